@@ -1,0 +1,40 @@
+# Two commands for a fresh clone: `make demo` and `make test`. Both make .venv and install what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types slow data clean
+
+demo: $(VENV)/.demo data
+	$(BIN)/patchword demo
+
+test: $(VENV)/.test lint types
+	$(BIN)/pytest -n 2
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+slow: $(VENV)/.test
+	$(BIN)/pytest -m slow
+
+# Fashion-MNIST: Debian's package where we may install it, else a verified download into the data folder.
+data: $(VENV)/.demo
+	$(BIN)/patchword data get fashion-mnist --yes || true
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@ $(VENV)/.demo
+
+$(VENV):
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) build dist

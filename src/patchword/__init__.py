@@ -1,0 +1,29 @@
+"""One encoder library for words and patches.
+
+>>> import patchword
+>>> model = patchword.create("vit-base-16", classes=10)
+
+Names are imported when they are first used, so that `patchword --help` does not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchword.models import create, list_models
+    from patchword.weights import load, save
+
+__version__ = "0.1.0"
+__all__ = ["create", "list_models", "load", "save"]
+
+_HOMES = {"create": "models", "list_models": "models", "load": "weights", "save": "weights"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'patchword' has no attribute {name!r}")
+    return getattr(import_module(f"patchword.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,22 @@
+"""What a model knows of itself besides its tensors."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How pixels become the model's input: divided by 255, less `mean`, over `std`, one value a channel."""
+
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
+
+
+@dataclass(frozen=True)
+class Card:
+    """Written beside the weights, so that a folder can be loaded, asked and explained without anything else."""
+
+    model: str
+    config: dict[str, Any]
+    labels: tuple[str, ...] = ()
+    preparation: Preparation = field(default_factory=Preparation)

@@ -1,0 +1,35 @@
+"""Where tokens sit in an image."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Size = int | tuple[int, int]
+
+
+def sides(size: Size) -> tuple[int, int]:
+    """height and width of a size given as one number or as two"""
+    return (size, size) if isinstance(size, int) else (size[0], size[1])
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The last height * width tokens are a map, row by row; `prefix` tokens ([CLS], ...) come before them."""
+
+    height: int
+    width: int
+    prefix: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prefix + self.height * self.width
+
+    def to_map(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """(batch, tokens, width) -> prefix (batch, prefix, width), map (batch, width, rows, columns)"""
+        prefix, patches = tokens[:, : self.prefix], tokens[:, self.prefix :]
+        return prefix, patches.transpose(1, 2).unflatten(2, (self.height, self.width))
+
+    def to_tokens(self, prefix: Tensor, feature_map: Tensor) -> Tensor:
+        """the way back"""
+        return torch.cat([prefix, feature_map.flatten(2).transpose(1, 2)], dim=1)

@@ -1,0 +1,17 @@
+"""What a sublayer may look at besides its own tokens."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from patchword.core.grid import Grid
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Travels unchanged through all the blocks of an encoder."""
+
+    mask: Tensor | None = None  # True where a query may read a key; broadcasts to (batch, heads, queries, keys)
+    memory: Tensor | None = None  # (batch, keys, width): an encoder's output, read by cross-attention
+    memory_mask: Tensor | None = None
+    grid: Grid | None = None

@@ -1,0 +1,101 @@
+"""The core: softmax(Q K' * scale + bias) V, the only softmax over keys in the library.
+
+Because there is one, one switch chooses how every family computes it, one recorder sees every attention map, and one
+rule counts its multiplications.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.core.grid import Grid
+from patchword.layers.attention.partition import Everything, Partition
+from patchword.layers.attention.position import Position
+from patchword.layers.attention.projection import Projected
+
+
+class Pattern(nn.Module):
+    """Who meets whom, and how position enters when they do; one pattern for each group of heads."""
+
+    def __init__(self, partition: Partition | None = None, position: Position | None = None) -> None:
+        super().__init__()
+        self.partition = partition or Everything()
+        self.position = position or Position()
+
+
+Recorder = Callable[[Tensor, Pattern, Grid | None, Grid | None], None]
+
+
+class ScaledDotProduct(nn.Module):
+    """Runs one pattern: split, attend, merge.
+
+    `fused` picks torch's fused attention or the plain formula; while a `recorder` is set the plain one runs, since the
+    fused one never holds the weights. Both compute the same numbers.
+    """
+
+    def __init__(self, heads: int, scale: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads, self.scale, self.dropout = heads, scale, dropout
+        self.fused = True
+        self.recorder: Recorder | None = None
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, scale={self.scale:.4g}, dropout={self.dropout}"
+
+    def forward(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
+        """(batch, tokens, width) thrice -> (batch, tokens, width)"""
+        partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)
+        query = self._to_heads(partition.split(projected.query, grid))
+        key = self._to_heads(partition.split(projected.key, projected.key_grid))
+        value = self._to_heads(partition.split(projected.value, projected.key_grid))
+
+        query, key = position.rotate(query, key, inner)
+        bias = position.bias(query, key, inner)
+        bias = _forbid(bias, projected.mask, query)
+        bias = _forbid(bias, partition.mask(grid, query.device), query)
+
+        if self.fused and self.recorder is None:
+            attended = self._fused(query, key, value, bias)
+        else:
+            weights = self._weights(query, key, bias)
+            if self.recorder is not None:
+                self.recorder(weights, pattern, grid, projected.key_grid)
+            attended = F.dropout(weights, self.dropout, self.training) @ value
+        attended = position.enhance(attended, value, inner)
+        return partition.merge(attended.transpose(1, 2).flatten(2), grid)
+
+    def _to_heads(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (batch, heads, tokens, head width)"""
+        return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, bias, dropout, scale=self.scale)
+
+    def _weights(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
+        scores = query @ key.transpose(-2, -1) * self.scale
+        if bias is None:
+            return scores.softmax(-1)
+        if bias.dtype == torch.bool:
+            return scores.masked_fill(~bias, _lowest(scores)).softmax(-1)
+        return (scores + bias).softmax(-1)
+
+
+def _forbid(bias: Tensor | None, mask: Tensor | None, query: Tensor) -> Tensor | None:
+    """Adds a mask (True = may read) to a bias; a mask alone stays boolean, which the fused kernels take as it is."""
+    if mask is None:
+        return bias
+    if mask.ndim == 4 and mask.shape[0] not in (1, query.shape[0]):
+        mask = mask.repeat(query.shape[0] // mask.shape[0], 1, 1, 1)  # one mask for each group, the same for each image
+    if bias is None:
+        return mask
+    if bias.dtype == torch.bool:
+        return bias & mask
+    return bias.masked_fill(~mask, _lowest(bias))
+
+
+def _lowest(tensor: Tensor) -> float:
+    # Half of the lowest number: finite, so that a query with no key left yields a mean and not a NaN.
+    return torch.finfo(tensor.dtype).min / 2

@@ -1,0 +1,92 @@
+"""One switch over every attention of a model, and a recorder of its maps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from patchword.core.grid import Grid
+from patchword.layers.attention.core import Pattern, ScaledDotProduct
+from patchword.layers.attention.partition import Partition, members
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The weights of one attention call and where its queries and keys sit."""
+
+    layer: str  # the attention's name in the model
+    weights: Tensor  # (batch * groups, heads, queries of a group, keys of a group)
+    partition: Partition
+    grid: Grid | None  # of the queries
+    key_grid: Grid | None
+
+    def groups(self) -> Tensor:
+        """(groups, size): which tokens meet; -1 is padding"""
+        return members(self.partition, self._tokens(self.grid, self.weights.shape[2]), self.grid)
+
+    def dense(self) -> Tensor:
+        """(batch, heads, tokens, keys) over the whole image or text, zero where two tokens do not meet"""
+        queries, keys = self.groups(), members(
+            self.partition, self._tokens(self.key_grid, self.weights.shape[3]), self.key_grid
+        )
+        groups, heads = len(queries), self.weights.shape[1]
+        weights = self.weights.unflatten(0, (-1, groups))
+        shape = (len(weights), heads, int(queries.max()) + 2, int(keys.max()) + 2)  # the last row and column: padding
+        full = weights.new_zeros(shape)
+        for group in range(groups):
+            full[:, :, queries[group][:, None], keys[group][None, :]] = weights[:, group]
+        return full[:, :, :-1, :-1]
+
+    @staticmethod
+    def _tokens(grid: Grid | None, fallback: int) -> int:
+        return fallback if grid is None else grid.tokens
+
+
+def _cores(model: nn.Module) -> dict[str, ScaledDotProduct]:
+    return {name: module for name, module in model.named_modules() if isinstance(module, ScaledDotProduct)}
+
+
+@contextmanager
+def plain_attention(model: nn.Module) -> Iterator[None]:
+    """Inside, every attention of the model runs the plain formula (for second derivatives, counting, comparison)."""
+    cores = _cores(model).values()
+    before = [core.fused for core in cores]
+    for core in cores:
+        core.fused = False
+    try:
+        yield
+    finally:
+        for core, fused in zip(cores, before, strict=True):
+            core.fused = fused
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
+    """Yields a list that fills, in the order of the calls, with every attention map computed inside.
+
+    >>> with record_attention(model) as maps:
+    ...     model(images)
+    >>> maps[0].dense()  # (batch, heads, tokens, tokens) of the first layer
+    """
+    maps: list[AttentionMap] = []
+    cores = _cores(model)
+    before = {name: core.recorder for name, core in cores.items()}
+
+    def record_as(layer: str, weights: Tensor, pattern: Pattern, grid: Grid | None, key_grid: Grid | None) -> None:
+        maps.append(AttentionMap(layer, weights.detach(), pattern.partition, grid, key_grid))
+
+    for name, core in cores.items():
+        layer = name.removesuffix(".core")
+        core.recorder = lambda *call, layer=layer: record_as(layer, *call)
+    try:
+        yield maps
+    finally:
+        for name, core in cores.items():
+            core.recorder = before[name]
+
+
+def mean_map(maps: list[AttentionMap]) -> Tensor:
+    """(layers, batch, tokens, keys): dense maps averaged over their heads"""
+    return torch.stack([attention.dense().mean(1) for attention in maps])

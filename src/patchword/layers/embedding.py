@@ -1,0 +1,90 @@
+"""What is added to tokens before the first block: leading tokens and absolute positions."""
+
+import math
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.core.grid import Grid
+
+
+class NoPrefix(nn.Module):
+    """Leaves the tokens as they are."""
+
+    def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        return tokens, grid
+
+
+class Prefix(nn.Module):
+    """Learned tokens in front of the patches: [CLS], and DeiT's distillation token."""
+
+    def __init__(self, count: int, width: int) -> None:
+        super().__init__()
+        self.tokens = nn.Parameter(torch.zeros(1, count, width))
+
+    def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        leading = self.tokens.to(tokens.dtype).expand(len(tokens), -1, -1)
+        return torch.cat([leading, tokens], dim=1), replace(grid, prefix=self.tokens.shape[1])
+
+
+class NoPositions(nn.Module):
+    """Leaves the tokens as they are."""
+
+    def forward(self, tokens: Tensor, grid: Grid) -> Tensor:  # noqa: ARG002 - every scheme is called alike
+        return tokens
+
+
+class LearnedPositions(nn.Module):
+    """A table with one row a token. On a grid of another size the table is read as a picture and resized."""
+
+    def __init__(self, width: int, grid: Grid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.table = nn.Parameter(torch.zeros(1, grid.tokens, width))
+
+    def extra_repr(self) -> str:
+        return str(self.grid)
+
+    def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
+        table = self.table if grid == self.grid else resize_table(self.table, self.grid, grid)
+        return tokens + table.to(tokens.dtype)
+
+
+def resize_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """(1, old tokens, width) -> (1, new tokens, width), bicubic; the prefix rows are kept as they are.
+
+    DeiT, transformers and timm resize so; the first ViT code used a linear zoom that pins the corners.
+    """
+    prefix, feature_map = old.to_map(table)
+    size = (new.height, new.width)
+    resized = F.interpolate(feature_map.float(), size=size, mode="bicubic", align_corners=False)
+    return new.to_tokens(prefix, resized.to(table.dtype))
+
+
+class SinusoidalPositions(nn.Module):
+    """Sines and cosines of the row in one half of the channels, of the column in the other. Any size, no weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        if width % 4:
+            raise UserError("sinusoidal positions of an image", expected="a width that 4 divides", got=width)
+        self.width = width
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}"
+
+    def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
+        rows = sinusoids(grid.height, self.width // 2, tokens.device)[:, None].expand(-1, grid.width, -1)
+        columns = sinusoids(grid.width, self.width // 2, tokens.device)[None].expand(grid.height, -1, -1)
+        table = torch.cat([rows, columns], dim=-1).flatten(0, 1)
+        return tokens + F.pad(table, (0, 0, grid.prefix, 0)).to(tokens.dtype)
+
+
+def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
+    """(length, width): sines, then cosines, of wavelengths from 2 pi to 10,000 * 2 pi (Vaswani et al., 2017, 3.5)"""
+    frequencies = torch.exp(torch.arange(width // 2, device=device) * (-math.log(10_000.0) * 2 / width))
+    angles = torch.arange(length, device=device)[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)

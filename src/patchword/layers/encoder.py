@@ -1,0 +1,21 @@
+"""Blocks, one after the other."""
+
+from collections.abc import Iterable, Sequence
+
+from torch import Tensor, nn
+
+from patchword.core.scope import Scope
+
+
+class Encoder(nn.Module):
+    """Runs its blocks in `order`: by default once each; ALBERT runs one block twelve times."""
+
+    def __init__(self, blocks: Iterable[nn.Module], order: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.order = tuple(order if order is not None else range(len(self.blocks)))
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
+        for index in self.order:
+            tokens = self.blocks[index](tokens, scope)
+        return tokens

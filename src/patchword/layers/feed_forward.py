@@ -1,0 +1,21 @@
+"""The sublayer that treats each token alone."""
+
+from torch import Tensor, nn
+
+from patchword.core.scope import Scope
+
+
+class FeedForward(nn.Module):
+    """up, activation, down"""
+
+    def __init__(self, width: int, hidden: int, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.activation = activation or nn.GELU()
+        self.dropout = nn.Dropout(dropout)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:  # noqa: ARG002 - every sublayer is called alike
+        """(batch, tokens, width) -> (batch, tokens, width)"""
+        lowered: Tensor = self.down(self.dropout(self.activation(self.up(tokens))))
+        return lowered

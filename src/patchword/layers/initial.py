@@ -1,0 +1,48 @@
+"""How weights start. One function a scheme; a family names the one its paper used."""
+
+import torch
+from torch import Tensor, nn
+
+from patchword.layers.attention.projection import LinearProjection
+from patchword.layers.embedding import LearnedPositions, Prefix
+from patchword.layers.heads import ClassHead
+from patchword.layers.patch import PatchEmbed
+
+
+def xavier(model: nn.Module) -> None:
+    """ViT (Dosovitskiy et al., 2020): Xavier matrices, N(0, 0.02) positions; zero biases, [CLS] and head."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            _zero_bias(module.bias)
+            nn.init.xavier_uniform_(module.weight)
+        elif isinstance(module, PatchEmbed):
+            _zero_bias(module.bias)
+            nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+        elif isinstance(module, LearnedPositions):
+            nn.init.normal_(module.table, std=0.02)
+    for module in model.modules():
+        if isinstance(module, LinearProjection):  # three matrices in one weight: each by its own size
+            with torch.no_grad():
+                for matrix in module.joint.weight.chunk(3):
+                    nn.init.xavier_uniform_(matrix)
+        elif isinstance(module, ClassHead):
+            nn.init.zeros_(module.linear.weight)
+
+
+def truncated(model: nn.Module) -> None:
+    """DeiT (Touvron et al., 2020): N(0, 0.02), truncated, for every matrix, leading token and position; zero biases."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | PatchEmbed):
+            _zero_bias(module.bias)
+            nn.init.trunc_normal_(module.weight, std=0.02)
+        elif isinstance(module, LearnedPositions):
+            nn.init.trunc_normal_(module.table, std=0.02)
+        elif isinstance(module, Prefix):
+            nn.init.trunc_normal_(module.tokens, std=0.02)
+
+
+def _zero_bias(bias: Tensor | None) -> None:
+    if bias is not None:
+        nn.init.zeros_(bias)
+
+

@@ -1,0 +1,75 @@
+"""The one table of models. A family is data; nothing registers itself on import."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from patchword.core.card import Card, Preparation
+from patchword.core.errors import UserError, nearest
+from patchword.layers.pyramid import Pyramid
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row: the sizes, and the counts they must give at the default input; tests build it and compare."""
+
+    config: Any
+    parameters: int
+    macs: int
+
+
+@dataclass(frozen=True)
+class Family:
+    """One architecture: how a config becomes a model, and the sizes that have names."""
+
+    name: str
+    title: str
+    paper: str
+    build: Callable[[Any], Pyramid]
+    variants: Mapping[str, Variant]
+    preparation: Preparation
+
+    def names(self) -> dict[str, Variant]:
+        return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Looks models up by name."""
+
+    families: tuple[Family, ...]
+
+    def find(self, name: str) -> tuple[Family, Variant]:
+        for family in self.families:
+            if name in family.names():
+                return family, family.names()[name]
+        known = [model for family in self.families for model in family.names()]
+        raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
+
+    def names(self, pattern: str = "*") -> list[str]:
+        known = [name for family in self.families for name in family.names()]
+        return [name for name in known if fnmatchcase(name, pattern)]
+
+    def configure(self, name: str, overrides: Mapping[str, Any]) -> Any:
+        """The variant's config with some fields replaced; strings from a command line become the field's type."""
+        config = self.find(name)[1].config
+        known = [field.name for field in fields(config)]
+        for field in overrides:
+            if field not in known:
+                raise UserError(f"model {name!r} has no field {field!r}", hint=nearest(field, known))
+        try:
+            return TypeAdapter(type(config)).validate_python(asdict(replace(config, **overrides)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0])
+            raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(overrides[field])) from None
+
+    def create(self, name: str, **overrides: Any) -> Pyramid:
+        family, _ = self.find(name)
+        config = self.configure(name, overrides)
+        model = family.build(config)
+        model.card = Card(name, cast(dict[str, Any], asdict(config)), preparation=family.preparation)
+        return model

@@ -1,0 +1,49 @@
+"""DeiT (Touvron et al., 2020): ViT trained on ImageNet alone, taught by a convolutional network.
+
+Differs from ViT in: a distillation token beside [CLS] with a head of its own, another start of the weights.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from patchword.core.card import Preparation
+from patchword.layers import ClassHead, DistilledHead, Pyramid
+from patchword.layers.initial import truncated
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.vit import VitConfig, stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeitConfig(VitConfig):
+    """Sizes of a DeiT."""
+
+    distilled: bool = False
+
+
+def build(c: DeitConfig) -> Pyramid:
+    head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
+    model = Pyramid([stage(c, prefix=2 if c.distilled else 1)], nn.LayerNorm(c.width, c.norm_eps), head)
+    truncated(model)
+    return model
+
+
+def _row(width: int, heads: int, distilled: bool) -> DeitConfig:
+    return DeitConfig(width=width, depth=12, heads=heads, hidden=4 * width, distilled=distilled)
+
+
+FAMILY = Family(
+    name="deit",
+    title="DeiT",
+    paper="arXiv:2012.12877",
+    build=build,
+    preparation=Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    variants={  # table 1 of the paper
+        "tiny": Variant(_row(192, 3, False), 5_717_416, 1_253_683_200),
+        "tiny-distilled": Variant(_row(192, 3, True), 5_910_800, 1_261_003_776),
+        "small": Variant(_row(384, 6, False), 22_050_664, 4_598_882_304),
+        "small-distilled": Variant(_row(384, 6, True), 22_436_432, 4_624_140_288),
+        "base": Variant(_row(768, 12, False), 86_567_656, 17_563_828_224),
+        "base-distilled": Variant(_row(768, 12, True), 87_338_192, 17_656_811_520),
+    },
+)

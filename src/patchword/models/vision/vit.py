@@ -1,0 +1,122 @@
+"""ViT (Dosovitskiy et al., 2020): an image is worth 16 x 16 words; a pre-norm encoder over patches and a [CLS] token.
+
+Deviation: the authors' JAX code uses the tanh form of GELU; the exact form is the default here, as in every PyTorch
+port and its published weights. activation="gelu-tanh" gives the authors' one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import nn
+
+from patchword.core.card import Preparation
+from patchword.core.grid import Grid, Size, sides
+from patchword.layers import (
+    Attention,
+    Block,
+    ClassHead,
+    Encoder,
+    FeedForward,
+    LearnedPositions,
+    PatchEmbed,
+    Prefix,
+    Pyramid,
+    Residual,
+    SinusoidalPositions,
+    Stage,
+)
+from patchword.layers.initial import xavier
+from patchword.layers.patch import check_divisible
+from patchword.models.registry import Family, Variant
+
+ACTIVATIONS = {"gelu": lambda: nn.GELU(), "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VitConfig:
+    """Sizes of a ViT."""
+
+    width: int = 768
+    depth: int = 12
+    heads: int = 12
+    hidden: int = 3072  # width of the feed-forward
+    patch: int = 16
+    image: Size = 224  # one side, or (height, width)
+    channels: int = 3
+    classes: int = 1000
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    activation: Literal["gelu", "gelu-tanh"] = "gelu"
+    norm_eps: float = 1e-6
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    drop_path: float = 0.0  # of the last block; grows linearly from 0
+
+
+def build(c: VitConfig) -> Pyramid:
+    model = Pyramid([stage(c, prefix=1)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
+    xavier(model)
+    return model
+
+
+def stage(c: VitConfig, prefix: int) -> Stage:
+    """The one stage of a ViT, behind `prefix` leading tokens."""
+    height, width = sides(c.image)
+    check_divisible(height, width, c.patch)
+    grid = Grid(height // c.patch, width // c.patch, prefix)
+    return Stage(
+        PatchEmbed(c.channels, c.width, c.patch),
+        Encoder(block(c, c.drop_path * index / max(1, c.depth - 1)) for index in range(c.depth)),
+        prefix=Prefix(prefix, c.width),
+        positions=LearnedPositions(c.width, grid) if c.positions == "learned" else SinusoidalPositions(c.width),
+        dropout=c.dropout,
+    )
+
+
+def block(c: VitConfig, drop_path: float) -> Block:
+    attention = Attention(c.width, c.heads, dropout=c.attention_dropout)
+    feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation](), c.dropout)
+
+    def residual(sublayer: nn.Module) -> Residual:
+        return Residual(sublayer, nn.LayerNorm(c.width, c.norm_eps), dropout=c.dropout, drop_path=drop_path)
+
+    return Block(attention=residual(attention), feed_forward=residual(feed_forward))
+
+
+TINY = VitConfig(width=192, depth=12, heads=3, hidden=768)  # Touvron et al., table 1
+SMALL = VitConfig(width=384, depth=12, heads=6, hidden=1536)
+BASE = VitConfig(width=768, depth=12, heads=12, hidden=3072)  # Dosovitskiy et al., table 1
+LARGE = VitConfig(width=1024, depth=24, heads=16, hidden=4096)
+HUGE = VitConfig(width=1280, depth=32, heads=16, hidden=5120)
+EXERCISE = VitConfig(width=64, depth=4, heads=4, hidden=256, patch=4, image=28, channels=1, classes=10)
+
+
+FAMILY = Family(
+    name="vit",
+    title="ViT",
+    paper="arXiv:2010.11929",
+    build=build,
+    preparation=Preparation(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
+    variants={
+        "tiny-8": Variant(replace(TINY, patch=8), 5_719_720, 7_035_764_736),
+        "tiny-14": Variant(replace(TINY, patch=14), 5_694_376, 1_697_710_080),
+        "tiny-16": Variant(replace(TINY, patch=16), 5_717_416, 1_253_683_200),
+        "tiny-32": Variant(replace(TINY, patch=32), 6_131_560, 306_034_176),
+        "small-8": Variant(replace(SMALL, patch=8), 22_055_272, 22_405_742_592),
+        "small-14": Variant(replace(SMALL, patch=14), 22_004_584, 6_123_945_984),
+        "small-16": Variant(replace(SMALL, patch=16), 22_050_664, 4_598_882_304),
+        "small-32": Variant(replace(SMALL, patch=32), 22_878_952, 1_142_909_952),
+        "base-8": Variant(replace(BASE, patch=8), 86_576_872, 78_148_337_664),
+        "base-14": Variant(replace(BASE, patch=14), 86_475_496, 23_161_995_264),
+        "base-16": Variant(replace(BASE, patch=16), 86_567_656, 17_563_828_224),
+        "base-32": Variant(replace(BASE, patch=32), 88_224_232, 4_409_186_304),
+        "large-8": Variant(replace(LARGE, patch=8), 304_338_920, 267_505_917_952),
+        "large-14": Variant(replace(LARGE, patch=14), 304_203_752, 81_013_006_336),
+        "large-16": Variant(replace(LARGE, patch=16), 304_326_632, 61_554_712_576),
+        "large-32": Variant(replace(LARGE, patch=32), 306_535_400, 15_377_539_072),
+        "huge-8": Variant(replace(HUGE, patch=8), 632_214_760, 544_554_403_840),
+        "huge-14": Variant(replace(HUGE, patch=14), 632_045_800, 167_295_109_120),
+        "huge-16": Variant(replace(HUGE, patch=16), 632_199_400, 127_314_872_320),
+        "huge-32": Variant(replace(HUGE, patch=32), 634_960_360, 31_856_035_840),
+        "exercise": Variant(EXERCISE, 205_066, 11_161_216),
+    },
+)

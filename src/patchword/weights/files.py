@@ -1,0 +1,60 @@
+"""Only safetensors is opened: a file that could run code when read is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json, whole_file
+from patchword.weights.naming import Tensors
+
+PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
+_MAGIC = (b"PK\x03\x04", b"\x80")  # torch.save's zip, and a bare pickle
+
+
+def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
+    """The tensors of a .safetensors file, and its text metadata."""
+    refuse_pickle(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"cannot read {path}", expected="a whole .safetensors file", got=str(error)) from None
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with whole_file(path) as temporary:
+        save_file(whole, temporary, dict(metadata or {}))
+
+
+def refuse_pickle(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    with path.open("rb") as file:
+        start = file.read(4)
+    if path.suffix in PICKLES or start.startswith(_MAGIC):
+        convert = f"safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), 'model.safetensors')"
+        raise UserError(
+            f"{path} is a pickle, which can run any code when it is opened",
+            expected="a .safetensors file",
+            hint=f"if you trust it, convert it once: {convert}",
+        )
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The weight file of a folder, or its shards in the order of their index."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(read_json(index).get("weight_map", {}).values()))
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"{index} names files outside its folder", got=names)
+        return [folder / name for name in names]
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
+        refuse_pickle(pickled)
+    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
