@@ -44,5 +44,3 @@ def truncated(model: nn.Module) -> None:
 def _zero_bias(bias: Tensor | None) -> None:
     if bias is not None:
         nn.init.zeros_(bias)
-
-

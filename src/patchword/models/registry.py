@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -71,5 +71,5 @@ class Registry:
         family, _ = self.find(name)
         config = self.configure(name, overrides)
         model = family.build(config)
-        model.card = Card(name, cast(dict[str, Any], asdict(config)), preparation=family.preparation)
+        model.card = Card(name, asdict(config), preparation=family.preparation)
         return model

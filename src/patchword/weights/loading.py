@@ -12,12 +12,12 @@ from torch import Tensor
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import read_json
+from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
 from patchword.weights import vit
-from patchword.weights.files import read_tensors, weight_files
-from patchword.weights.naming import Layout, Tensors
+from patchword.weights.naming import Layout
 
 LAYOUTS = vit.LAYOUTS
 
@@ -50,7 +50,7 @@ class _Source:
 def _read_folder(folder: Path) -> tuple[_Source, Mapping[str, Any]]:
     tensors: Tensors = {}
     metadata: dict[str, str] = {}
-    for file in weight_files(folder):
+    for file in _weight_files(folder):
         part, metadata = read_tensors(file)
         tensors |= part
     config = folder / "config.json"
@@ -124,7 +124,7 @@ def _build(
 ) -> Pyramid:
     with torch.device("meta"):
         old = REGISTRY.create(card.model, **card.config)
-        new = REGISTRY.create(card.model, **card.config | _checked(card, overrides))
+        new = REGISTRY.create(card.model, **card.config | dict(_checked(card, overrides)))
     _check(fit := fit_resolution(tensors, old, new), new, path, unknown)
     new.load_state_dict({name: tensor.float() for name, tensor in fit.items()}, assign=True)
     new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
@@ -161,3 +161,18 @@ def card_from_dict(told: Mapping[str, Any]) -> Card:
         tuple(told.get("labels", ())),
         Preparation(tuple(preparation.get("mean", (0.5,))), tuple(preparation.get("std", (0.5,)))),
     )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The weight file of a folder, or its shards in the order of their index."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(read_json(index).get("weight_map", {}).values()))
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"{index} names files outside its folder", got=names)
+        return [folder / name for name in names]
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
+        refuse_pickle(pickled)
+    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")

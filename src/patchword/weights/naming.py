@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card
-
-Tensors = dict[str, Tensor]
+from patchword.core.tensors import Tensors
 
 
 @dataclass(frozen=True)

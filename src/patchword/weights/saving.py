@@ -8,16 +8,14 @@ from typing import Any, Literal
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import write_json
+from patchword.core.tensors import write_tensors
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
-from patchword.weights.files import write_tensors
 from patchword.weights.loading import LAYOUTS
 from patchword.weights.naming import Layout
 
 
-def save(
-    model: Pyramid, folder: str | Path, layout: Literal["patchword", "huggingface", "timm"] = "patchword"
-) -> Path:
+def save(model: Pyramid, folder: str | Path, layout: Literal["patchword", "huggingface", "timm"] = "patchword") -> Path:
     """Writes model.safetensors and config.json into `folder`, under the names of `layout`."""
     target, tensors, card = Path(folder), model.state_dict(), model.card
     if layout == "patchword":
@@ -44,12 +42,16 @@ def _table(library: str, card: Card) -> Layout:
     family = REGISTRY.find(card.model)[0].name
     distilled = bool(card.config.get("distilled"))
     if card.config.get("positions", "learned") != "learned":
-        raise UserError(f"{library} has no ViT with {card.config['positions']} positions", hint='use layout="patchword"')
+        raise UserError(
+            f"{library} has no ViT with {card.config['positions']} positions", hint='use layout="patchword"'
+        )
     family = "vit" if family == "deit" and not distilled else family  # without its token, DeiT is a ViT
     for table in LAYOUTS:
         if table.library == library and table.family == family:
             return table
-    raise UserError(f"no layout is called {library!r}", hint=nearest(library, {"patchword", *(t.library for t in LAYOUTS)}))
+    raise UserError(
+        f"no layout is called {library!r}", hint=nearest(library, {"patchword", *(t.library for t in LAYOUTS)})
+    )
 
 
 def _preprocessor(card: Card) -> dict[str, Any]:

@@ -120,7 +120,9 @@ def _layout(library: str, distilled: bool) -> Layout:
         prefix = ("cls_token", "dist_token") if distilled else ("cls_token",)
         distinct = "dist_token" if distilled else "blocks.0.attn.qkv.weight"
         return Layout(library, family, _timm_rows(heads, prefix), distinct, write_config=_write_timm, fields=told)
-    heads = {"linear": "cls_classifier", "distilled": "distillation_classifier"} if distilled else {"linear": "classifier"}
+    heads = (
+        {"linear": "cls_classifier", "distilled": "distillation_classifier"} if distilled else {"linear": "classifier"}
+    )
     prefix = ("cls_token", "distillation_token") if distilled else ("cls_token",)
     rows = _huggingface_rows(family, heads, prefix)
     return Layout(library, family, rows, f"{family}.embeddings.cls_token", _read_huggingface, _write_huggingface, told)

@@ -68,7 +68,8 @@ class ScaledDotProduct(nn.Module):
 
     def _to_heads(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (batch, heads, tokens, head width)"""
-        return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        split: Tensor = tokens.unflatten(-1, (self.heads, -1))
+        return split.transpose(1, 2)
 
     def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0

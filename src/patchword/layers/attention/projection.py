@@ -21,8 +21,9 @@ class Projected(NamedTuple):
         """the channels dealt out to `parts` groups of heads"""
         if parts == 1:
             return [self]
-        chunks = zip(*(tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value)), strict=True)
-        return [Projected(*chunk, self.mask, self.key_grid) for chunk in chunks]
+        queries, keys, values = (tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value))
+        shares = zip(queries, keys, values, strict=True)
+        return [Projected(query, key, value, self.mask, self.key_grid) for query, key, value in shares]
 
 
 class LinearProjection(nn.Module):

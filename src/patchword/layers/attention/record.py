@@ -28,11 +28,12 @@ class AttentionMap:
 
     def dense(self) -> Tensor:
         """(batch, heads, tokens, keys) over the whole image or text, zero where two tokens do not meet"""
-        queries, keys = self.groups(), members(
-            self.partition, self._tokens(self.key_grid, self.weights.shape[3]), self.key_grid
+        queries, keys = (
+            self.groups(),
+            members(self.partition, self._tokens(self.key_grid, self.weights.shape[3]), self.key_grid),
         )
         groups, heads = len(queries), self.weights.shape[1]
-        weights = self.weights.unflatten(0, (-1, groups))
+        weights: Tensor = self.weights.unflatten(0, (-1, groups))
         shape = (len(weights), heads, int(queries.max()) + 2, int(keys.max()) + 2)  # the last row and column: padding
         full = weights.new_zeros(shape)
         for group in range(groups):

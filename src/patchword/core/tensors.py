@@ -8,8 +8,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json, whole_file
-from patchword.weights.naming import Tensors
+from patchword.core.files import whole_file
+
+Tensors = dict[str, Tensor]
 
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
 _MAGIC = (b"PK\x03\x04", b"\x80")  # torch.save's zip, and a bare pickle
@@ -29,6 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with whole_file(path) as temporary:
         save_file(whole, temporary, dict(metadata or {}))
+        temporary.chmod(0o644)  # safetensors makes files that only their owner may read
 
 
 def refuse_pickle(path: Path) -> None:
@@ -43,18 +45,3 @@ def refuse_pickle(path: Path) -> None:
             expected="a .safetensors file",
             hint=f"if you trust it, convert it once: {convert}",
         )
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The weight file of a folder, or its shards in the order of their index."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(read_json(index).get("weight_map", {}).values()))
-        if any(Path(name).name != name for name in names):
-            raise UserError(f"{index} names files outside its folder", got=names)
-        return [folder / name for name in names]
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
-        refuse_pickle(pickled)
-    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")

@@ -1,0 +1,5 @@
+"""`python -m patchword`"""
+
+from patchword.cli import main
+
+main()

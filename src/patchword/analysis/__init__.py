@@ -1,0 +1,1 @@
+"""MEASURES: what a model costs and what it looks at."""

@@ -1,0 +1,130 @@
+"""Counting: the model runs once on the meta device, which has shapes but no numbers, and rules read the shapes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from patchword.analysis.cost.rules import RULES, Call, Kind, Line
+from patchword.core.card import Card
+from patchword.core.errors import UserError, nearest
+from patchword.core.grid import sides
+from patchword.layers import Block
+from patchword.models import REGISTRY
+
+CONVENTION = (
+    "multiply-accumulates of matrix products and convolutions, for one image; biases, norms, softmax and activations "
+    "are not counted. Papers call these FLOPs; counted as separate multiplications and additions they would be double."
+)
+_KINDS: tuple[Kind, ...] = ("linear", "attention", "convolution")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The lines of a part, and their sums."""
+
+    model: str
+    part: str  # its name in the model; "" is the whole
+    input: tuple[int, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def parameters(self) -> int:
+        return sum(line.parameters.value for line in self.lines if line.parameters)
+
+    @property
+    def macs(self) -> int:
+        return sum(line.macs.value for line in self.lines if line.macs)
+
+    def macs_of(self, kind: Kind) -> int:
+        return sum(line.macs.value for line in self.lines if line.macs and line.kind == kind)
+
+    def below(self, part: str) -> "Cost":
+        """The same count, of one part of this part."""
+        lines = tuple(line for line in self.lines if line.part == part or line.part.startswith(f"{part}."))
+        return Cost(self.model, part, self.input, lines)
+
+    def symbols(self) -> dict[str, tuple[int, str]]:
+        """The letters used, each with its value and meaning."""
+        used: dict[str, tuple[int, str]] = {}
+        for line in self.lines:
+            for expression in (line.macs, line.parameters):
+                used |= expression.symbols if expression else {}
+        return used
+
+    def to_json(self) -> dict[str, Any]:
+        steps = []
+        for line in self.lines:
+            step: dict[str, Any] = {"part": line.part, "label": line.label, "kind": line.kind}
+            for name, expression in (("macs", line.macs), ("parameters", line.parameters)):
+                if expression:
+                    step[name] = {"working": expression.working(), "value": expression.value}
+            steps.append(step)
+        return {
+            "model": self.model,
+            "part": self.part,
+            "input": list(self.input),
+            "parameters": self.parameters,
+            "macs": {**{kind: self.macs_of(kind) for kind in _KINDS}, "total": self.macs},
+            "convention": CONVENTION,
+            "symbols": {
+                name: {"value": value, "meaning": meaning} for name, (value, meaning) in self.symbols().items()
+            },
+            "steps": steps,
+        }
+
+
+def count(card: Card, part: str = "") -> Cost:
+    """What a model, or one of its parts, costs at its own input size.
+
+    >>> count(model.card, "stages.0.encoder.blocks.0").macs
+    """
+    with torch.device("meta"):
+        model = REGISTRY.create(card.model, **card.config).eval()
+        shape = (1, card.config["channels"], *sides(card.config["image"]))
+        calls = _calls(model, torch.empty(shape))
+    names = [name for name, _ in model.named_modules()]
+    if part not in names:
+        raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
+    lines = tuple(_lines(model.get_submodule(part), part, calls))
+    cost = Cost(card.model, part, shape, lines)
+    expected = sum(parameter.numel() for parameter in model.get_submodule(part).parameters())
+    assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the model has {expected}"
+    return cost
+
+
+def blocks_of(card: Card) -> list[str]:
+    """The names of a model's blocks, in the order they run."""
+    with torch.device("meta"):
+        model = REGISTRY.create(card.model, **card.config)
+    return [name for name, module in model.named_modules() if isinstance(module, Block)]
+
+
+@torch.no_grad()
+def _calls(model: nn.Module, images: torch.Tensor) -> dict[str, Call]:
+    calls: dict[str, Call] = {}
+    handles = [
+        module.register_forward_hook(
+            lambda _, arguments, answer, name=name: calls.update({name: Call(arguments, answer)})
+        )
+        for name, module in model.named_modules()
+        if type(module) in RULES
+    ]
+    try:
+        model(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _lines(module: nn.Module, part: str, calls: dict[str, Call]) -> Iterable[Line]:
+    if type(module) in RULES:
+        yield from RULES[type(module)](part, module, calls[part])
+        return
+    if any(True for _ in module.parameters(recurse=False)):
+        raise TypeError(f"no rule counts {type(module).__name__} at {part!r}; add one to analysis/cost/rules.py")
+    for name, child in module.named_children():
+        yield from _lines(child, f"{part}.{name}" if part else name, calls)

@@ -1,0 +1,68 @@
+"""The tree of a model's parts with the shapes they answer, found by one run on the meta device."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchword.core.card import Card
+from patchword.core.grid import sides
+from patchword.layers import DropPath, Pattern, Position
+from patchword.models import REGISTRY
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    kind: str
+    detail: str
+    input: tuple[int, ...]
+    output: tuple[int, ...]
+    parameters: int
+    children: tuple["Part", ...]
+
+    def same_as(self, other: "Part") -> bool:
+        """alike in everything but the name"""
+        mine, theirs = ((part.kind, part.detail, part.output, part.parameters) for part in (self, other))
+        pairs = zip(self.children, other.children, strict=False)
+        same = len(self.children) == len(other.children) and all(a.name == b.name and a.same_as(b) for a, b in pairs)
+        return mine == theirs and same
+
+
+@torch.no_grad()
+def part_tree(card: Card) -> Part:
+    with torch.device("meta"):
+        model = REGISTRY.create(card.model, **card.config).eval()
+        images = torch.empty(1, card.config["channels"], *sides(card.config["image"]))
+        answers: dict[nn.Module, Any] = {}
+        for module in model.modules():
+            module.register_forward_hook(lambda module, _, answer: answers.update({module: answer}))
+        model(images)
+    return _part("", model, answers, tuple(images.shape))
+
+
+def _part(name: str, module: nn.Module, answers: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:
+    children = tuple(
+        _part(child_name, child, answers) for child_name, child in module.named_children() if not _is_silent(child)
+    )
+    answer = answers.get(module)
+    answer = answer[0] if isinstance(answer, tuple) else answer
+    output = tuple(answer.shape) if isinstance(answer, Tensor) else ()
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    return Part(name, type(module).__name__, _detail(module), given, output, parameters, children)
+
+
+def _is_silent(module: nn.Module) -> bool:
+    """Parts that do nothing here would only lengthen the tree."""
+    neutral = isinstance(module, nn.Identity | nn.Dropout) or (isinstance(module, DropPath) and module.rate == 0)
+    empty = isinstance(module, Position | Pattern | nn.ModuleList) and not any(True for _ in module.parameters())
+    return neutral or empty
+
+
+def _detail(module: nn.Module) -> str:
+    if isinstance(module, nn.Linear):
+        return f"{module.in_features} -> {module.out_features}"
+    if isinstance(module, nn.LayerNorm):
+        return f"{module.normalized_shape[0]}, eps {module.eps:g}"
+    return module.extra_repr()

@@ -1,0 +1,80 @@
+"""What several verbs share: options, and finding the model that a word means."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.core.card import Card
+    from patchword.recipes.run import Run
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, e.g. --set image=384. Can be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+Runs = Annotated[Path, typer.Option("--runs", help="The folder that holds the runs.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below `runs`.")]
+
+
+def console() -> "Console":
+    from rich.console import Console
+
+    return Console(soft_wrap=True)
+
+
+def card_of(model: str, settings: Iterable[str] | None) -> "Card":
+    """The card of a registry name, a run or a checkpoint, with some fields changed."""
+    import torch
+
+    from patchword.models import REGISTRY
+    from patchword.weights import load
+
+    overrides = _fields(settings or ())
+    if Path(model).exists() and model not in REGISTRY.names():
+        card = load(model).card
+        with torch.device("meta"):
+            return replace(card, config=REGISTRY.create(card.model, **card.config | overrides).card.config)
+    with torch.device("meta"):
+        return REGISTRY.create(model, **overrides).card
+
+
+def _fields(settings: Iterable[str]) -> dict[str, Any]:
+    import yaml
+
+    from patchword.core.errors import UserError
+
+    fields = {}
+    for setting in settings:
+        field, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. image=384")
+        fields[field.removeprefix("model.")] = yaml.safe_load(value)
+    return fields
+
+
+def find_run(path: Path) -> "Run":
+    """A run by its folder, or by its name below `runs`."""
+    from patchword.recipes.run import Run
+
+    below = Path("runs") / path
+    return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
+
+
+def finish(run: "Run", out: "Console", device: str = "auto") -> None:
+    """The test result of a run, printed, and its report."""
+    from patchword.recipes.run import evaluate
+    from patchword.reports import write_report
+
+    scores, images = evaluate(run, device)
+    out.print()
+    for line in scores.lines():
+        out.print(line, highlight=False, markup=False)
+    report = write_report(run, scores, images, run.model())
+    out.print(f"\nreport: {report}", highlight=False)

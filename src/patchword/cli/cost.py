@@ -1,0 +1,108 @@
+"""cost: parameters and multiply-accumulates, with the working shown."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Json, Model, Settings, card_of, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.analysis.cost import Cost
+    from patchword.core.card import Card
+
+
+def cost(
+    model: Model,
+    block: Annotated[int | None, typer.Option("--block", help="Only this block, counted from 0.")] = None,
+    part: Annotated[str, typer.Option("--part", help="Only this part, named as in `patchword show`.")] = "",
+    steps: Annotated[bool, typer.Option("--steps", help="Show every formula with its numbers put in.")] = False,
+    as_json: Json = False,
+    settings: Settings = None,
+) -> None:
+    """Count parameters and MACs of a model, a block or any part, and show the working."""
+    from patchword.analysis.cost import count
+
+    card = card_of(model, settings)
+    chosen = count(card, _block_name(card, block) if block is not None else part)
+    if as_json:
+        typer.echo(json.dumps(chosen.to_json(), indent=2))
+    else:
+        print_cost(console(), chosen, steps or block is not None or bool(part))
+
+
+def _block_name(card: "Card", block: int) -> str:
+    from patchword.analysis.cost import blocks_of
+    from patchword.core.errors import UserError
+
+    names = blocks_of(card)
+    if not 0 <= block < len(names):
+        raise UserError(f"{card.model!r} has no block {block}", expected=f"0 to {len(names) - 1}", got=block)
+    return names[block]
+
+
+def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
+    """The count of a part, as a person would write it down."""
+    from patchword.analysis.cost import CONVENTION
+
+    size = " x ".join(str(side) for side in chosen.input)
+    out.print(
+        f"[bold]{chosen.model}[/bold]{f', {chosen.part}' if chosen.part else ''}, input {size}\n", highlight=False
+    )
+    if steps:
+        _print_steps(out, chosen)
+    else:
+        _print_parts(out, chosen)
+    for title, kind in (
+        ("linear layers", "linear"),
+        ("attention products", "attention"),
+        ("convolutions", "convolution"),
+    ):
+        if macs := chosen.macs_of(kind):  # type: ignore[arg-type]
+            out.print(f"  {title:<20}{macs:>20,} MACs", highlight=False)
+    out.print(f"  [bold]{'total':<20}{chosen.macs:>20,} MACs[/bold]", highlight=False)
+    out.print(f"  [bold]{'parameters':<20}{chosen.parameters:>20,}[/bold]\n", highlight=False)
+    out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
+
+
+def _print_steps(out: "Console", chosen: "Cost") -> None:
+    for title, attribute in (("MACs", "macs"), ("Parameters", "parameters")):
+        lines = [(line.label, getattr(line, attribute)) for line in chosen.lines if getattr(line, attribute)]
+        width = max((len(label) for label, _ in lines), default=0)
+        out.print(f"[bold]{title}[/bold]")
+        for label, expression in lines:
+            out.print(f"  {label:<{width}}  {expression.working()}", highlight=False)
+        out.print()
+    letters = ", ".join(f"{name} = {value} ({meaning})" for name, (value, meaning) in chosen.symbols().items())
+    out.print(f"[dim]{letters}[/dim]\n", highlight=False)
+
+
+def _print_parts(out: "Console", chosen: "Cost") -> None:
+    """One line for the entrance, each run of equal blocks, and the rest."""
+    groups: list[tuple[str, int, int, int]] = []
+    for name in _parts_in_order(chosen):
+        below = chosen.below(name)
+        title = name.rstrip("0123456789").rstrip(".") if ".blocks." in name else name
+        if groups and groups[-1][0] == title and groups[-1][2:] == (below.macs, below.parameters):
+            groups[-1] = (title, groups[-1][1] + 1, below.macs, below.parameters)
+        else:
+            groups.append((title, 1, below.macs, below.parameters))
+    width = max(len(title) for title, *_ in groups) + 14
+    out.print(f"  {'part':<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
+    for title, times, macs, parameters in groups:
+        name = f"{title} ({times} alike)" if times > 1 else title
+        out.print(f"  {name:<{width}}{macs * times:>18,}{parameters * times:>16,}", highlight=False)
+    out.print()
+
+
+def _parts_in_order(chosen: "Cost") -> list[str]:
+    names: list[str] = []
+    for line in chosen.lines:
+        pieces = line.part.split(".")
+        depth = pieces.index("blocks") + 2 if "blocks" in pieces else (3 if pieces[0] == "stages" else 1)
+        name = ".".join(pieces[:depth])
+        if name not in names:
+            names.append(name)
+    return names

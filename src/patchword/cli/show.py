@@ -1,0 +1,47 @@
+"""show: how a model is composed."""
+
+from typing import TYPE_CHECKING
+
+from patchword.cli.common import Model, Settings, card_of, console
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from patchword.analysis.shapes import Part
+
+
+def show(model: Model, settings: Settings = None) -> None:
+    """Show the composed tree of a model: every part, the shape it answers, its parameters."""
+    from rich.tree import Tree
+
+    from patchword.analysis.shapes import part_tree
+
+    card = card_of(model, settings)
+    root = part_tree(card)
+    tree = Tree(f"[bold]{card.model}[/bold]  {root.parameters:,} parameters")
+    _grow(tree, root)
+    out = console()
+    out.print(tree, highlight=False, width=max(out.width, 120))  # a tree is cut at the console's width, not wrapped
+    out.print(f"[dim]input {_shape(root.input)}; shapes are (batch, tokens, width) or (batch, classes)[/dim]")
+
+
+def _grow(tree: "Tree", part: "Part") -> None:
+    """Runs of alike neighbours, such as the blocks of an encoder, are shown once."""
+    index = 0
+    while index < len(part.children):
+        child = part.children[index]
+        alike = 1
+        while index + alike < len(part.children) and part.children[index + alike].same_as(child):
+            alike += 1
+        name = child.name if alike == 1 else f"{child.name} .. {part.children[index + alike - 1].name}"
+        times = f" x {alike}" if alike > 1 else ""
+        detail = f"({child.detail})" if child.detail else ""
+        count = f"  [green]{child.parameters * alike:,}[/green]" if child.parameters else ""
+        shape = f"  [cyan]{_shape(child.output)}[/cyan]" if child.output else ""
+        branch = tree.add(f"[bold]{name}[/bold]: {child.kind}[dim]{detail}[/dim]{times}{shape}{count}")
+        _grow(branch, child)
+        index += alike
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(side) for side in shape)

@@ -1,0 +1,45 @@
+"""train: from a recipe to a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from patchword.cli.common import Runs, console, finish
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a YAML file.")],
+    fields: Annotated[list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields to change.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field to change; can be repeated.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The run's name; by default the recipe's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run of that name, if it has begun.")] = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Train a recipe, evaluate the best weights on the test set once, and write the report.
+
+    Examples:  patchword train fashion-mnist-vit  |  patchword train fashion-mnist-vit --set epochs=5 model.depth=6
+    |  patchword train image-folder-vit --set data=my/pictures
+    """
+    from patchword.recipes import find_recipe
+    from patchword.recipes.recipe import read_recipe
+    from patchword.recipes.run import Run
+    from patchword.recipes.run import train as run_recipe
+
+    file = Path(recipe)
+    base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
+    chosen = base.with_settings([*(settings or []), *(fields or [])])
+    folder = runs / (name or (file.parent.name if file.name == "recipe.yaml" else file.stem))
+    out = console()
+    if chosen.expect.time:
+        out.print(
+            f"{folder.name}: {chosen.epochs} epochs; the recipe as it stands takes {chosen.expect.time}",
+            highlight=False,
+        )
+    if not run_recipe(chosen, folder, out, resume):
+        again = f"patchword train {folder / 'recipe.yaml'} --name {folder.name} --runs {runs} --resume"
+        out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False)
+        raise typer.Exit(130)
+    finish(Run(folder), out, chosen.device)

@@ -1,0 +1,1 @@
+"""EXAMPLES: pictures and their labels, from files to batches on the device."""

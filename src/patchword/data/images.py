@@ -1,0 +1,160 @@
+"""Labelled pictures. Pixels are uint8 until the batch is on the device."""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from patchword.core.errors import UserError, nearest
+from patchword.core.grid import Size, sides
+
+Progress = Callable[[int, int], None]
+MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
+
+
+class Pixels(Protocol):
+    """Where the pixels of a set are."""
+
+    def take(self, index: Tensor) -> Tensor:
+        """(batch, channels, height, width), uint8"""
+        ...
+
+    def subset(self, index: Tensor) -> "Pixels": ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """In memory, on any device."""
+
+    pixels: Tensor
+
+    def take(self, index: Tensor) -> Tensor:
+        return self.pixels[index.to(self.pixels.device)]
+
+    def subset(self, index: Tensor) -> "Held":
+        return Held(self.take(index))
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """In picture files, decoded when a batch asks for them."""
+
+    paths: tuple[Path, ...]
+    size: Size
+    channels: int
+
+    def take(self, index: Tensor) -> Tensor:
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            return torch.stack(list(pool.map(self._decode, index.tolist())))
+
+    def subset(self, index: Tensor) -> "OnDisk":
+        return replace(self, paths=tuple(self.paths[i] for i in index.tolist()))
+
+    def _decode(self, position: int) -> Tensor:
+        return decode(self.paths[position], self.size, self.channels)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Pictures, the class of each, the classes' names, and where all this came from."""
+
+    name: str
+    origin: str
+    pixels: Pixels
+    labels: Tensor  # (count,) int64
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        wrong = ((self.labels < 0) | (self.labels >= len(self.classes))).nonzero()
+        if len(wrong):
+            row = int(wrong[0])
+            raise UserError(
+                f"the label of sample {row} of {self.name} is out of range",
+                expected=f"0 to {len(self.classes) - 1} ({len(self.classes)} classes)",
+                got=int(self.labels[row]),
+                hint=f"{len(wrong)} labels are out of range; the set is {self.origin}",
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, index: Tensor) -> "Images":
+        return replace(self, pixels=self.pixels.subset(index), labels=self.labels[index])
+
+    def with_classes(self, classes: Sequence[str]) -> "Images":
+        """The same pictures under a model's own list of classes."""
+        for name in self.classes:
+            if name not in classes:
+                hint = nearest(name, classes)
+                raise UserError(f"the model does not know class {name!r} of {self.name}", hint=hint)
+        renumbered = torch.tensor([list(classes).index(name) for name in self.classes])
+        return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
+
+
+def decode(path: Path, size: Size, channels: int) -> Tensor:
+    """One picture as (channels, height, width) uint8: upright, shorter side resized, middle cut out."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as opened:
+                picture = _plain(ImageOps.exif_transpose(opened), channels)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        reason = str(error).split(" <")[0].replace(f" '{path}'", "")
+        raise UserError(f"cannot read the picture {path}", got=reason, hint="remove or replace this file") from None
+    height, width = sides(size)
+    array = np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC))
+    return torch.from_numpy(array.reshape(height, width, channels).copy()).permute(2, 0, 1)
+
+
+def _plain(picture: Image.Image, channels: int) -> Image.Image:
+    """8 bits a channel, grey or RGB; 16-bit greys are scaled (converting would clip them to white)."""
+    if picture.mode.startswith(("I", "F")):
+        values = np.asarray(picture).astype(np.float32)
+        top = 65535.0 if picture.mode.startswith("I") else max(float(values.max()), 1e-12)
+        picture = Image.fromarray((values / top * 255).clip(0, 255).astype(np.uint8))
+    if channels not in (1, 3):
+        raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}")
+    return picture.convert("L" if channels == 1 else "RGB")
+
+
+def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
+    """Decodes every picture once, so that a corrupt one is named before any training; keeps them if they fit."""
+    height, width = sides(size)
+    keep = len(paths) * channels * height * width <= MEMORY
+    source, held = OnDisk(tuple(paths), size, channels), []
+    for start in range(0, len(paths), 256):
+        batch = source.take(torch.arange(start, min(start + 256, len(paths))))
+        held.extend([batch] if keep else [])
+        if progress:
+            progress(min(start + 256, len(paths)), len(paths))
+    return Held(torch.cat(held)) if keep else source
+
+
+def fitted(pixels: Tensor, size: Size, channels: int) -> Tensor:
+    """(count, channels, height, width) uint8, brought to another size and number of channels"""
+    if pixels.shape[1] != channels:
+        if pixels.shape[1] == 1 and channels == 3:
+            pixels = pixels.expand(-1, 3, -1, -1)
+        elif pixels.shape[1] == 3 and channels == 1:
+            weights = torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
+            pixels = (pixels * weights).sum(1, keepdim=True).round().to(torch.uint8)
+        else:
+            raise UserError(
+                "the pictures do not have the model's channels",
+                expected=channels,
+                got=pixels.shape[1],
+                hint=f"set model.channels={pixels.shape[1]}",
+            )
+    if tuple(pixels.shape[2:]) == sides(size):
+        return pixels
+    resized = F.interpolate(pixels.float(), size=sides(size), mode="bicubic", antialias=True)
+    return resized.round().clamp(0, 255).to(torch.uint8)

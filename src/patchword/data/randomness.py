@@ -1,0 +1,58 @@
+"""Random numbers that depend on (seed, epoch, sample, purpose) and on nothing else.
+
+No generator is carried along, so the order of the samples, the number of workers and a restart cannot change them, and
+the numbers of a whole batch are computed at once, on any device.
+"""
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
+
+
+def uniform(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
+    """float32 in [0, 1), one for each sample of `index`"""
+    bits = _mixed(seed, epoch, index, purpose)
+    return ((bits >> 40) & 0xFFFFFF).float() / 2**24
+
+
+def integers(seed: int, epoch: int, index: Tensor, purpose: int, low: int, high: int) -> Tensor:
+    """int64 in [low, high], one for each sample of `index`"""
+    return low + (uniform(seed, epoch, index, purpose) * (high - low + 1)).long().clamp_(max=high - low)
+
+
+def order(seed: int, epoch: int, count: int) -> Tensor:
+    """the samples 0 ... count - 1 in the order of this epoch"""
+    return torch.argsort(_mixed(seed, epoch, torch.arange(count), purpose=0), stable=True)
+
+
+def step_seed(seed: int, step: int) -> int:
+    """the seed of everything else that is random in one training step (dropout, stochastic depth)"""
+    return int(_mixed(seed, step, torch.zeros(1, dtype=torch.int64), purpose=1)) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def _mixed(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
+    state = torch.zeros_like(index, dtype=torch.int64)
+    for word in (
+        seed,
+        epoch,
+        purpose,
+    ):  # each is mixed in by itself, so that (seed 0, epoch 1) is not (seed 1, epoch 0)
+        state = _finish(state + _signed((word + 1) * _GOLDEN))
+    return _finish(state + (index.long() + 1) * _signed(_GOLDEN))
+
+
+def _finish(state: Tensor) -> Tensor:
+    """SplitMix64's finaliser (Steele et al., 2014): each input bit flips each output bit half the time"""
+    state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
+    state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
+    return state ^ _shifted(state, 31)
+
+
+def _shifted(state: Tensor, bits: int) -> Tensor:
+    return (state >> bits) & ((1 << (64 - bits)) - 1)  # torch shifts the sign in; a hash must not
+
+
+def _signed(word: int) -> int:
+    word &= 0xFFFF_FFFF_FFFF_FFFF
+    return word - (1 << 64) if word >= 1 << 63 else word

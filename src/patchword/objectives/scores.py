@@ -1,0 +1,72 @@
+"""How good a classifier is: loss, accuracy, each class, the confusion, the mistakes it was surest of."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The answers of a classifier on a set."""
+
+    loss: float
+    labels: Tensor  # (count,) the truth
+    predictions: Tensor  # (count,)
+    confidence: Tensor  # (count,) the probability of the prediction
+    classes: tuple[str, ...]
+
+    @property
+    def accuracy(self) -> float:
+        return float((self.predictions == self.labels).double().mean())
+
+    def confusion(self) -> Tensor:
+        """(classes, classes) counts: rows are the truth, columns the predictions"""
+        size = len(self.classes)
+        return torch.bincount(self.labels * size + self.predictions, minlength=size * size).view(size, size)
+
+    def mistakes(self, most: int) -> Tensor:
+        """the wrong answers, the most confident first"""
+        wrong = (self.predictions != self.labels).nonzero()[:, 0]
+        return wrong[self.confidence[wrong].argsort(descending=True)[:most]]
+
+    def lines(self) -> list[str]:
+        """The result in words, a line a class."""
+        lines = [f"Test Loss: {self.loss:.4f}"]
+        for index, row in enumerate(self.confusion().tolist()):
+            total, right = sum(row), row[index]
+            share = f"{100 * right / total:.2f}% ({right}/{total})" if total else "no examples"
+            lines.append(f"Test Accuracy of Class {index} ({self.classes[index]}): {share}")
+        right, total = int((self.predictions == self.labels).sum()), len(self.labels)
+        lines.append(f"Test Accuracy (Overall): {100 * self.accuracy:.2f}% ({right}/{total})")
+        return lines
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "examples": len(self.labels),
+            "classes": list(self.classes),
+            "confusion": self.confusion().tolist(),
+        }
+
+
+@torch.inference_mode()
+def score(
+    model: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor, Tensor]], classes: tuple[str, ...]
+) -> Scores:
+    """Asks the model, which must be in evaluation mode, about every batch."""
+    losses, labels, predictions, confidence = [], [], [], []
+    for inputs, truth, _ in batches:
+        scores = model(inputs).float()
+        losses.append(F.cross_entropy(scores, truth, reduction="sum").double())
+        best = scores.softmax(-1).max(-1)
+        labels.append(truth)
+        predictions.append(best.indices)
+        confidence.append(best.values)
+    truth = torch.cat(labels).cpu()
+    loss = float(torch.stack(losses).sum()) / len(truth)
+    return Scores(loss, truth, torch.cat(predictions).cpu(), torch.cat(confidence).cpu(), classes)

@@ -1,0 +1,52 @@
+"""Answers of a run on pictures it has never seen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from patchword.core.errors import UserError
+from patchword.data.augment import prepared
+from patchword.data.images import OnDisk
+from patchword.data.sources import PICTURES
+from patchword.recipes.run import Run, pick_device
+
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Answer:
+    path: Path
+    classes: tuple[tuple[str, float], ...]  # the likeliest first, with their probabilities
+
+
+def pictures_of(paths: Iterable[Path]) -> list[Path]:
+    """The pictures named, and those in the folders named."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(file for file in path.rglob("*") if file.suffix.lower() in PICTURES)
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise UserError(f"there is nothing at {path}", expected="a picture or a folder of pictures")
+    if not found:
+        raise UserError("there are no pictures to classify", expected=" ".join(sorted(PICTURES)))
+    return found
+
+
+@torch.inference_mode()
+def classify(run: Run, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
+    target = pick_device(device)
+    model = run.model().to(target)
+    config, labels = model.card.config, model.card.labels
+    source = OnDisk(tuple(paths), config["image"], config["channels"])
+    answers = []
+    for index in torch.arange(len(paths)).split(_BATCH):
+        inputs = prepared(source.take(index).to(target), model.card.preparation)
+        best = model(inputs).softmax(-1).topk(min(top, len(labels)))
+        for position, shares, classes in zip(index.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
+            named = tuple((labels[label], share) for label, share in zip(classes, shares, strict=True))
+            answers.append(Answer(paths[position], named))
+    return answers

@@ -1,0 +1,132 @@
+"""The fields of a recipe: everything a run depends on, checked before anything starts."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from patchword.core.errors import UserError, nearest
+
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelChoice(BaseModel):
+    """A registry name, and any of the model's own fields to override."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    def overrides(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Augment(BaseModel):
+    model_config = _STRICT
+    flip: float = Field(0.0, ge=0, le=1, description="chance of a mirror image")
+    shift: int = Field(0, ge=0, description="pixels to move, at most, each way")
+    erase: float = Field(0.0, ge=0, le=1, description="chance of a blank square")
+
+
+class Expect(BaseModel):
+    """What a run of this recipe should give, and how long it takes; measured, not hoped."""
+
+    model_config = _STRICT
+    accuracy: float = Field(0.0, ge=0, le=1, description="on the test set")
+    time: str = ""
+
+
+def _name_only(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Recipe(BaseModel):
+    model_config = _STRICT
+    about: str = Field("", description="what this run shows")
+    expect: Expect = Expect()
+    model: Annotated[ModelChoice, BeforeValidator(_name_only)] = ModelChoice(name="vit-exercise")
+    data: str = Field("fashion-mnist", description="a named set, a folder of classes, or a .csv/.jsonl manifest")
+    validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
+    augmentation: Augment = Augment()
+    epochs: int = Field(10, gt=0)
+    batch: int = Field(128, gt=0)
+    accumulate: int = Field(1, gt=0, description="pieces a batch is worked on in, to save memory")
+    rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the rate rises")
+    floor: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
+    decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
+    clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
+    average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
+    patience: int = Field(
+        0, ge=0, description="epochs without a better validation accuracy before stopping; 0 is never"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    seed: int = 0
+    save_minutes: float = Field(1.0, ge=0, description="between checkpoints inside an epoch")
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def with_settings(self, settings: Iterable[str]) -> "Recipe":
+        """`field=value` or `field.inner=value`, as typed on a command line."""
+        values = self.model_dump(mode="json")
+        for setting in settings:
+            path, equals, text = setting.partition("=")
+            if not equals:
+                raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
+            _place(values, path.strip().split("."), _value(text))
+        return checked(values)
+
+
+def checked(values: Mapping[str, Any]) -> Recipe:
+    """A recipe from plain values; the first field that is wrong is named, with the nearest right one."""
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise UserError(f"a recipe has no field {path!r}", hint=nearest(path, field_names())) from None
+        raise UserError(f"recipe field {path!r}: {first['msg']}", got=repr(first["input"])) from None
+
+
+def read_recipe(path: Path) -> Recipe:
+    """A recipe from a YAML file, such as the one every run saves."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")) from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
+    return checked(values)
+
+
+def field_names() -> list[str]:
+    names = []
+    for name, field in Recipe.model_fields.items():
+        inner = field.annotation
+        nested = isinstance(inner, type) and issubclass(inner, BaseModel) and inner is not ModelChoice
+        names += [f"{name}.{sub}" for sub in inner.model_fields] if nested else [name]  # type: ignore[union-attr]
+    return names
+
+
+def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
+    if path[0] == "model" and len(path) == 1:
+        path = ["model", "name"]
+    for part in path[:-1]:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise UserError(f"recipe field {part!r} has no inner fields", got=".".join(path))
+    values[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """YAML's reading of the text, except that 1e-3 is a number."""
+    try:
+        return float(text) if "e" in text.lower() and text[0].isdigit() else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError):
+        return text

@@ -1,0 +1,111 @@
+"""Drawings made with matplotlib's objects, so that no global state is touched; each answers the bytes of an SVG."""
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from patchword.reports.words import shortened
+
+BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: told apart by everyone, and in grey
+WITH_NUMBERS, WITH_NAMES = 20, 40  # a confusion matrix of more classes has no room for them
+
+_LOOK = {
+    "font.size": 11,
+    "text.color": INK,
+    "axes.edgecolor": "#8a939c",
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e3e6ea",
+    "legend.frameon": False,
+    "text.parse_math": False,  # a class may be called "$5 bill"
+    "svg.fonttype": "none",  # the reader's fonts, which know more scripts than matplotlib's
+    "svg.hashsalt": "patchword",
+}
+
+
+@contextmanager
+def _looks() -> Iterator[None]:
+    """Our looks, whatever the user's matplotlibrc says."""
+    with style.context(["default", _LOOK]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
+def curves(
+    epochs: Sequence[int], training: Sequence[float], validation: Sequence[float], unit: str, best: int
+) -> bytes:
+    """Two lines over the epochs; `best` is the epoch whose weights were kept."""
+    with _looks():
+        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
+        mark = "o" if len(epochs) <= 30 else None
+        axes.axvline(best, color="#8a939c", linestyle=":", label=f"kept: epoch {best}")
+        axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
+        axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+        if len(epochs) == 1:
+            axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
+        lines, names = axes.get_legend_handles_labels()
+        axes.legend([*lines[1:], lines[0]], [*names[1:], names[0]])
+        return _svg(figure)
+
+
+def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
+    """Coloured by the share of the true class; counts and names are written in while there is room."""
+    number = len(classes)
+    cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
+    with _looks():
+        figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
+        axes = figure.add_subplot(xlabel="the model said", ylabel="the picture is", aspect="equal")
+        axes.grid(visible=False)
+        shares = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
+        if number <= WITH_NAMES:
+            axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, edgecolors="#d5dae0", linewidth=0.5)
+            _names(axes, classes)
+        else:
+            _overview(figure, axes, shares)
+        axes.set_ylim(number, 0)
+        if number <= WITH_NUMBERS:
+            _numbers(axes, counts, shares, size=min(12.0, 16 * cell))
+        return _svg(figure)
+
+
+def _names(axes: Axes, classes: Sequence[str]) -> None:
+    places, names = np.arange(len(classes)) + 0.5, [shortened(name, 18) for name in classes]
+    size = 10 if len(classes) <= WITH_NUMBERS else 7
+    axes.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor", size=size)
+    axes.set_yticks(places, names, size=size)
+    axes.tick_params(length=0)
+
+
+def _numbers(axes: Axes, counts: Tensor, shares: np.ndarray, size: float) -> None:
+    for true, said in counts.nonzero().tolist():
+        text, dark = str(int(counts[true, said])), shares[true, said] > 0.55
+        fitting = size * min(1.0, 3.5 / len(text))
+        ink = "white" if dark else INK
+        axes.text(said + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
+
+
+def _overview(figure: Figure, axes: Axes, shares: np.ndarray) -> None:
+    """Class numbers instead of names; the root of the share, so that rare confusions show."""
+    extent = (0, len(shares), len(shares), 0)
+    image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest", extent=extent)
+    axes.set(xlabel="the model said (class number)", ylabel="the picture is (class number)")
+    figure.colorbar(image, ax=axes, shrink=0.7, label="share of the true class")
+
+
+def _svg(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()

@@ -1,0 +1,53 @@
+import torch
+from torch import nn
+
+from helpers import difference, pixels, randomise, tiny
+from patchword.core.grid import Grid
+from patchword.layers import ClassHead, DistilledHead, Pyramid, first_token, mean_of_patches
+
+GRID = Grid(2, 3, prefix=2)
+
+
+def test_pooling():
+    tokens = pixels(4, 8, 16)
+    assert torch.equal(first_token(tokens, GRID), tokens[:, 0])
+    torch.testing.assert_close(mean_of_patches(tokens, GRID), tokens[:, 2:].sum(1) / 6)
+
+
+def test_class_head_reads_the_pooled_tokens():
+    tokens = pixels(4, 8, 16)
+    head = randomise(ClassHead(16, 3))
+    assert torch.equal(head(tokens, GRID), head.linear(tokens[:, 0]))
+    pooled = randomise(ClassHead(16, 3, mean_of_patches))
+    torch.testing.assert_close(pooled(tokens, GRID), pooled.linear(tokens[:, 2:].mean(1)))
+
+
+def test_distilled_head_averages_its_two_scores_in_training_too():
+    tokens, head = pixels(4, 8, 16), randomise(DistilledHead(16, 3))
+    scores, distilled = head.pair(tokens, GRID)
+    assert torch.equal(scores, tokens[:, 0] @ head.linear.weight.T + head.linear.bias)
+    assert torch.equal(distilled, tokens[:, 1] @ head.distilled.weight.T + head.distilled.bias)
+    for mode in (True, False):
+        torch.testing.assert_close(head.train(mode)(tokens, GRID), (scores + distilled) / 2)
+
+
+def test_a_model_is_its_head_on_its_normed_tokens():
+    model, images = tiny("deit-tiny-distilled"), pixels(2, 3, 32, 32)
+    tokens, grid = model.encode(images)
+    assert grid == Grid(4, 4, prefix=2)
+    assert tokens.shape == (2, 18, 32)
+    assert torch.equal(model(images), model.head(tokens, grid))
+    raw, _ = model.stages[0](images)
+    assert torch.equal(tokens, model.norm(raw))
+    assert torch.equal(model.maps(images)[0], grid.to_map(raw)[1])
+
+
+def test_each_stage_of_a_pyramid_reads_the_map_of_the_one_before():
+    first, second = tiny(), tiny(channels=32, patch=2, image=4, seed=3)
+    pyramid = Pyramid([first.stages[0], second.stages[0]], nn.Identity(), second.head)
+    images = pixels(2, 3, 32, 32)
+    maps = pyramid.maps(images)
+    assert [tuple(part.shape) for part in maps] == [(2, 32, 4, 4), (2, 32, 2, 2)]
+    assert difference(maps[1], second.maps(maps[0])[0]) == 0
+    tokens, grid = second.stages[0](maps[0])
+    assert torch.equal(pyramid(images), second.head(tokens, grid))
