@@ -25,8 +25,8 @@ ALLOWED = {
     "objectives": {"core", "layers"},
     "training": {"core"},
     "analysis": {"core", "layers", "models"},
-    "recipes": {"core", "models", "weights", "data", "objectives", "training", "analysis"},
-    "reports": {"core", "analysis"},
+    "recipes": {"core", "layers", "models", "weights", "data", "objectives", "training", "analysis"},
+    "reports": {"core", "layers", "data", "objectives", "analysis", "recipes"},
     "serving": {"core", "models", "weights", "data", "analysis"},
     "lab": {"core", "serving", "analysis", "reports"},
 }

@@ -238,23 +238,41 @@ def test_bias_and_padding_together():
     torch.testing.assert_close(maps[0].dense().sum(-1), torch.ones(2, HEADS, GRID.tokens))
 
 
+class Causal(Everything):
+    """A partition of one group in which nobody reads what comes later."""
+
+    def mask(self, grid: Grid, device: torch.device) -> Tensor:
+        return torch.ones(1, 1, grid.tokens, grid.tokens, dtype=torch.bool, device=device).tril()
+
+
+@pytest.mark.parametrize("fused", [True, False])
 @torch.no_grad()
-def test_a_projection_may_bring_its_own_keys():
-    class Halved(LinearProjection):
-        """keys and values from the first row of the grid only"""
+def test_the_masks_of_the_scope_and_of_the_partition_both_hold(fused):
+    attention = make(Pattern(Causal()))
+    attention.core.fused = fused
+    tokens, scope = scene()[0], Scope(mask=MASKS["keys"], grid=GRID)
+    expected, _ = reference(attention, tokens, MASKS["keys"] & MASKS["causal"])
+    assert difference(attention(tokens, scope), expected) < 1e-5
 
-        def forward(self, tokens: Tensor, scope: Scope) -> Projected:
-            whole = super().forward(tokens, scope)
-            key, value = whole.key[:, :3], whole.value[:, :3]
-            return Projected(whole.query, key, value, None, Grid(1, 3))
 
-    attention = randomise(Attention(WIDTH, HEADS, projection=Halved(WIDTH))).eval()
+class FirstColumn(LinearProjection):
+    """Keys and values from the first column of the grid only."""
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Projected:
+        whole = super().forward(tokens, scope)
+        return Projected(whole.query, whole.key[:, ::3], whole.value[:, ::3], None, Grid(5, 1))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@torch.no_grad()
+def test_a_projection_may_bring_its_own_keys(rows):
+    attention = make(Pattern(Strips(rows)), projection=FirstColumn(WIDTH))
     tokens, scope = scene()
-    expected, weights = reference(attention, tokens, torch.arange(GRID.tokens) < 3)
+    expected, weights = reference(attention, tokens, Strips(rows).meet(GRID) & (torch.arange(GRID.tokens) % 3 == 0))
     assert difference(attention(tokens, scope), expected) < 1e-5
     with record_attention(attention) as maps:
         attention(tokens, scope)
-    torch.testing.assert_close(maps[0].dense(), weights[..., :3], atol=1e-5, rtol=0)
+    torch.testing.assert_close(maps[0].dense(), weights[..., ::3], atol=1e-5, rtol=0)
 
 
 def test_scale_can_be_given():

@@ -11,7 +11,7 @@ from patchword.analysis.attention import class_attention, layers, rolled, rollou
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Everything, Pattern, record_attention
+from patchword.layers import Attention, Everything, Pattern, Projected, record_attention
 
 
 class Rows(Everything):
@@ -22,6 +22,13 @@ class Rows(Everything):
 
     def merge(self, groups: Tensor, grid: Grid) -> Tensor:
         return groups.unflatten(0, (-1, grid.height)).flatten(1, 2)
+
+
+class FirstTwo(nn.Module):
+    """A projection for these tests: only the first two tokens are keys."""
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Projected:  # noqa: ARG002
+        return Projected(tokens, tokens[:, :2], tokens[:, :2], None, Grid(1, 2))
 
 
 class Looker(nn.Module):
@@ -82,6 +89,15 @@ def test_the_patterns_of_a_layer_are_one_map_over_all_its_heads() -> None:
 
 def test_a_block_that_runs_three_times_is_three_layers() -> None:
     assert len(layers(Looker(attention_with(1, 0, 1), times=3), pixels(1, 1, 2, 2))) == 3
+
+
+def test_maps_lie_on_the_grid_of_the_keys_and_cannot_be_rolled_out_where_keys_are_fewer() -> None:
+    model, images = Looker(Attention(1, 1, projection=FirstTwo())), pixels(1, 1, 2, 3)
+    (seen,) = class_attention(model, images)
+    assert seen.shape == (1, 1, 2)
+    assert torch.allclose(seen.sum(), torch.tensor(1.0))
+    with pytest.raises(UserError, match="reduced keys"):
+        rollout(model, images)
 
 
 def test_rollout_of_two_layers_by_hand() -> None:

@@ -78,8 +78,10 @@ def test_drop_path_is_the_identity_in_evaluation_and_at_rate_zero():
     assert DropPath(0.0)(tokens) is tokens
 
 
-def test_drop_path_of_rate_one_drops_everything():
-    assert torch.equal(DropPath(1.0)(torch.ones(4, 3)), torch.zeros(4, 3))
+@pytest.mark.parametrize("rate", [1.0, -0.1])
+def test_a_rate_that_would_leave_nothing_to_scale_is_refused(rate):
+    with pytest.raises(UserError, match="less than 1"):
+        DropPath(rate)
 
 
 def test_a_block_runs_its_residuals_in_order():
@@ -106,3 +108,8 @@ def test_feed_forward_treats_each_token_alone():
     part, tokens = randomise(FeedForward(8, 16, nn.ReLU())), pixels(2, 6, 8)
     expected = (tokens @ part.up.weight.T + part.up.bias).clamp(min=0) @ part.down.weight.T + part.down.bias
     torch.testing.assert_close(part(tokens, SCOPE), expected)
+
+
+def test_feed_forward_drops_what_is_between_its_maps():
+    part = randomise(FeedForward(8, 16, dropout=1.0))
+    assert torch.equal(part(pixels(2, 6, 8), SCOPE), part.down.bias.expand(2, 6, 8))

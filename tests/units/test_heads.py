@@ -3,7 +3,18 @@ from torch import nn
 
 from helpers import difference, pixels, randomise, tiny
 from patchword.core.grid import Grid
-from patchword.layers import ClassHead, DistilledHead, Pyramid, first_token, mean_of_patches
+from patchword.layers import (
+    ClassHead,
+    DistilledHead,
+    Encoder,
+    LearnedPositions,
+    PatchEmbed,
+    Prefix,
+    Pyramid,
+    Stage,
+    first_token,
+    mean_of_patches,
+)
 
 GRID = Grid(2, 3, prefix=2)
 
@@ -51,3 +62,13 @@ def test_each_stage_of_a_pyramid_reads_the_map_of_the_one_before():
     assert difference(maps[1], second.maps(maps[0])[0]) == 0
     tokens, grid = second.stages[0](maps[0])
     assert torch.equal(pyramid(images), second.head(tokens, grid))
+
+
+def test_a_stage_drops_tokens_and_positions_together():
+    stage = Stage(
+        PatchEmbed(3, 8, 4), Encoder([]), prefix=Prefix(1, 8), positions=LearnedPositions(8, Grid(2, 2, 1)), dropout=1.0
+    )
+    tokens, grid = randomise(stage)(pixels(1, 3, 8, 8))
+    assert grid == Grid(2, 2, prefix=1)
+    assert not tokens.any()
+    assert stage.eval()(pixels(1, 3, 8, 8))[0].all()

@@ -94,6 +94,7 @@ def test_every_dropout_arrives():
     assert model.stages[0].encoder.blocks[1].attention.sublayer.core.dropout == 0.2
 
 
+@torch.no_grad()
 def test_activation_is_chosen_by_name():
     exact, tanh = tiny(), tiny(activation="gelu-tanh")
     images = torch.ones(1, 3, 32, 32)

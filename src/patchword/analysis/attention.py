@@ -22,8 +22,8 @@ class Layer(NamedTuple):
 def class_attention(model: nn.Module, images: Tensor) -> list[Tensor]:
     """How much [CLS] looks at each patch: (batch, rows, columns) a layer, in the order the layers run.
 
-    A list, since the grids of a pyramid's stages differ. What [CLS] gives to itself and other leading tokens is not
-    in the map, so a map sums to less than one. Where there is no leading token, the mean over all queries stands for it.
+    A list, since the grids of a pyramid's stages differ. What [CLS] gives to itself and other leading tokens is not in
+    the map, so a map sums to less than one. Where there is no leading token, the mean over all queries stands for it.
     The model must be in evaluation mode.
     """
     return [patches(reader(layer.weights, layer.grid), layer.key_grid) for layer in layers(model, images)]
@@ -47,7 +47,7 @@ def rollout(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def rolled(weights: Sequence[Tensor]) -> Tensor:
-    """(batch, tokens, tokens) a layer -> their product, the last layer first; half of each layer is the residual path"""
+    """(batch, tokens, tokens) a layer -> their product, the last layer first; half of each is the residual path"""
     identity = torch.eye(weights[0].shape[-1], dtype=weights[0].dtype, device=weights[0].device)
     total = identity.expand_as(weights[0])
     for layer in weights:

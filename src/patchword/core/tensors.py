@@ -13,7 +13,6 @@ from patchword.core.files import whole_file
 Tensors = dict[str, Tensor]
 
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
-_MAGIC = (b"PK\x03\x04", b"\x80")  # torch.save's zip, and a bare pickle
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
@@ -37,8 +36,12 @@ def refuse_pickle(path: Path) -> None:
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     with path.open("rb") as file:
-        start = file.read(4)
-    if path.suffix in PICKLES or start.startswith(_MAGIC):
+        start = file.read(9)
+    is_zip = start.startswith(b"PK\x03\x04")  # torch.save's
+    is_bare = (
+        start.startswith(b"\x80") and start[8:] != b"{"
+    )  # a pickle's first byte, which a header's length may equal
+    if path.suffix in PICKLES or is_zip or is_bare:
         convert = f"safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), 'model.safetensors')"
         raise UserError(
             f"{path} is a pickle, which can run any code when it is opened",

@@ -38,7 +38,8 @@ class Batches:
         pixels = self.images.pixels
         if self.device.type == "cpu" or not isinstance(pixels, Held) or pixels.pixels.numel() > RESIDENT:
             return self
-        moved = replace(self.images, pixels=Held(pixels.pixels.to(self.device)), labels=self.images.labels)
+        labels = self.images.labels.to(self.device)
+        moved = replace(self.images, pixels=Held(pixels.pixels.to(self.device)), labels=labels)
         return replace(self, images=moved)
 
     def __len__(self) -> int:
@@ -46,7 +47,7 @@ class Batches:
 
     def whole(self) -> Iterator[Batch]:
         """Every sample once, in the set's own order, unchanged: for evaluation."""
-        for index in torch.arange(len(self.images)).split(self.size):
+        for index in torch.arange(len(self.images), device=self.images.labels.device).split(self.size):
             yield self._batch(index, self.images.pixels.take(index))
 
     def epoch(self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0) -> Iterator[Batch]:
@@ -55,15 +56,18 @@ class Batches:
         The next batch's pixels are fetched while this one is worked on.
         """
         full = len(self.images) // self.size * self.size or len(self.images)
-        parts = order(seed, epoch, len(self.images))[:full].split(self.size)[first:]
+        ordered = order(seed, epoch, len(self.images))[:full].to(self.images.labels.device)
+        changes = augmentation.changes(seed, epoch, ordered.to(self.device))
         with ThreadPoolExecutor(max_workers=1) as pool:
-            pending = pool.submit(self.images.pixels.take, parts[0]) if parts else None
-            for number, index in enumerate(parts):
-                assert pending is not None, "a batch was asked for and not fetched"
-                pixels = pending.result().to(self.device, non_blocking=True)
-                following = parts[number + 1] if number + 1 < len(parts) else None
-                pending = pool.submit(self.images.pixels.take, following) if following is not None else None
-                yield self._batch(index, augmentation(pixels, seed, epoch, index))
+            starts = range(first * self.size, full, self.size)
+            parts = [ordered[start : start + self.size] for start in starts]
+            pending = [pool.submit(self.images.pixels.take, part) for part in parts[:1]]
+            for start, index, following in zip(starts, parts, [*parts[1:], None], strict=True):
+                pixels = pending.pop().result().to(self.device, non_blocking=True)
+                if following is not None:
+                    pending.append(pool.submit(self.images.pixels.take, following))
+                changed = augmentation.apply(pixels, changes.part(start, start + self.size))
+                yield self._batch(index, changed)
 
     def steps_per_epoch(self) -> int:
         return max(1, len(self.images) // self.size)

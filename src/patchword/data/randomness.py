@@ -1,13 +1,15 @@
 """Random numbers that depend on (seed, epoch, sample, purpose) and on nothing else.
 
 No generator is carried along, so the order of the samples, the number of workers and a restart cannot change them, and
-the numbers of a whole batch are computed at once, on any device.
+the numbers of any set of samples are computed at once, on any device.
 """
 
 import torch
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of SplitMix64 (Steele et al., 2014)
 
 
 def uniform(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
@@ -28,24 +30,25 @@ def order(seed: int, epoch: int, count: int) -> Tensor:
 
 def step_seed(seed: int, step: int) -> int:
     """the seed of everything else that is random in one training step (dropout, stochastic depth)"""
-    return int(_mixed(seed, step, torch.zeros(1, dtype=torch.int64), purpose=1)) & 0x7FFF_FFFF_FFFF_FFFF
+    return _key(seed, step, 1) >> 1
+
+
+def _key(*words: int) -> int:
+    """Each word is mixed in by itself, so that (seed 0, epoch 1) is not (seed 1, epoch 0)."""
+    state = 0
+    for word in words:
+        state = (state + (word + 1) * _GOLDEN) & _WORD
+        state = ((state ^ (state >> 30)) * _FIRST) & _WORD
+        state = ((state ^ (state >> 27)) * _SECOND) & _WORD
+        state ^= state >> 31
+    return state
 
 
 def _mixed(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
-    state = torch.zeros_like(index, dtype=torch.int64)
-    for word in (
-        seed,
-        epoch,
-        purpose,
-    ):  # each is mixed in by itself, so that (seed 0, epoch 1) is not (seed 1, epoch 0)
-        state = _finish(state + _signed((word + 1) * _GOLDEN))
-    return _finish(state + (index.long() + 1) * _signed(_GOLDEN))
-
-
-def _finish(state: Tensor) -> Tensor:
-    """SplitMix64's finaliser (Steele et al., 2014): each input bit flips each output bit half the time"""
-    state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
-    state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
+    """The same mixing of one more word, the sample's number, for all samples at once."""
+    state = (index.long() + 1) * _signed(_GOLDEN) + _signed(_key(seed, epoch, purpose))
+    state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
+    state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
     return state ^ _shifted(state, 31)
 
 
@@ -54,5 +57,4 @@ def _shifted(state: Tensor, bits: int) -> Tensor:
 
 
 def _signed(word: int) -> int:
-    word &= 0xFFFF_FFFF_FFFF_FFFF
     return word - (1 << 64) if word >= 1 << 63 else word

@@ -5,6 +5,7 @@ from enum import Enum
 import torch
 from torch import Tensor, nn
 
+from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 
 
@@ -21,6 +22,8 @@ class DropPath(nn.Module):
 
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
+        if not 0 <= rate < 1:
+            raise UserError("the rate of stochastic depth", expected="at least 0 and less than 1", got=rate)
         self.rate = rate
 
     def extra_repr(self) -> str:

@@ -56,7 +56,7 @@ class LearnedPositions(nn.Module):
 def resize_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
     """(1, old tokens, width) -> (1, new tokens, width), bicubic; the prefix rows are kept as they are.
 
-    DeiT, transformers and timm resize so; the first ViT code used a linear zoom that pins the corners.
+    DeiT and transformers resize so. timm smooths before it shrinks a table; the first ViT code used a linear zoom.
     """
     prefix, feature_map = old.to_map(table)
     size = (new.height, new.width)

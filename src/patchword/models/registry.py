@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
 from patchword.layers.pyramid import Pyramid
+
+Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,11 @@ class Registry:
         except ValidationError as error:
             first = error.errors()[0]
             field = str(first["loc"][0])
-            raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(overrides[field])) from None
+            raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(first["input"])) from None
 
     def create(self, name: str, **overrides: Any) -> Pyramid:
         family, _ = self.find(name)
         config = self.configure(name, overrides)
         model = family.build(config)
-        model.card = Card(name, asdict(config), preparation=family.preparation)
+        model.card = Card(name, asdict(config), preparation=family.preparation.over(config.channels))
         return model

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -18,6 +19,7 @@ from patchword.reports.words import shortened
 BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: told apart by everyone, and in grey
 WITH_NUMBERS, WITH_NAMES = 20, 40  # a confusion matrix of more classes has no room for them
 
+_ROOT = PowerNorm(0.5, 0, 1)
 _LOOK = {
     "font.size": 11,
     "text.color": INK,
@@ -47,22 +49,25 @@ def curves(
 ) -> bytes:
     """Two lines over the epochs; `best` is the epoch whose weights were kept."""
     with _looks():
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
         mark = "o" if len(epochs) <= 30 else None
         axes.axvline(best, color="#8a939c", linestyle=":", label=f"kept: epoch {best}")
         axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
         axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
         if len(epochs) == 1:
             axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
         lines, names = axes.get_legend_handles_labels()
-        axes.legend([*lines[1:], lines[0]], [*names[1:], names[0]])
+        figure.legend([*lines[1:], lines[0]], [*names[1:], names[0]], loc="outside upper center", ncols=3, fontsize=10)
         return _svg(figure)
 
 
 def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
-    """Coloured by the share of the true class; counts and names are written in while there is room."""
+    """Counts and names are written in while there is room.
+
+    Coloured by the square root of the share of the true class, so that rare confusions show.
+    """
     number = len(classes)
     cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
     with _looks():
@@ -71,13 +76,17 @@ def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
         axes.grid(visible=False)
         shares = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
         if number <= WITH_NAMES:
-            axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, edgecolors="#d5dae0", linewidth=0.5)
+            cells: ScalarMappable = axes.pcolormesh(
+                shares, cmap="Blues", norm=_ROOT, edgecolors="#d5dae0", linewidth=0.5
+            )
             _names(axes, classes)
         else:
-            _overview(figure, axes, shares)
+            cells = _overview(axes, shares)
         axes.set_ylim(number, 0)
         if number <= WITH_NUMBERS:
-            _numbers(axes, counts, shares, size=min(12.0, 16 * cell))
+            _numbers(axes, counts, shares, size=min(13.0, 19 * cell))
+        else:
+            figure.colorbar(cells, ax=axes, shrink=0.7, label="share of the true class")
         return _svg(figure)
 
 
@@ -91,21 +100,20 @@ def _names(axes: Axes, classes: Sequence[str]) -> None:
 
 def _numbers(axes: Axes, counts: Tensor, shares: np.ndarray, size: float) -> None:
     for true, said in counts.nonzero().tolist():
-        text, dark = str(int(counts[true, said])), shares[true, said] > 0.55
+        text, dark = str(int(counts[true, said])), shares[true, said] > 0.35
         fitting = size * min(1.0, 3.5 / len(text))
         ink = "white" if dark else INK
         axes.text(said + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
 
 
-def _overview(figure: Figure, axes: Axes, shares: np.ndarray) -> None:
-    """Class numbers instead of names; the root of the share, so that rare confusions show."""
+def _overview(axes: Axes, shares: np.ndarray) -> ScalarMappable:
+    """Class numbers instead of names."""
     extent = (0, len(shares), len(shares), 0)
-    image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest", extent=extent)
     axes.set(xlabel="the model said (class number)", ylabel="the picture is (class number)")
-    figure.colorbar(image, ax=axes, shrink=0.7, label="share of the true class")
+    return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
 
 
 def _svg(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
+    figure.savefig(buffer, format="svg", dpi=200, bbox_inches="tight", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

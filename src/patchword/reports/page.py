@@ -10,9 +10,13 @@ from importlib.resources import files
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
+# Control characters, marks that turn the direction of the text around them, halves of characters from odd file names.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def escape(text: object) -> str:
-    """Safe in markup and in an attribute; a file name that is no proper Unicode is written with question marks."""
-    return markup.escape(str(text).encode("utf-8", "replace").decode("utf-8"))
+    """Safe in markup and in an attribute."""
+    return markup.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)))
 
 
 def document(title: str, html: str) -> str:

@@ -20,15 +20,19 @@ def address(pixels: Tensor) -> str:
 
 
 def heat(weights: Tensor) -> str:
-    """(rows, columns) from 0 to the largest as colours, a pixel a patch"""
+    """(rows, columns) from 0 to the largest as colours, a pixel a patch
+
+    The colour follows the square root of the weight: one patch often has most of it, and the others would be black.
+    """
     shares = weights.double().cpu() / weights.max().clamp(min=1e-12).cpu()
-    return _png(Image.fromarray(_colours(shares.numpy())))
+    return _png(Image.fromarray(_colours(shares.sqrt().numpy())))
 
 
 def overlay(pixels: Tensor, weights: Tensor) -> str:
     """The picture in grey under the colours of (rows, columns), from the smallest to the largest"""
     picture = _image(pixels)
-    size = picture.size if min(picture.size) >= SMALL else tuple(4 * side for side in picture.size)
+    times = 1 if min(picture.size) >= SMALL else 4
+    size = (times * picture.width, times * picture.height)
     grey = picture.convert("L").resize(size, Image.Resampling.NEAREST).convert("RGB")
     low, high = weights.min(), weights.max()
     shares = ((weights - low) / (high - low).clamp(min=1e-12)).float().cpu().numpy()

@@ -6,24 +6,25 @@ def percent(share: float, digits: int = 2) -> str:
 
 
 def amount(number: int) -> str:
-    """205,066 but 11.16 million, 17.56 billion"""
-    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+    """205 k, 11.16 M, 17.56 G: short enough for a tile"""
+    for size, name in ((10**12, "T"), (10**9, "G"), (10**6, "M")):
         if number >= size:
             return f"{number / size:.2f} {name}"
-    return f"{number:,}"
+    return f"{number / 1000:.0f} k" if number >= 10_000 else f"{number:,}"
 
 
 def duration(seconds: float) -> str:
+    """With spaces that do not break, so that a number keeps its unit."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    told = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return told.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def counted(number: int, thing: str) -> str:
-    """1 epoch, 2 epochs"""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+    """1 epoch, 2 epochs, 3 classes"""
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{ending}"
 
 
 def shortened(text: str, most: int) -> str:

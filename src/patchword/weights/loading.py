@@ -33,75 +33,98 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyra
     path = Path(source)
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder or a .safetensors file")
-    tensors, told = (_read_folder if path.is_dir() else _read_file)(path)
-    card = _identify(tensors, told, model)
-    return _build(tensors.ours, card, overrides, path, tensors.unknown)
+    found = _read_folder(path) if path.is_dir() else _read_file(path)
+    card = _identify(found, model, overrides)
+    return _build(found, card, overrides, path)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Tensors under our names, those whose names no table knows, and the layout they came in."""
+    """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
 
     ours: Tensors
     unknown: list[str]
-    layout: Layout | None
+    layout: Layout
+    told: Mapping[str, Any]
+    preprocessor: Mapping[str, Any]
 
 
-def _read_folder(folder: Path) -> tuple[_Source, Mapping[str, Any]]:
+def _read_folder(folder: Path) -> _Source:
     tensors: Tensors = {}
     metadata: dict[str, str] = {}
     for file in _weight_files(folder):
         part, metadata = read_tensors(file)
         tensors |= part
-    config = folder / "config.json"
-    told = read_json(config) if config.is_file() else _card_of(metadata)
-    return _recognise(tensors), told
+    told = _read_object(folder / "config.json") or _card_of(metadata, folder)
+    return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
 
 
-def _read_file(path: Path) -> tuple[_Source, Mapping[str, Any]]:
+def _read_file(path: Path) -> _Source:
     tensors, metadata = read_tensors(path)
-    return _recognise(tensors), _card_of(metadata)
+    return _recognise(tensors, _card_of(metadata, path), {})
 
 
-def _card_of(metadata: Mapping[str, str]) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = json.loads(metadata["patchword"]) if "patchword" in metadata else {}
+def _read_object(path: Path) -> Mapping[str, Any]:
+    value = read_json(path) if path.is_file() else {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is not a configuration", expected="a JSON object", got=type(value).__name__)
+    return value
+
+
+def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
+    """The card that `save` puts into the file itself."""
+    try:
+        told: Mapping[str, Any] = json.loads(metadata.get("patchword", "{}"))
+    except ValueError as error:
+        raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
     return told
 
 
-def _recognise(tensors: Tensors) -> _Source:
+def _weight_files(folder: Path) -> list[Path]:
+    """The weight file of a folder, or its shards."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted({str(name) for name in dict(_read_object(index).get("weight_map") or {}).values()})
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"{index} names files outside its folder", got=names)
+        return [folder / name for name in names]
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
+        refuse_pickle(pickled)
+    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
+
+
+def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> _Source:
     """Which library's names these are is read off the names."""
-    if any(name.startswith("stages.") for name in tensors):
-        return _Source(tensors, [], None)
     for layout in LAYOUTS:
         if layout.distinct in tensors:
             ours, unknown = layout.to_ours(tensors)
-            return _Source(ours, unknown, layout)
+            return _Source(ours, unknown, layout, told, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
 
 
-def _identify(source: _Source, told: Mapping[str, Any], model: str | None) -> Card:
+def _identify(source: _Source, model: str | None, overrides: Mapping[str, Any]) -> Card:
     """The model these tensors came from: by its card, by the other library's config, or by the shapes."""
-    if told.get("library") == "patchword":
-        card = card_from_dict(told)
+    if source.told.get("library") == "patchword":
+        card = card_from_dict(source.told)
         return replace(card, model=model) if model else card
-    fields: dict[str, Any] = vit.sizes({name: tuple(tensor.shape) for name, tensor in source.ours.items()})
-    family = source.layout.family if source.layout else "vit"
-    if source.layout:
-        fields |= source.layout.fields
-        if source.layout.read_config and "model_type" in told:
-            fields |= source.layout.read_config(told)
-    labels = tuple(told["id2label"][key] for key in sorted(told["id2label"], key=int)) if "id2label" in told else ()
-    name = model or _closest(family, fields)
-    if "heads" not in fields and model is None and not _agrees(name, fields):
+    shapes = {name: tuple(tensor.shape) for name, tensor in source.ours.items()}
+    fields = {**source.layout.sizes(shapes), **source.layout.told}
+    fields |= source.layout.read_config(source.told) if source.told else {}
+    name = model or _closest(source.layout.family, fields)
+    if model is None and "heads" not in {**fields, **overrides} and not _agrees(name, fields):
         raise UserError(
             "the tensors do not tell the number of heads",
-            got=f"width {fields['width']}, depth {fields['depth']}",
-            hint='name the model: load(source, model="vit-base-16"), with heads=... if it has another number',
+            got=f"width {fields.get('width')}, depth {fields.get('depth')}",
+            hint='tell it: load(source, heads=...), or name the model: load(source, model="vit-base-16")',
         )
-    known = asdict(REGISTRY.find(name)[1].config)
+    family, variant = REGISTRY.find(name)
+    known = asdict(variant.config)
     config = known | {field: value for field, value in fields.items() if field in known}
-    return Card(name, config, labels, REGISTRY.find(name)[0].preparation)
+    preparation = _preparation(source) or family.preparation.over(config["channels"])
+    return Card(name, config, _labels(source.told), preparation)
 
 
 def _closest(family: str, fields: Mapping[str, Any]) -> str:
@@ -116,26 +139,36 @@ def _closest(family: str, fields: Mapping[str, Any]) -> str:
 
 def _agrees(name: str, fields: Mapping[str, Any]) -> bool:
     config = asdict(REGISTRY.find(name)[1].config)
-    return all(config[field] == fields[field] for field in ("width", "depth", "hidden"))
+    return all(config[field] == fields.get(field) for field in ("width", "depth", "hidden"))
 
 
-def _build(
-    tensors: Mapping[str, Tensor], card: Card, overrides: Mapping[str, Any], path: Path, unknown: list[str]
-) -> Pyramid:
-    with torch.device("meta"):
-        old = REGISTRY.create(card.model, **card.config)
-        new = REGISTRY.create(card.model, **card.config | dict(_checked(card, overrides)))
-    _check(fit := fit_resolution(tensors, old, new), new, path, unknown)
-    new.load_state_dict({name: tensor.float() for name, tensor in fit.items()}, assign=True)
-    new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
-    return new.requires_grad_(True).eval()
+def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
+    numbered = told.get("id2label")
+    if isinstance(numbered, dict):
+        return tuple(str(numbered[key]) for key in sorted(numbered, key=int))
+    return tuple(told.get("label_names") or ())
 
 
-def _checked(card: Card, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+def _preparation(source: _Source) -> Preparation | None:
+    other = source.told.get("pretrained_cfg") or {}
+    mean = source.preprocessor.get("image_mean") or other.get("mean")
+    std = source.preprocessor.get("image_std") or other.get("std")
+    return Preparation(tuple(mean), tuple(std)) if mean and std else None
+
+
+def _build(source: _Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Pyramid:
     for field in overrides:
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
-    return overrides
+    wanted = {**card.config, **overrides}
+    with torch.device("meta"):
+        old = REGISTRY.create(card.model, **{**wanted, "image": card.config["image"]})
+        new = REGISTRY.create(card.model, **wanted)
+    fitted = fit_resolution(source.ours, old, new)
+    _check(fitted, new, path, source.unknown)
+    new.load_state_dict({name: tensor.float() for name, tensor in fitted.items()}, assign=True)
+    new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
+    return new.requires_grad_(True).eval()
 
 
 def _check(tensors: Mapping[str, Tensor], model: Pyramid, path: Path, unknown: list[str]) -> None:
@@ -154,25 +187,16 @@ def _check(tensors: Mapping[str, Tensor], model: Pyramid, path: Path, unknown: l
 
 
 def card_from_dict(told: Mapping[str, Any]) -> Card:
-    preparation = told.get("preparation", {})
-    return Card(
-        told["model"],
-        {field: tuple(value) if isinstance(value, list) else value for field, value in told["config"].items()},
-        tuple(told.get("labels", ())),
-        Preparation(tuple(preparation.get("mean", (0.5,))), tuple(preparation.get("std", (0.5,)))),
-    )
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """The weight file of a folder, or its shards in the order of their index."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(read_json(index).get("weight_map", {}).values()))
-        if any(Path(name).name != name for name in names):
-            raise UserError(f"{index} names files outside its folder", got=names)
-        return [folder / name for name in names]
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
-        refuse_pickle(pickled)
-    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
+    """The card that `describe` wrote; what is not one is refused."""
+    try:
+        config = {field: tuple(value) if isinstance(value, list) else value for field, value in told["config"].items()}
+        preparation = told["preparation"]
+        means, spreads = (tuple(float(value) for value in preparation[key]) for key in ("mean", "std"))
+        labels = tuple(str(label) for label in told["labels"])
+        return Card(str(told["model"]), config, labels, Preparation(means, spreads))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(
+            "config.json is not a patchword card",
+            expected="model, config, labels, preparation",
+            got=f"{type(error).__name__}: {error}",
+        ) from None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,9 +32,10 @@ class Layout:
     family: str
     rows: tuple[Row, ...]
     distinct: str  # a name that only this layout has
-    read_config: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
-    write_config: Callable[[Card], dict[str, Any]] | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)  # config fields that the names alone tell
+    sizes: Callable[[Mapping[str, tuple[int, ...]]], dict[str, Any]]  # config fields that the shapes tell
+    told: Mapping[str, Any]  # config fields that the names alone tell
+    read_config: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda _: {}
+    write_config: Callable[[Card], dict[str, Any]] = lambda _: {}
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         """The tensors under our names, and the names this table does not know."""

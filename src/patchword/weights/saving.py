@@ -24,11 +24,12 @@ def save(model: Pyramid, folder: str | Path, layout: Literal["patchword", "huggi
     else:
         table = _table(layout, card)
         tensors = table.to_theirs(tensors)
-        config = table.write_config(card) if table.write_config else {}
+        config = table.write_config(card)
         metadata = {"format": "pt"}
         if layout == "huggingface":
             write_json(target / "preprocessor_config.json", _preprocessor(card))
     write_tensors(target / "model.safetensors", tensors, metadata)
+    (target / "model.safetensors.index.json").unlink(missing_ok=True)  # of weights that lay here before, in shards
     write_json(target / "config.json", config)
     return target
 

@@ -1,4 +1,4 @@
-"""Other libraries' names for ViT and DeiT. The DeiT authors' files use timm's names."""
+"""The names of ViT and DeiT: ours, Hugging Face's and timm's. The DeiT authors' files use timm's."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -11,141 +11,188 @@ from patchword.models.vision.vit import VitConfig
 from patchword.weights.naming import Layout, Row
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
-_ACTIVATIONS = {"gelu": "gelu", "gelu-tanh": "gelu_pytorch_tanh"}
+_OURS = (
+    "stages.0.entrance.{p}",
+    "stages.0.prefix.tokens",
+    "stages.0.positions.table",
+    _BLOCK + "attention.norm.{p}",
+    _BLOCK + "attention.sublayer.projection.joint.{p}",
+    _BLOCK + "attention.sublayer.output.{p}",
+    _BLOCK + "feed_forward.norm.{p}",
+    _BLOCK + "feed_forward.sublayer.up.{p}",
+    _BLOCK + "feed_forward.sublayer.down.{p}",
+    "norm.{p}",
+    "head.linear.{p}",
+    "head.distilled.{p}",
+)
 
 
-def _huggingface_rows(root: str, heads: Mapping[str, str], prefix: tuple[str, ...]) -> tuple[Row, ...]:
+def _rows(*theirs: str | tuple[str, ...]) -> tuple[Row, ...]:
+    """Our names beside theirs, in order; the leading tokens are joined along the tokens, all else along the outputs."""
+    named = zip(_OURS, theirs, strict=False)
+    return tuple(
+        Row(ours, (names,) if isinstance(names, str) else names, dim=1 if ours.endswith("tokens") else 0)
+        for ours, names in named
+    )
+
+
+def _huggingface_rows(root: str, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
     layer = f"{root}.encoder.layer.{{i}}."
-    joint = tuple(f"{layer}attention.attention.{part}.{{p}}" for part in ("query", "key", "value"))
-    return (
-        Row("stages.0.entrance.{p}", (f"{root}.embeddings.patch_embeddings.projection.{{p}}",)),
-        Row("stages.0.prefix.tokens", tuple(f"{root}.embeddings.{name}" for name in prefix), dim=1),
-        Row("stages.0.positions.table", (f"{root}.embeddings.position_embeddings",)),
-        Row(_BLOCK + "attention.norm.{p}", (f"{layer}layernorm_before.{{p}}",)),
-        Row(_BLOCK + "attention.sublayer.projection.joint.{p}", joint),
-        Row(_BLOCK + "attention.sublayer.output.{p}", (f"{layer}attention.output.dense.{{p}}",)),
-        Row(_BLOCK + "feed_forward.norm.{p}", (f"{layer}layernorm_after.{{p}}",)),
-        Row(_BLOCK + "feed_forward.sublayer.up.{p}", (f"{layer}intermediate.dense.{{p}}",)),
-        Row(_BLOCK + "feed_forward.sublayer.down.{p}", (f"{layer}output.dense.{{p}}",)),
-        Row("norm.{p}", (f"{root}.layernorm.{{p}}",)),
-        *(Row(f"head.{ours}.{{p}}", (f"{theirs}.{{p}}",)) for ours, theirs in heads.items()),
+    return _rows(
+        f"{root}.embeddings.patch_embeddings.projection.{{p}}",
+        tuple(f"{root}.embeddings.{name}" for name in prefix),
+        f"{root}.embeddings.position_embeddings",
+        layer + "layernorm_before.{p}",
+        tuple(f"{layer}attention.attention.{part}.{{p}}" for part in ("query", "key", "value")),
+        layer + "attention.output.dense.{p}",
+        layer + "layernorm_after.{p}",
+        layer + "intermediate.dense.{p}",
+        layer + "output.dense.{p}",
+        f"{root}.layernorm.{{p}}",
+        *(f"{head}.{{p}}" for head in heads),
     )
 
 
-def _timm_rows(heads: Mapping[str, str], prefix: tuple[str, ...]) -> tuple[Row, ...]:
+def _timm_rows(prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
     layer = "blocks.{i}."
-    return (
-        Row("stages.0.entrance.{p}", ("patch_embed.proj.{p}",)),
-        Row("stages.0.prefix.tokens", prefix, dim=1),
-        Row("stages.0.positions.table", ("pos_embed",)),
-        Row(_BLOCK + "attention.norm.{p}", (layer + "norm1.{p}",)),
-        Row(_BLOCK + "attention.sublayer.projection.joint.{p}", (layer + "attn.qkv.{p}",)),
-        Row(_BLOCK + "attention.sublayer.output.{p}", (layer + "attn.proj.{p}",)),
-        Row(_BLOCK + "feed_forward.norm.{p}", (layer + "norm2.{p}",)),
-        Row(_BLOCK + "feed_forward.sublayer.up.{p}", (layer + "mlp.fc1.{p}",)),
-        Row(_BLOCK + "feed_forward.sublayer.down.{p}", (layer + "mlp.fc2.{p}",)),
-        Row("norm.{p}", ("norm.{p}",)),
-        *(Row(f"head.{ours}.{{p}}", (f"{theirs}.{{p}}",)) for ours, theirs in heads.items()),
+    return _rows(
+        "patch_embed.proj.{p}",
+        prefix,
+        "pos_embed",
+        layer + "norm1.{p}",
+        layer + "attn.qkv.{p}",
+        layer + "attn.proj.{p}",
+        layer + "norm2.{p}",
+        layer + "mlp.fc1.{p}",
+        layer + "mlp.fc2.{p}",
+        "norm.{p}",
+        *(f"{head}.{{p}}" for head in heads),
     )
+
+
+_FROM_HUGGINGFACE = {
+    "hidden_size": "width",
+    "num_hidden_layers": "depth",
+    "num_attention_heads": "heads",
+    "intermediate_size": "hidden",
+    "patch_size": "patch",
+    "image_size": "image",
+    "num_channels": "channels",
+    "layer_norm_eps": "norm_eps",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
+_FROM_TIMM = {
+    "embed_dim": "width",
+    "depth": "depth",
+    "num_heads": "heads",
+    "patch_size": "patch",
+    "img_size": "image",
+    "in_chans": "channels",
+}
+_HUGGINGFACE_ACTIVATIONS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
+_TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
-    activation = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}.get(config.get("hidden_act", "gelu"))
-    if activation is None or not config.get("qkv_bias", True):
-        raise UserError(
-            "this ViT differs from the paper's",
-            expected="hidden_act gelu and qkv_bias true",
-            got=f"hidden_act {config.get('hidden_act')}, qkv_bias {config.get('qkv_bias')}",
-        )
-    image = config.get("image_size", 224)
-    return {
-        "width": config.get("hidden_size", 768),
-        "depth": config.get("num_hidden_layers", 12),
-        "heads": config.get("num_attention_heads", 12),
-        "hidden": config.get("intermediate_size", 3072),
-        "patch": config.get("patch_size", 16),
-        "image": tuple(image) if isinstance(image, list) else image,
-        "channels": config.get("num_channels", 3),
-        "classes": len(config["id2label"]) if "id2label" in config else config.get("num_labels", 2),
-        "activation": activation,
-        "norm_eps": config.get("layer_norm_eps", 1e-12),
-        "dropout": config.get("hidden_dropout_prob", 0.0),
-        "attention_dropout": config.get("attention_probs_dropout_prob", 0.0),
-    }
+    """transformers leaves out what equals its defaults, so the ones that differ from ours stand here."""
+    told: dict[str, Any] = {"heads": 12, "norm_eps": 1e-12}
+    told |= {ours: _plain(config[theirs]) for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
+    activation = config.get("hidden_act", "gelu")
+    if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
+        got = f"hidden_act {activation}, qkv_bias {config.get('qkv_bias', True)}"
+        raise UserError("this ViT differs from the paper's", expected="hidden_act gelu and qkv_bias true", got=got)
+    return told | {"activation": _HUGGINGFACE_ACTIVATIONS[activation]}
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
-    c = VitConfig(**{field.name: card.config[field.name] for field in fields(VitConfig)})
+    c = _config(card)
     distilled = bool(card.config.get("distilled"))
     labels = card.labels or tuple(f"LABEL_{index}" for index in range(c.classes))
     return {
         "architectures": ["DeiTForImageClassificationWithTeacher" if distilled else "ViTForImageClassification"],
         "model_type": "deit" if distilled else "vit",
-        "hidden_size": c.width,
-        "num_hidden_layers": c.depth,
-        "num_attention_heads": c.heads,
-        "intermediate_size": c.hidden,
-        "patch_size": c.patch,
-        "image_size": c.image,
-        "num_channels": c.channels,
-        "hidden_act": _ACTIVATIONS[c.activation],
-        "layer_norm_eps": c.norm_eps,
-        "hidden_dropout_prob": c.dropout,
-        "attention_probs_dropout_prob": c.attention_dropout,
+        **{theirs: getattr(c, ours) for theirs, ours in _FROM_HUGGINGFACE.items()},
+        "hidden_act": _name_of(c.activation, _HUGGINGFACE_ACTIVATIONS),
         "qkv_bias": True,
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "label2id": {label: index for index, label in enumerate(labels)},
     }
 
 
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = config.get("model_args", {})
+    told = {ours: _plain(arguments[theirs]) for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
+    if "act_layer" in arguments:
+        told["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
+    return told
+
+
 def _write_timm(card: Card) -> dict[str, Any]:
-    size = next((part for part in ("tiny", "small", "base", "large", "huge") if part in card.model), "base")
-    height, width = sides(card.config["image"])
-    family = "deit" if card.config.get("distilled") else "vit"
-    name = f"{family}_{size}_{'distilled_' if family == 'deit' else ''}patch{card.config['patch']}_{height}"
+    """One of timm's names, and every size as an argument to it, so that timm builds this very model."""
+    c = _config(card)
+    if c.norm_eps != 1e-6:
+        raise UserError("timm's ViT has its own norm", expected="norm_eps 1e-06", got=c.norm_eps)
+    size = next((size for size in ("tiny", "small", "base", "large") if size in card.model), "base")
+    name = f"deit_{size}_distilled" if card.config.get("distilled") else f"vit_{size}"
+    arguments = {theirs: getattr(c, ours) for theirs, ours in _FROM_TIMM.items()}
+    activation = _name_of(c.activation, _TIMM_ACTIVATIONS)
     return {
-        "architecture": name,
-        "num_classes": card.config["classes"],
-        "num_features": card.config["width"],
-        "model_args": {"img_size": [height, width], "in_chans": card.config["channels"]},
+        "architecture": f"{name}_patch16_224",
+        "num_classes": c.classes,
+        "num_features": c.width,
+        "model_args": arguments
+        | {"img_size": list(sides(c.image)), "mlp_ratio": c.hidden / c.width, "act_layer": activation},
         "label_names": list(card.labels),
+        "pretrained_cfg": {"mean": list(card.preparation.mean), "std": list(card.preparation.std)},
     }
 
 
-def _layout(library: str, distilled: bool) -> Layout:
-    family = "deit" if distilled else "vit"
-    told = {"distilled": True} if distilled else {}
-    if library == "timm":
-        heads = {"linear": "head"} | ({"distilled": "head_dist"} if distilled else {})
-        prefix = ("cls_token", "dist_token") if distilled else ("cls_token",)
-        distinct = "dist_token" if distilled else "blocks.0.attn.qkv.weight"
-        return Layout(library, family, _timm_rows(heads, prefix), distinct, write_config=_write_timm, fields=told)
-    heads = (
-        {"linear": "cls_classifier", "distilled": "distillation_classifier"} if distilled else {"linear": "classifier"}
-    )
-    prefix = ("cls_token", "distillation_token") if distilled else ("cls_token",)
-    rows = _huggingface_rows(family, heads, prefix)
-    return Layout(library, family, rows, f"{family}.embeddings.cls_token", _read_huggingface, _write_huggingface, told)
+def _config(card: Card) -> VitConfig:
+    return VitConfig(**{field.name: card.config[field.name] for field in fields(VitConfig)})
 
 
-# The first layout whose distinct name is in a file is the file's, so the distilled ones stand first.
-LAYOUTS = tuple(_layout(library, distilled) for library in ("huggingface", "timm") for distilled in (True, False))
+def _name_of(ours: str, table: Mapping[str, str]) -> str:
+    return next(theirs for theirs, name in table.items() if name == ours)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """What the shapes tell of the config, under our names; the number of heads they cannot tell."""
-    width, channels, patch, _ = shapes["stages.0.entrance.weight"]
-    blocks = [name for name in shapes if name.endswith("feed_forward.sublayer.up.weight")]
-    prefix = shapes["stages.0.prefix.tokens"][1]
-    told: dict[str, Any] = {
-        "width": width,
-        "channels": channels,
-        "patch": patch,
-        "depth": len(blocks),
-        "hidden": shapes[blocks[0]][0],
-    }
-    if "head.linear.weight" in shapes:
-        told["classes"] = shapes["head.linear.weight"][0]
-    if "stages.0.positions.table" in shapes:
-        told["image"] = round((shapes["stages.0.positions.table"][1] - prefix) ** 0.5) * patch
+    """What the shapes of tensors under our names tell of the config; the number of heads they cannot tell."""
+    told: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
+    for name, shape in shapes.items():
+        if name == "stages.0.entrance.weight" and len(shape) == 4:
+            told |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
+        elif name.endswith("blocks.0.feed_forward.sublayer.up.weight"):
+            told["hidden"] = shape[0]
+        elif name == "head.linear.weight":
+            told["classes"] = shape[0]
+    table, prefix = shapes.get("stages.0.positions.table"), shapes.get("stages.0.prefix.tokens")
+    if table and prefix and "patch" in told:
+        told["image"] = round((table[1] - prefix[1]) ** 0.5) * told["patch"]
     return told
+
+
+def _layouts(distilled: bool) -> tuple[Layout, ...]:
+    family, told = ("deit", {"distilled": True}) if distilled else ("vit", {})
+    second = "head.distilled.weight" if distilled else "stages.0.prefix.tokens"
+    hf_tokens = ("cls_token", "distillation_token") if distilled else ("cls_token",)
+    hf_heads = ("cls_classifier", "distillation_classifier") if distilled else ("classifier",)
+    timm_tokens = ("cls_token", "dist_token") if distilled else ("cls_token",)
+    timm_heads = ("head", "head_dist") if distilled else ("head",)
+    hf_rows, timm_rows = _huggingface_rows(family, hf_tokens, hf_heads), _timm_rows(timm_tokens, timm_heads)
+    distinct = "dist_token" if distilled else "blocks.0.attn.qkv.weight"
+    return (
+        Layout("patchword", family, _rows(*_OURS), second, sizes, told),
+        Layout(
+            "huggingface", family, hf_rows, hf_rows[1].theirs[0], sizes, told, _read_huggingface, _write_huggingface
+        ),
+        Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm),
+    )
+
+
+# The first layout whose distinct name is in a file is the file's, so the distilled ones stand first.
+LAYOUTS = (*_layouts(distilled=True), *_layouts(distilled=False))

@@ -53,8 +53,8 @@ class ScaledDotProduct(nn.Module):
 
         query, key = position.rotate(query, key, inner)
         bias = position.bias(query, key, inner)
-        bias = _forbid(bias, projected.mask, query)
-        bias = _forbid(bias, partition.mask(grid, query.device), query)
+        bias = _forbid(bias, projected.mask)
+        bias = _forbid(bias, _for_each_image(partition.mask(grid, query.device), len(query)))
 
         if self.fused and self.recorder is None:
             attended = self._fused(query, key, value, bias)
@@ -80,16 +80,20 @@ class ScaledDotProduct(nn.Module):
         if bias is None:
             return scores.softmax(-1)
         if bias.dtype == torch.bool:
-            return scores.masked_fill(~bias, _lowest(scores)).softmax(-1)
+            # zeroed once more for a query that may read nothing: it gets nothing, as from the fused kernels
+            return scores.masked_fill(~bias, _lowest(scores)).softmax(-1).masked_fill(~bias, 0.0)
         return (scores + bias).softmax(-1)
 
 
-def _forbid(bias: Tensor | None, mask: Tensor | None, query: Tensor) -> Tensor | None:
+def _for_each_image(mask: Tensor | None, groups: int) -> Tensor | None:
+    """a partition's mask, one for each group of an image, for the groups of all images"""
+    return mask if mask is None else mask.repeat(groups // len(mask), 1, 1, 1)
+
+
+def _forbid(bias: Tensor | None, mask: Tensor | None) -> Tensor | None:
     """Adds a mask (True = may read) to a bias; a mask alone stays boolean, which the fused kernels take as it is."""
     if mask is None:
         return bias
-    if mask.ndim == 4 and mask.shape[0] not in (1, query.shape[0]):
-        mask = mask.repeat(query.shape[0] // mask.shape[0], 1, 1, 1)  # one mask for each group, the same for each image
     if bias is None:
         return mask
     if bias.dtype == torch.bool:

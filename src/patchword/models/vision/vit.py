@@ -7,10 +7,11 @@ port and its published weights. activation="gelu-tanh" gives the authors' one.
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
 from patchword.core.card import Preparation
-from patchword.core.grid import Grid, Size, sides
+from patchword.core.grid import Grid, sides
 from patchword.layers import (
     Attention,
     Block,
@@ -27,7 +28,7 @@ from patchword.layers import (
 )
 from patchword.layers.initial import xavier
 from patchword.layers.patch import check_divisible
-from patchword.models.registry import Family, Variant
+from patchword.models.registry import Family, Share, Variant
 
 ACTIVATIONS = {"gelu": lambda: nn.GELU(), "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
 
@@ -36,20 +37,20 @@ ACTIVATIONS = {"gelu": lambda: nn.GELU(), "gelu-tanh": lambda: nn.GELU(approxima
 class VitConfig:
     """Sizes of a ViT."""
 
-    width: int = 768
-    depth: int = 12
-    heads: int = 12
-    hidden: int = 3072  # width of the feed-forward
-    patch: int = 16
-    image: Size = 224  # one side, or (height, width)
-    channels: int = 3
-    classes: int = 1000
+    width: PositiveInt = 768
+    depth: PositiveInt = 12
+    heads: PositiveInt = 12
+    hidden: PositiveInt = 3072  # width of the feed-forward
+    patch: PositiveInt = 16
+    image: PositiveInt | tuple[PositiveInt, PositiveInt] = 224  # one side, or (height, width)
+    channels: PositiveInt = 3
+    classes: PositiveInt = 1000
     positions: Literal["learned", "sinusoidal"] = "learned"
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
-    norm_eps: float = 1e-6
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    drop_path: float = 0.0  # of the last block; grows linearly from 0
+    norm_eps: PositiveFloat = 1e-6
+    dropout: Share = 0.0
+    attention_dropout: Share = 0.0
+    drop_path: Share = 0.0  # of the last block; grows linearly from 0
 
 
 def build(c: VitConfig) -> Pyramid:

@@ -1,0 +1,129 @@
+"""What the tests of data, training and verbs share: small files, a tiny recipe, and the command run in this process."""
+
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from rich.console import Console
+from safetensors.torch import load_file
+
+from patchword.cli import main
+from patchword.data.named import SETS
+from patchword.recipes import find_recipe
+from patchword.recipes.recipe import Recipe
+
+# Small enough for a second an epoch; random in every way a recipe can be, so that a restart has something to get wrong.
+TINY_MODEL = ("model.depth=2", "model.width=16", "model.heads=2", "model.hidden=32")
+RANDOM = (
+    "model.dropout=0.1",
+    "model.attention_dropout=0.1",
+    "model.drop_path=0.2",
+    "augmentation.flip=0.3",
+    "augmentation.shift=1",
+    "augmentation.erase=0.3",
+)
+QUICK = (*TINY_MODEL, "epochs=1", "batch=128", "device=cpu")
+
+
+def tiny_recipe(*settings: str) -> Recipe:
+    """The digits with a tiny model, everything random, an average, and patience."""
+    fixed = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "device=cpu")
+    return find_recipe("digits-vit").with_settings([*TINY_MODEL, *RANDOM, *fixed, *settings])
+
+
+def silent() -> Console:
+    return Console(file=io.StringIO())
+
+
+def idx_bytes(array: np.ndarray | Sequence[int]) -> bytes:
+    """the idx format, written from its description and not with the code under test"""
+    values = np.asarray(array, np.uint8)
+    sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
+    return bytes([0, 0, 8, values.ndim]) + sizes + values.tobytes()
+
+
+def write_idx_set(folder: Path, labels: Sequence[int] = tuple(range(10)) * 3, side: int = 28) -> None:
+    """The four files of an idx set, train and test alike."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (len(labels), side, side))
+    for stem in ("train", "t10k"):
+        (folder / f"{stem}-images-idx3-ubyte").write_bytes(idx_bytes(pixels))
+        (folder / f"{stem}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
+
+
+def write_picture(path: Path, seed: int = 0, size: tuple[int, int] = (8, 8), mode: str = "L") -> Path:
+    """A picture of noise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    channels = len(Image.new(mode, (1, 1)).getbands())
+    values = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], channels), dtype=np.uint8)
+    Image.fromarray(values[..., 0] if channels == 1 else values).save(path)
+    return path
+
+
+def write_classes(folder: Path, classes: Sequence[str] = ("cat", "dog"), count: int = 10) -> Path:
+    """An image folder with one sub-folder a class."""
+    for number, name in enumerate(classes):
+        for picture in range(count):
+            write_picture(folder / name / f"{picture}.png", seed=1000 * number + picture)
+    return folder
+
+
+def without_sets(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A machine with an empty data folder, no Debian package, no apt-get and no network."""
+    monkeypatch.setenv("PATCHWORD_DATA", str(folder))
+    for name, known in SETS.items():
+        gone = {**vars(known), "package_folder": str(folder / "no such package")}
+        monkeypatch.setitem(SETS, name, type(known)(**gone))
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("urllib.request.urlopen", _no_network)
+
+
+def _no_network(address: str, **_: object) -> None:
+    raise OSError(f"a test asked for {address}")
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `patchword ...` in this process; answers the exit code, what it printed, and what it complained about."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["patchword", *map(str, words)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def settings(*fields: str) -> list[str]:
+    """--set field=value ..."""
+    return [word for field in fields for word in ("--set", field)]
+
+
+def everything_below(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*")) if folder.exists() else []
+
+
+def differing(ours: Path, theirs: Path) -> list[str]:
+    """The tensors of two files that are not equal bit by bit, or are only in one."""
+    mine, other = load_file(ours), load_file(theirs)
+    names = mine.keys() | other.keys()
+    same = {name for name in mine.keys() & other.keys() if _bits(mine[name]) == _bits(other[name])}
+    return sorted(names - same)
+
+
+def _bits(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
+    return tensor.dtype, tensor.shape, tensor.numpy().tobytes()

@@ -1,0 +1,172 @@
+import pytest
+import yaml
+
+from patchword.core.errors import UserError
+from patchword.data.augment import Augmentation
+from patchword.data.named import SETS
+from patchword.models import REGISTRY
+from patchword.recipes import RECIPES, find_recipe
+from patchword.recipes.recipe import Augment, Recipe, checked, field_names, read_recipe
+
+BASE = Recipe()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_can_be_built_written_and_read(name, tmp_path):
+    recipe = find_recipe(name)
+    assert recipe.about
+    config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+    assert config.image % config.patch == 0
+    assert recipe.data in {*SETS, "digits", "pictures"}
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe.to_yaml())
+    assert read_recipe(path) == recipe
+    assert read_recipe(path).to_yaml() == recipe.to_yaml()
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "image-folder-vit"])
+def test_a_recipe_of_a_known_set_says_what_to_expect(name):
+    recipe = find_recipe(name)
+    assert recipe.expect.accuracy > 0.5
+    assert "minute" in recipe.expect.time
+
+
+def test_the_exercise_is_left_as_it_was_set():
+    for name in ("fashion-mnist-vit", "fashion-mnist-vit-short"):
+        recipe = find_recipe(name)
+        assert (recipe.model.name, recipe.model.overrides(), recipe.data) == ("vit-exercise", {}, "fashion-mnist")
+
+
+def test_the_yaml_has_every_field():
+    values = yaml.safe_load(BASE.to_yaml())
+    assert values.keys() == Recipe.model_fields.keys()
+
+
+def test_a_recipe_without_fields_is_the_default(tmp_path):
+    assert checked({}) == BASE
+    assert checked({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
+
+
+def test_the_fields_of_augmentation_are_those_of_its_code():
+    assert Augment.model_fields.keys() == Augmentation.__dataclass_fields__.keys()
+    assert Augmentation(**Augment().model_dump()) == Augmentation()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("epochs=3", 3),
+        ("epochs= 3", 3),
+        (" epochs =3", 3),
+        ("rate=1e-3", 1e-3),
+        ("rate=2E-4", 2e-4),
+        ("rate=0.5", 0.5),
+        ("rate=1", 1.0),
+        ("augmentation.flip=0.25", 0.25),
+        ("augmentation.shift=2", 2),
+        ("expect.time=2 minutes", "2 minutes"),
+        ("data=my/pictures", "my/pictures"),
+        ("data=C:/pictures=old", "C:/pictures=old"),
+        ("data=3d-shapes", "3d-shapes"),
+        ("device=cuda:1", "cuda:1"),
+        ("compile=true", True),
+        ("precision=bfloat16", "bfloat16"),
+        ("save_minutes=0", 0.0),
+        ("about=the best, at last", "the best, at last"),
+    ],
+)
+def test_a_field_is_set(setting, value):
+    found = BASE.with_settings([setting])
+    for part in setting.split("=")[0].strip().split("."):
+        found = getattr(found, part)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_the_model_is_set_by_its_name_and_its_fields():
+    recipe = BASE.with_settings(["model.depth=2", "model=vit-tiny-16", "model.image=[32, 64]", "model.drop_path=1e-1"])
+    assert recipe.model.name == "vit-tiny-16"
+    assert recipe.model.overrides() == {"depth": 2, "image": [32, 64], "drop_path": 0.1}
+    assert REGISTRY.configure(recipe.model.name, recipe.model.overrides()).image == (32, 64)
+
+
+def test_the_last_setting_counts_and_the_base_stays():
+    assert BASE.with_settings(["epochs=3", "epochs=4"]).epochs == 4
+    assert Recipe() == BASE
+
+
+@pytest.mark.parametrize("data", ["2024", "1e5", "on", "null", "12:30"])
+def test_a_folder_may_be_called_anything(data):
+    assert BASE.with_settings([f"data={data}"]).data == data
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("epoch=3", r"a recipe has no field 'epoch'\ndid you mean 'epochs'"),
+        ("augmentation.flop=1", r"has no field 'augmentation\.flop'\ndid you mean 'augmentation\.flip'"),
+        ("augment.flip=1", r"has no field 'augment'\ndid you mean 'augmentation"),
+        ("epochs=many", r"recipe field 'epochs': .*integer.*: got 'many'"),
+        ("epochs=1.5", r"recipe field 'epochs': .*: got 1\.5"),
+        ("epochs=0", r"recipe field 'epochs': .*greater than 0: got 0"),
+        ("epochs=", r"recipe field 'epochs': .*: got None"),
+        ("rate=-1e-3", r"recipe field 'rate': .*greater than 0"),
+        ("rate=nan", r"recipe field 'rate'"),
+        ("validation=1", r"recipe field 'validation': .*less than 1"),
+        ("validation=0", r"recipe field 'validation': .*greater than 0"),
+        ("augmentation.flip=2", r"recipe field 'augmentation\.flip': .*less than or equal to 1"),
+        ("augmentation=3", r"recipe field 'augmentation'"),
+        ("precision=half", r"recipe field 'precision': Input should be 'auto', 'float32' or 'bfloat16': got 'half'"),
+        ("compile=perhaps", r"recipe field 'compile'"),
+        ("model=", r"recipe field 'model\.name'"),
+        ("epochs", r"cannot set 'epochs': expected field=value, e\.g\. epochs=3"),
+        ("epochs.most=3", r"recipe field 'epochs' has no inner fields: got epochs\.most"),
+        ("=3", r"a recipe has no field ''"),
+    ],
+)
+def test_a_wrong_setting_is_explained(setting, message):
+    with pytest.raises(UserError, match=message):
+        BASE.with_settings([setting])
+
+
+def test_an_infinite_rate_is_refused():
+    with pytest.raises(UserError, match="recipe field 'rate'"):
+        BASE.with_settings(["rate=inf"])
+
+
+def test_an_unknown_field_of_the_model_names_the_nearest():
+    recipe = BASE.with_settings(["model.dept=2"])
+    with pytest.raises(UserError, match=r"model 'vit-exercise' has no field 'dept'\ndid you mean 'depth'"):
+        REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epochs: [1", r"cannot read the recipe .*recipe\.yaml: got "),
+        (b"\xff\xfe", r"cannot read the recipe"),
+        ("- epochs", r"is not a recipe: expected YAML with fields, got list"),
+        ("", r"is not a recipe: expected YAML with fields, got NoneType"),
+        ("epochs: !!python/object/apply:os.system ['true']", r"cannot read the recipe"),
+        ("batches: 3", r"has no field 'batches'\ndid you mean 'batch'"),
+        ("1: 2", r"recipe"),
+        (None, r"cannot read the recipe .*: got .*No such file"),
+    ],
+)
+def test_a_wrong_file_is_explained(tmp_path, text, message):
+    path = tmp_path / "recipe.yaml"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError, match=message):
+        read_recipe(path)
+
+
+def test_an_unknown_recipe_names_the_nearest():
+    with pytest.raises(UserError, match=r"no recipe is called 'fashion-mnist'\ndid you mean 'fashion-mnist-vit'"):
+        find_recipe("fashion-mnist")
+
+
+def test_field_names_reach_inside():
+    names = field_names()
+    assert {"epochs", "augmentation.flip", "expect.accuracy", "model"} <= set(names)
+    assert "augmentation" not in names
