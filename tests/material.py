@@ -1,8 +1,7 @@
-"""What the tests of data, training and verbs share: small files, a tiny recipe, and the command run in this process."""
+"""What the tests of data, training and verbs share: small files, a tiny recipe, a machine without sets."""
 
 import io
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from PIL import Image
 from rich.console import Console
 from safetensors.torch import load_file
 
-from patchword.cli import main
 from patchword.data.named import SETS
 from patchword.recipes import find_recipe
 from patchword.recipes.recipe import Recipe
@@ -32,7 +30,7 @@ QUICK = (*TINY_MODEL, "epochs=1", "batch=128", "device=cpu")
 
 def tiny_recipe(*settings: str) -> Recipe:
     """The digits with a tiny model, everything random, an average, and patience."""
-    fixed = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "device=cpu")
+    fixed = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "rate=5e-3", "device=cpu")
     return find_recipe("digits-vit").with_settings([*TINY_MODEL, *RANDOM, *fixed, *settings])
 
 
@@ -85,27 +83,6 @@ def without_sets(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 def _no_network(address: str, **_: object) -> None:
     raise OSError(f"a test asked for {address}")
-
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs `patchword ...` in this process; answers the exit code, what it printed, and what it complained about."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["patchword", *map(str, words)])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return run
 
 
 def settings(*fields: str) -> list[str]:

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from helpers import pixels, randomise
+from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import Block, DropPath, Encoder, FeedForward, LayerScale, Norm, Residual

@@ -42,7 +42,7 @@ def test_the_yaml_has_every_field():
     assert values.keys() == Recipe.model_fields.keys()
 
 
-def test_a_recipe_without_fields_is_the_default(tmp_path):
+def test_a_recipe_without_fields_is_the_default():
     assert checked({}) == BASE
     assert checked({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
 

@@ -195,7 +195,7 @@ def test_a_second_process_is_refused(whole):
         train(RECIPE, whole, silent(), resume=True)
 
 
-def test_the_test_set_is_read_only_at_the_end(whole, tmp_path, monkeypatch):
+def test_the_test_set_is_read_only_at_the_end(tmp_path, monkeypatch):
     asked, read = [], DigitsSource.read
 
     def watched(self: DigitsSource, part: str, *rest: object) -> object:

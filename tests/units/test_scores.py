@@ -50,7 +50,7 @@ def test_a_classifier_in_half_precision_is_scored_in_single(answers):
 def test_lines_are_those_of_the_exercise():
     labels = torch.tensor([0] * 1000 + [1] * 3)
     predictions = torch.tensor([0] * 830 + [1] * 170 + [1, 0, 1])
-    lines = Scores(0.45678, labels, predictions, torch.ones(1003), CLASSES[:2] + ("[red]Bag",)).lines()
+    lines = Scores(0.45678, labels, predictions, torch.ones(1003), CLASSES[:3]).lines()
     assert lines == [
         "Test Loss: 0.4568",
         "Test Accuracy of Class 0 (T-shirt/top): 83.00% (830/1000)",

@@ -173,8 +173,8 @@ def test_a_step_uses_the_rate_it_is_given_and_leaves_no_gradient():
     optimizer = adamw(model, 1.0, 0.0)
     before = model.head.linear.bias.detach().clone()
     PlainStep(Classification(model), optimizer)(torch.randn(4, 3, 32, 32), torch.arange(4), 0.25)
-    moved = (model.head.linear.bias - before).abs()
-    assert moved.detach() == pytest.approx(torch.full_like(moved, 0.25), rel=1e-2)  # Adam's first step is the rate itself
+    moved = (model.head.linear.bias - before).abs().detach()
+    assert moved == pytest.approx(torch.full_like(moved, 0.25), rel=1e-2)  # Adam's first step is the rate itself
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -410,7 +410,7 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         step=PlainStep(Classification(model), optimizer),
         schedule=WarmupCosine(0.1, 3 * len(accuracies)),
         average=Average(model, 0.0),
-        data=lambda epoch, first: ((torch.randn(4, 2), torch.tensor([0, 1, 0, 1]), None) for _ in range(first, 3)),
+        data=lambda _, first: ((torch.randn(4, 2), torch.tensor([0, 1, 0, 1]), None) for _ in range(first, 3)),
         validate=lambda: Validation(1.0, next(answers)),
         keep_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),
@@ -433,9 +433,7 @@ def test_the_best_weights_are_kept_and_marked(tmp_path):
     assert loop.journal.stopped == 1
 
 
-@pytest.mark.parametrize(
-    ("patience", "epochs"), [(0, 7), (1, 2), (2, 5), (3, 7)], ids=["never", "one", "two", "three"]
-)
+@pytest.mark.parametrize(("patience", "epochs"), [(0, 7), (1, 2), (2, 5), (3, 7)], ids=["never", "one", "two", "three"])
 def test_training_stops_when_patience_is_out(tmp_path, patience, epochs):
     loop = loop_of(tmp_path, [0.5, 0.4, 0.6, 0.5, 0.5, 0.7, 0.1], patience=patience)
     assert loop.run()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-import patchword
+from patchword import __version__
 from patchword.analysis.cost import count
 from patchword.core.files import write_text
 from patchword.data.images import Images
@@ -115,7 +115,7 @@ def origin_section(run: Run, recipe: Recipe, images: Images, model: Pyramid) -> 
     commands = (
         f"patchword train {shlex.quote(str(run.folder / 'recipe.yaml'))} --name again\npatchword evaluate {folder}"
     )
-    made = f"patchword {patchword.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    made = f"patchword {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
     where = f"{platform.system()} {platform.machine()}, {device_name(next(model.parameters()).device)}"
     written = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     html = page.paragraph("The same again, and the test alone:") + page.code(commands)
