@@ -16,7 +16,7 @@ from patchword.recipes import find_recipe
 from patchword.recipes.recipe import Recipe
 
 # Small enough for a second an epoch; random in every way a recipe can be, so that a restart has something to get wrong.
-TINY_MODEL = ("model.depth=2", "model.width=16", "model.heads=2", "model.hidden=32")
+TINY_MODEL = ("model.patch=4", "model.depth=2", "model.width=16", "model.heads=2", "model.hidden=32")
 RANDOM = (
     "model.dropout=0.1",
     "model.attention_dropout=0.1",

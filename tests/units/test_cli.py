@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count as endless
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from material import (
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
-from patchword.recipes import run as recipe_run
+from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import read_recipe
 
 VERBS = ["demo", "models", "show", "cost", "recipes", "train", "evaluate", "predict", "data", "doctor"]
@@ -132,7 +133,7 @@ def test_idx_files_of_another_kind(refused):
     """Labels where the pictures should be."""
     write_idx_set(Path("data/fashion-mnist"))
     Path("data/fashion-mnist/train-images-idx3-ubyte").write_bytes(idx_bytes([1] * 30))
-    assert "train-images-idx3-ubyte" in refused(*train_words(recipe="fashion-mnist-vit"))
+    assert "images" in refused(*train_words(recipe="fashion-mnist-vit"))
 
 
 def test_an_empty_class_folder(refused):
@@ -149,14 +150,12 @@ def test_a_corrupt_picture_is_named(refused):
     assert re.search(r"cannot read the picture pets/dog/\d\.png", refused(*train_words("data=pets")))
 
 
-def test_a_set_of_one_picture_a_class(refused):
+def test_too_few_pictures_to_hold_any_out(refused):
     write_classes(Path("pets"), count=1)
     refused(*train_words("data=pets"))
-
-
-def test_a_set_without_a_test_part_is_refused_before_training(refused):
-    write_classes(Path("pets/train"))
-    refused(*train_words("data=pets"))
+    write_classes(Path("split/train"), count=1)
+    write_classes(Path("split/test"), count=1)
+    refused(*train_words("data=split"))
 
 
 def test_a_checkpoint_of_another_shape(refused, mine):
@@ -179,14 +178,15 @@ def test_a_pickle(refused, mine, name):
     assert "is a pickle" in refused("cost", mine)
 
 
-def test_a_weight_file_of_any_header_length_is_no_pickle(command, tmp_path):
+def test_a_weight_file_of_any_header_length_is_no_pickle(tmp_path):
     """A safetensors file begins with the length of its header; every 32nd begins with a pickle's first byte."""
-    model = tiny()
+    model, starts = tiny(), set()
     for length in range(32):
-        model.card.__dict__["labels"] = ("x" * (8 * length + 1),)
-        patchword.save(model, tmp_path / "model")
-        code, _, complaint = command("cost", tmp_path / "model")
-        assert code == 0, (complaint, (tmp_path / "model" / "model.safetensors").read_bytes()[:9])
+        model.card = replace(model.card, labels=("x" * (8 * length + 1),))
+        patchword.save(model, tmp_path)
+        starts.add((tmp_path / "model.safetensors").read_bytes()[0])
+        assert patchword.load(tmp_path).card == model.card
+    assert 0x80 in starts
 
 
 def test_an_unknown_recipe_field_names_the_nearest(refused):
@@ -208,10 +208,6 @@ def test_a_run_whose_name_is_a_file(refused):
     Path("runs").mkdir()
     Path("runs/bad").write_text("in the way")
     assert "cannot make the folder runs/bad" in refused(*train_words())
-
-
-def test_a_name_too_long(refused):
-    refused(*train_words(), "--name", "x" * 300)
 
 
 @pytest.mark.parametrize(
@@ -365,6 +361,7 @@ def test_models_as_json_and_in_words(command):
 def test_show(command):
     code, told, _ = command("show", "deit-tiny-distilled")
     assert code == 0
+    assert "…" not in told
     assert "5,910,800 parameters" in told
     assert re.search(r"0 \.\. 11: Block x 12 +1 x 198 x 192", told)
     assert "distilled: Linear" in told

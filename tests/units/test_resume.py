@@ -12,10 +12,12 @@ from safetensors.torch import load_file
 
 from material import differing, everything_below, silent, tiny_recipe
 from patchword.core.errors import UserError
+from patchword.core.files import read_json
 from patchword.data.images import Held
 from patchword.data.sources import DigitsSource
-from patchword.recipes import run as recipe_run
-from patchword.recipes.run import Run, evaluate, train
+from patchword.recipes import train as recipe_run
+from patchword.recipes.run import Run, evaluate
+from patchword.recipes.train import train
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
 from patchword.training.lock import exclusive
@@ -124,7 +126,7 @@ def test_killed_at_the_end_of_an_epoch(whole, tmp_path, monkeypatch, place, epoc
     owner, name = {
         "log": (RunJournal, "epoch"),
         "checkpoint": (Checkpoints, "save"),
-        "weights": (recipe_run, "_keep"),
+        "weights": (recipe_run, "save"),
     }[place]
     original = getattr(owner, name)
 
@@ -157,6 +159,13 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(whole, tmp_path, stop_
     assert "epoch-00000-batch-0000007 is passed over: tensors.safetensors has changed" in told
     assert "going on from epoch 1, batch 5" in told
     assert_the_same(folder, whole)
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(whole):
+    litter = whole / ".model.safetensors.4711.tmp"
+    litter.write_bytes(b"half")
+    assert train(RECIPE, whole, silent(), resume=True)
+    assert not litter.exists()
 
 
 def test_resuming_what_never_began_begins_it(whole, tmp_path):
@@ -208,7 +217,7 @@ def test_the_test_set_is_read_only_at_the_end(tmp_path, monkeypatch):
     scores, images = evaluate(Run(tmp_path / "run"), "cpu")
     assert asked == ["train", "test"]
     assert len(images) == len(scores.labels) == 359
-    assert Run(tmp_path / "run").evaluation()["accuracy"] == scores.accuracy
+    assert read_json(tmp_path / "run" / "evaluation.json")["accuracy"] == scores.accuracy
 
 
 def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):

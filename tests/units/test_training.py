@@ -481,6 +481,13 @@ def test_validation_sees_the_average_in_evaluation_mode(tmp_path):
     assert torch.equal(loop.kept[0], weight)
 
 
+def test_the_average_follows_every_step_of_the_run(tmp_path):
+    loop, told = loop_of(tmp_path, [0.5, 0.6]), []
+    loop.average.update = told.append
+    loop.run()
+    assert told == [1, 2, 3, 4, 5, 6]
+
+
 def test_the_journal_is_stopped_when_training_fails(tmp_path):
     loop = loop_of(tmp_path, [0.5])
 

@@ -23,10 +23,12 @@ Runs = Annotated[Path, typer.Option("--runs", help="The folder that holds the ru
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below `runs`.")]
 
 
-def console() -> "Console":
+def console(least: int = 0) -> "Console":
+    """Where answers are printed; `least` columns wide, for tables that would lose a column."""
     from rich.console import Console
 
-    return Console(soft_wrap=True)
+    found = Console(soft_wrap=True)
+    return Console(soft_wrap=True, width=least) if found.width < least else found
 
 
 def card_of(model: str, settings: Iterable[str] | None) -> "Card":
@@ -55,7 +57,12 @@ def _fields(settings: Iterable[str]) -> dict[str, Any]:
         field, equals, value = setting.partition("=")
         if not equals:
             raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. image=384")
-        fields[field.removeprefix("model.")] = yaml.safe_load(value)
+        try:
+            fields[field.removeprefix("model.")] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UserError(
+                f"cannot read the value of {setting!r}", expected="a number, a word or [two, numbers]"
+            ) from None
     return fields
 
 
@@ -77,4 +84,4 @@ def finish(run: "Run", out: "Console", device: str = "auto") -> None:
     for line in scores.lines():
         out.print(line, highlight=False, markup=False)
     report = write_report(run, scores, images, run.model())
-    out.print(f"\nreport: {report}", highlight=False)
+    out.print(f"\nreport: {report}", highlight=False, markup=False)

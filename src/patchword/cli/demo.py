@@ -14,7 +14,8 @@ def demo(runs: Runs = Path("runs")) -> None:
     from patchword.cli.cost import print_cost
     from patchword.data.named import whereabouts
     from patchword.recipes import find_recipe
-    from patchword.recipes.run import Run, train
+    from patchword.recipes.run import Run
+    from patchword.recipes.train import train
 
     out = console()
     if whereabouts("fashion-mnist"):
@@ -34,4 +35,4 @@ def demo(runs: Runs = Path("runs")) -> None:
     out.print("\n[bold]3. One encoder layer[/bold], counted by hand\n")
     card = Run(folder).model().card
     print_cost(out, count(card, blocks_of(card)[0]), steps=True)
-    out.print(f"\nread the report: {folder / 'report.html'}", highlight=False)
+    out.print(f"\nread the report: {folder / 'report.html'}", highlight=False, markup=False)

@@ -7,13 +7,15 @@ from patchword.cli.common import console
 
 def doctor() -> None:
     """Check this machine: Python, torch, GPU, optional packages, data sets; exit code 1 if something is broken."""
+    from rich.markup import escape
+
     from patchword.cli.checks import examine
 
     out, broken = console(), False
     marks = {"good": "[green]ok    [/green]", "absent": "[dim]absent[/dim]", "broken": "[red]broken[/red]"}
     for check in examine():
         broken |= check.state == "broken"
-        out.print(f"{marks[check.state]} [bold]{check.name:<14}[/bold] {check.found}", highlight=False)
+        out.print(f"{marks[check.state]} [bold]{check.name:<14}[/bold] {escape(check.found)}", highlight=False)
         if check.mend:
-            out.print(f"{'':22}[yellow]{check.mend}[/yellow]", highlight=False)
+            out.print(f"{'':22}[yellow]{escape(check.mend)}[/yellow]", highlight=False)
     raise typer.Exit(1 if broken else 0)

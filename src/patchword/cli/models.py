@@ -36,5 +36,4 @@ def models(
     for row in rows:
         size_text = " x ".join(str(side) for side in row["input"])
         table.add_row(row["name"], f"{row['parameters']:,}", f"{row['macs']:,}", size_text, row["paper"])
-    out = console()
-    out.print(table, width=max(out.width, 100))
+    console(100).print(table)

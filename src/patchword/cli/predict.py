@@ -21,6 +21,7 @@ def predict(
 
     Example:  patchword predict runs/demo photo.png more/photos --csv answers.csv
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from patchword.core.files import write_text
@@ -30,19 +31,17 @@ def predict(
     if to:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            ["path", *(f"{kind}_{rank}" for rank in range(1, top + 1) for kind in ("class", "probability"))]
-        )
+        ranks = range(1, len(answers[0].classes) + 1)
+        writer.writerow(["path", *(f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability"))])
         for answer in answers:
             cells = [cell for name, share in answer.classes for cell in (name, f"{share:.6f}")]
             writer.writerow([answer.path, *cells])
         write_text(to, text.getvalue())
-        console().print(f"{len(answers):,} answers in {to}", highlight=False)
+        console().print(f"{len(answers):,} answers in {to}", highlight=False, markup=False)
         return
     table = Table("picture", "class", "probability", "next")
     for answer in answers:
         (name, share), *others = answer.classes
-        table.add_row(
-            str(answer.path), name, f"{share:.1%}", ", ".join(f"{other} {part:.1%}" for other, part in others)
-        )
+        following = ", ".join(f"{other} {part:.1%}" for other, part in others)
+        table.add_row(escape(str(answer.path)), escape(name), f"{share:.1%}", escape(following))
     console().print(table)

@@ -58,4 +58,4 @@ def copy(
     if target.exists():
         raise UserError(f"{target} is there already", hint="give another name, or remove it first")
     write_text(target, text)
-    console().print(f"{target}\ntrain it with: patchword train {target}", highlight=False)
+    console().print(f"{target}\ntrain it with: patchword train {target}", highlight=False, markup=False)

@@ -20,8 +20,8 @@ def show(model: Model, settings: Settings = None) -> None:
     root = part_tree(card)
     tree = Tree(f"[bold]{card.model}[/bold]  {root.parameters:,} parameters")
     _grow(tree, root)
-    out = console()
-    out.print(tree, highlight=False, width=max(out.width, 120))  # a tree is cut at the console's width, not wrapped
+    out = console(120)
+    out.print(tree, highlight=False)
     out.print(f"[dim]input {_shape(root.input)}; shapes are (batch, tokens, width) or (batch, classes)[/dim]")
 
 

@@ -26,20 +26,17 @@ def train(
     from patchword.recipes import find_recipe
     from patchword.recipes.recipe import read_recipe
     from patchword.recipes.run import Run
-    from patchword.recipes.run import train as run_recipe
+    from patchword.recipes.train import train as run_recipe
 
     file = Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
     chosen = base.with_settings([*(settings or []), *(fields or [])])
-    folder = runs / (name or (file.parent.name if file.name == "recipe.yaml" else file.stem))
+    folder = runs / (name or (file.absolute().parent.name if file.name == "recipe.yaml" else file.stem))
     out = console()
-    if chosen.expect.time:
-        out.print(
-            f"{folder.name}: {chosen.epochs} epochs; the recipe as it stands takes {chosen.expect.time}",
-            highlight=False,
-        )
+    if chosen == base and base.expect.time:
+        out.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
     if not run_recipe(chosen, folder, out, resume):
         again = f"patchword train {folder / 'recipe.yaml'} --name {folder.name} --runs {runs} --resume"
-        out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False)
+        out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False, markup=False)
         raise typer.Exit(130)
     finish(Run(folder), out, chosen.device)

@@ -24,6 +24,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def clear_litter(folder: Path) -> None:
+    """Removes what a kill left half-written."""
+    for temporary in folder.glob(".*.tmp"):
+        if temporary.is_file():
+            temporary.unlink()
+
+
 def write_text(path: Path, text: str) -> None:
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

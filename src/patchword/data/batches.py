@@ -62,10 +62,9 @@ class Batches:
             starts = range(first * self.size, full, self.size)
             parts = [ordered[start : start + self.size] for start in starts]
             pending = [pool.submit(self.images.pixels.take, part) for part in parts[:1]]
-            for start, index, following in zip(starts, parts, [*parts[1:], None], strict=True):
+            for number, (start, index) in enumerate(zip(starts, parts, strict=True), 1):
                 pixels = pending.pop().result().to(self.device, non_blocking=True)
-                if following is not None:
-                    pending.append(pool.submit(self.images.pixels.take, following))
+                pending += [pool.submit(self.images.pixels.take, part) for part in parts[number : number + 1]]
                 changed = augmentation.apply(pixels, changes.part(start, start + self.size))
                 yield self._batch(index, changed)
 

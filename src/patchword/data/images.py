@@ -102,6 +102,8 @@ class Images:
 
 def decode(path: Path, size: Size, channels: int) -> Tensor:
     """One picture as (channels, height, width) uint8: upright, shorter side resized, middle cut out."""
+    if channels not in (1, 3):
+        raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}", hint="set model.channels=3")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -121,8 +123,6 @@ def _plain(picture: Image.Image, channels: int) -> Image.Image:
         values = np.asarray(picture).astype(np.float32)
         top = 65535.0 if picture.mode.startswith("I") else max(float(values.max()), 1e-12)
         picture = Image.fromarray((values / top * 255).clip(0, 255).astype(np.uint8))
-    if channels not in (1, 3):
-        raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}")
     return picture.convert("L" if channels == 1 else "RGB")
 
 

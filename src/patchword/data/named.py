@@ -2,6 +2,7 @@
 download happens only when the user allows it."""
 
 import hashlib
+import http.client
 import os
 import shutil
 import subprocess
@@ -83,7 +84,7 @@ def whereabouts(name: str) -> tuple[Path, str] | None:
     """The folder that holds a named set, and how it got there; None if it is not on this machine."""
     known = SETS[name]
     for folder, origin in ((data_folder() / name, "data folder"), (Path(known.package_folder or "-"), known.package)):
-        if any((folder / f"{_FILES[0]}{suffix}").is_file() for suffix in ("", ".gz")):
+        if all((folder / f"{name}.gz").is_file() or (folder / name).is_file() for name in _FILES):
             return folder, f"{origin} ({folder})"
     return None
 
@@ -145,7 +146,7 @@ def _download(name: str, say: Callable[[str], None]) -> Path:
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:
                 data = answer.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise UserError(f"cannot download {address}", got=str(error), hint=ways_to_get(name)) from None
         if (got := hashlib.sha256(data).hexdigest()) != digest:
             raise UserError(f"{address} is not the file we know", expected=f"sha256 {digest}", got=got)

@@ -16,9 +16,18 @@ from patchword.data.idx import read_idx
 from patchword.data.images import Held, Images, Progress, decoded, fitted
 from patchword.data.randomness import uniform
 
-Part = Literal["train", "test"]
+Part = Literal["train", "validation", "test"]
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 _TEST_SHARE = 0.1  # of a set that brings no test part of its own
+_PARTS: dict[str, Part] = {
+    "train": "train",
+    "training": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "dev": "validation",
+    "test": "test",
+}
 
 
 class Source(Protocol):
@@ -26,6 +35,11 @@ class Source(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def brings_validation(self) -> bool:
+        """whether it has a validation part of its own; otherwise some of the training part is set aside"""
+        ...
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
 
@@ -38,13 +52,18 @@ class IdxSource:
     folder: Path
     classes: tuple[str, ...]
     origin: str
+    brings_validation: bool = False
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:  # noqa: ARG002
         stem = "train" if part == "train" else "t10k"
         pixels = read_idx(self._file(f"{stem}-images-idx3-ubyte"))
         labels = read_idx(self._file(f"{stem}-labels-idx1-ubyte")).long()
-        if len(pixels) != len(labels):
-            raise UserError(f"{self.folder}: {stem} images and labels differ in number", got=(len(pixels), len(labels)))
+        if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
+            raise UserError(
+                f"{self.folder}: the {stem} images and labels do not belong together",
+                expected="images (count, height, width) and labels (count)",
+                got=f"{tuple(pixels.shape)} and {tuple(labels.shape)}",
+            )
         return Images(self.name, self.origin, Held(fitted(pixels[:, None], size, channels)), labels, self.classes)
 
     def _file(self, name: str) -> Path:
@@ -59,6 +78,7 @@ class DigitsSource:
     """1,797 real 8 x 8 digits that scikit-learn carries; every fifth is for test."""
 
     name: str = "digits"
+    brings_validation: bool = False
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:  # noqa: ARG002
         try:
@@ -78,7 +98,11 @@ class ListedSource:
     """Picture files with a label each, and perhaps the part they belong to."""
 
     name: str
-    rows: tuple[tuple[Path, str, str], ...]  # path, label, part ("" where none is given)
+    rows: tuple[tuple[Path, str, Part | None], ...]  # path, label, part if one is given
+
+    @property
+    def brings_validation(self) -> bool:
+        return {"validation", "test"} <= {part for _, _, part in self.rows}
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
         classes = tuple(sorted({label for _, label, _ in self.rows}))
@@ -89,11 +113,22 @@ class ListedSource:
         return Images(self.name, f"{len(self.rows):,} picture files", pixels, labels[chosen], classes)
 
     def _part(self, part: Part, labels: Tensor) -> Tensor:
-        if any(given for _, _, given in self.rows):
-            in_test = torch.tensor([given in ("test", "val", "validation", "valid") for _, _, given in self.rows])
+        """True for the samples of a part. A lone validation part serves as test; without either, some are held out."""
+        given = [given or "train" for _, _, given in self.rows]
+        last: Part = "test" if "test" in given else "validation"
+        if last in given:
+            in_test = torch.tensor([part == last for part in given])
         else:
             in_test = held_out(labels, _TEST_SHARE, purpose=11)
-        return in_test if part == "test" else ~in_test
+        in_validation = torch.tensor([self.brings_validation and part == "validation" for part in given])
+        in_train = ~in_test & ~in_validation
+        for name, chosen in (("training", in_train), ("test", in_test)):
+            if not chosen.any():
+                raise UserError(
+                    f"{self.name} has no {name} pictures (train and test parts are both needed)",
+                    hint="give each class more pictures, or say which part each belongs to",
+                )
+        return {"train": in_train, "validation": in_validation, "test": in_test}[part]
 
 
 def held_out(labels: Tensor, share: float, purpose: int = 12) -> Tensor:
@@ -108,14 +143,13 @@ def held_out(labels: Tensor, share: float, purpose: int = 12) -> Tensor:
 
 
 def folder_source(folder: Path) -> ListedSource:
-    """One sub-folder a class; or `train` and `test` sub-folders that hold those."""
-    parts = {
-        sub.name: sub for sub in folder.iterdir() if sub.is_dir() and sub.name in ("train", "test", "val", "valid")
-    }
+    """One sub-folder a class; or `train`, `test` and perhaps `validation` sub-folders that hold those."""
+    parts = {_PARTS[sub.name]: sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS}
+    rows: list[tuple[Path, str, Part | None]] = []
     if "train" in parts:
         rows = [(path, label, part) for part, sub in parts.items() for path, label in _classes(sub)]
     else:
-        rows = [(path, label, "") for path, label in _classes(folder)]
+        rows = [(path, label, None) for path, label in _classes(folder)]
     return ListedSource(folder.name, tuple(rows))
 
 
@@ -124,37 +158,57 @@ def _classes(folder: Path) -> Iterable[tuple[Path, str]]:
     if not classes:
         raise UserError(f"{folder} has no class folders", expected="one sub-folder of pictures for each class")
     for sub in classes:
+        if any("\ud800" <= letter <= "\udfff" for letter in sub.name):  # how Python reads bytes that are no UTF-8
+            raise UserError(f"the name of the class folder {str(sub)!r} is not UTF-8", hint="rename it")
         files = sorted(path for path in sub.rglob("*") if path.suffix.lower() in PICTURES)
         if not files:
             kinds = " ".join(sorted(PICTURES))
             raise UserError(
-                f"the class folder {sub} is empty", expected=f"pictures ({kinds})", hint="remove it or fill it"
+                f"the class folder {sub} is empty", expected=f"pictures ({kinds})", hint="remove or fill it"
             )
         yield from ((path, sub.name) for path in files)
 
 
 def manifest_source(path: Path) -> ListedSource:
     """A CSV with a header, or JSON lines: the fields `path` and `label`, perhaps `split`; paths start at the file."""
-    rows = []
+    rows: list[tuple[Path, str, Part | None]] = []
     for line, record in _records(path):
-        if missing := [field for field in ("path", "label") if not record.get(field)]:
+        if missing := [field for field in ("path", "label") if record.get(field) in (None, "")]:
             raise UserError(f"{path}, line {line}: no {missing[0]}", expected="path and label", got=list(record))
         picture = path.parent / str(record["path"])
         if not picture.is_file():
             raise UserError(f"{path}, line {line}: there is no picture {picture}")
-        rows.append((picture, str(record["label"]), str(record.get("split") or "")))
+        split = str(record.get("split") or "train").strip().lower()
+        if split not in _PARTS:
+            raise UserError(f"{path}, line {line}: split", expected="train, validation or test", got=record["split"])
+        rows.append((picture, str(record["label"]), _PARTS[split] if record.get("split") else None))
     if not rows:
         raise UserError(f"{path} lists no pictures")
     return ListedSource(path.stem, tuple(rows))
 
 
 def _records(path: Path) -> Iterable[tuple[int, dict[str, object]]]:
+    """Each record with the number of its line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             if path.suffix == ".csv":
                 reader = csv.DictReader(file)
                 yield from ((reader.line_num, dict(record)) for record in reader)
             else:
-                yield from ((number, json.loads(line)) for number, line in enumerate(file, 1) if line.strip())
-    except (UnicodeDecodeError, json.JSONDecodeError, csv.Error) as error:
+                yield from (
+                    (number, _json_record(path, number, line)) for number, line in enumerate(file, 1) if line.strip()
+                )
+    except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"cannot read {path}", expected="UTF-8 CSV or JSON lines", got=str(error)) from None
+
+
+def _json_record(path: Path, number: int, line: str) -> dict[str, object]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise UserError(f"{path}, line {number}: not JSON", got=str(error)) from None
+    if not isinstance(record, dict):
+        raise UserError(
+            f"{path}, line {number}: not a record", expected='{"path": ..., "label": ...}', got=line.strip()
+        )
+    return record

@@ -14,7 +14,7 @@ def list_models(pattern: str = "*") -> list[str]:
     return REGISTRY.names(pattern)
 
 
-def create(name: str, **overrides: Any) -> Pyramid:
+def create(name: str, /, **overrides: Any) -> Pyramid:
     """A model with fresh weights; any size can be overridden.
 
     >>> create("vit-base-16", image=384, classes=10)

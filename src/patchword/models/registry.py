@@ -69,7 +69,7 @@ class Registry:
             field = str(first["loc"][0])
             raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(first["input"])) from None
 
-    def create(self, name: str, **overrides: Any) -> Pyramid:
+    def create(self, name: str, /, **overrides: Any) -> Pyramid:
         family, _ = self.find(name)
         config = self.configure(name, overrides)
         model = family.build(config)

@@ -10,7 +10,8 @@ from patchword.core.errors import UserError
 from patchword.data.augment import prepared
 from patchword.data.images import OnDisk
 from patchword.data.sources import PICTURES
-from patchword.recipes.run import Run, pick_device
+from patchword.recipes.device import pick_device
+from patchword.recipes.run import Run
 
 _BATCH = 64
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from patchword.core.errors import UserError, nearest
 
-_STRICT = ConfigDict(extra="forbid", frozen=True)
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelChoice(BaseModel):
@@ -65,7 +65,7 @@ class Recipe(BaseModel):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**63)
     save_minutes: float = Field(1.0, ge=0, description="between checkpoints inside an epoch")
 
     def to_yaml(self) -> str:
@@ -78,7 +78,8 @@ class Recipe(BaseModel):
             path, equals, text = setting.partition("=")
             if not equals:
                 raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
-            _place(values, path.strip().split("."), _value(text))
+            steps = path.strip().split(".")
+            _place(values, steps, _value(text) if steps[0] == "model" else text)
         return checked(values)
 
 
@@ -125,8 +126,9 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _value(text: str) -> Any:
-    """YAML's reading of the text, except that 1e-3 is a number."""
+    """YAML's reading, for fields of a model, which may be pairs; a recipe's own fields are read by their types."""
     try:
-        return float(text) if "e" in text.lower() and text[0].isdigit() else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError):
+        value = yaml.safe_load(text)
+        return float(value) if isinstance(value, str) and value[:1].isdigit() else value  # YAML takes 1e-1 for a word
+    except (yaml.YAMLError, ValueError):
         return text

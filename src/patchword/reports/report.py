@@ -120,6 +120,9 @@ def origin_section(run: Run, recipe: Recipe, images: Images, model: Pyramid) -> 
     written = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     html = page.paragraph("The same again, and the test alone:") + page.code(commands)
     html += page.folded("The recipe, as it was run", page.code(recipe.to_yaml()))
+    if trained := run.machine():
+        told = ", ".join(f"{key} {value}" for key, value in trained.items())
+        html += page.paragraph(f"Trained on: {page.escape(told)}.", "note")
     html += page.paragraph(
         f"Pictures: {page.escape(images.name)}, from {page.escape(images.origin)}. "
         f"Evaluated and written on {page.escape(written)} with {page.escape(made)} on {page.escape(where)}.",

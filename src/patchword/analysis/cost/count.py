@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchword.analysis.cost.rules import RULES, Call, Kind, Line
+from patchword.analysis.cost.rules import FREE, RULES, Call, Kind, Line
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import sides
@@ -124,7 +124,8 @@ def _lines(module: nn.Module, part: str, calls: dict[str, Call]) -> Iterable[Lin
     if type(module) in RULES:
         yield from RULES[type(module)](part, module, calls[part])
         return
-    if any(True for _ in module.parameters(recurse=False)):
+    is_leaf = not any(True for _ in module.children())
+    if any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE)):
         raise TypeError(f"no rule counts {type(module).__name__} at {part!r}; add one to analysis/cost/rules.py")
     for name, child in module.named_children():
         yield from _lines(child, f"{part}.{name}" if part else name, calls)

@@ -8,7 +8,19 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost.expression import Expression, symbol
 from patchword.core.grid import Grid
-from patchword.layers import LayerScale, LearnedPositions, LinearProjection, PatchEmbed, Prefix, ScaledDotProduct
+from patchword.layers import (
+    DropPath,
+    LayerScale,
+    LearnedPositions,
+    LinearProjection,
+    NoPositions,
+    NoPrefix,
+    PatchEmbed,
+    Position,
+    Prefix,
+    ScaledDotProduct,
+    SinusoidalPositions,
+)
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import members
 from patchword.layers.attention.projection import Projected
@@ -122,6 +134,9 @@ def positions(part: str, module: LearnedPositions, call: Call) -> list[Line]:  #
 def scale(part: str, module: LayerScale, call: Call) -> list[Line]:  # noqa: ARG001
     return [Line(part, "layer scale", "other", None, symbol("D", len(module.factor), "width"))]
 
+
+# Parts that hold nothing and multiply no matrices.
+FREE = (nn.Identity, nn.Dropout, nn.GELU, DropPath, Position, NoPrefix, NoPositions, SinusoidalPositions)
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     nn.Linear: linear,

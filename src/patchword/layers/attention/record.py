@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
@@ -86,8 +85,3 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     finally:
         for name, core in cores.items():
             core.recorder = before[name]
-
-
-def mean_map(maps: list[AttentionMap]) -> Tensor:
-    """(layers, batch, tokens, keys): dense maps averaged over their heads"""
-    return torch.stack([attention.dense().mean(1) for attention in maps])

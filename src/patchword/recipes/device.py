@@ -1,0 +1,44 @@
+"""Where a run happens."""
+
+import os
+import platform
+from typing import Any, Literal
+
+import torch
+
+from patchword import __version__
+from patchword.core.errors import UserError
+
+
+def pick_device(name: str) -> torch.device:
+    """A device by its name; "auto" is the accelerator if there is one."""
+    if name == "auto":
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        return accelerator or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"cannot use device {name!r}", got=str(error).splitlines()[0], hint="device=auto") from None
+    return device
+
+
+def pick_precision(
+    asked: Literal["auto", "float32", "bfloat16"], device: torch.device
+) -> Literal["float32", "bfloat16"]:
+    """bfloat16 where an accelerator is made for it, unless the recipe says otherwise."""
+    if asked != "auto":
+        return asked
+    return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What a run needs to say of the machine it ran on."""
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processor": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "patchword": __version__,
+    }
