@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types slow data clean
 
 demo: $(VENV)/.demo data
-	$(BIN)/patchword demo
+	@$(BIN)/patchword demo
 
 test: $(VENV)/.test lint types
 	$(BIN)/pytest -n 2
@@ -23,18 +23,20 @@ slow: $(VENV)/.test
 
 # Fashion-MNIST: Debian's package where we may install it, else a verified download into the data folder.
 data: $(VENV)/.demo
-	$(BIN)/patchword data get fashion-mnist --yes || true
+	@$(BIN)/patchword data get fashion-mnist --yes || true
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
-	touch $@
+	@echo "installing patchword into $(VENV) (a minute or two)"
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
-	touch $@ $(VENV)/.demo
+	@echo "installing patchword and its test tools into $(VENV) (a minute or two)"
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@ $(VENV)/.demo
 
 $(VENV):
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 clean:
 	rm -rf $(VENV) build dist

@@ -122,6 +122,7 @@ def test_a_folder_may_be_called_anything(data):
         ("epochs", r"cannot set 'epochs': expected field=value, e\.g\. epochs=3"),
         ("epochs.most=3", r"recipe field 'epochs' has no inner fields: got epochs\.most"),
         ("=3", r"a recipe has no field ''"),
+        ("data=", r"recipe field 'data'"),
     ],
 )
 def test_a_wrong_setting_is_explained(setting, message):

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from material import differing, everything_below, silent, tiny_recipe
+from material import differing, everything_below, silent, tiny_recipe, write_classes
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.data.images import Held
+from patchword.data.images import Held, decode
 from patchword.data.sources import DigitsSource
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run, evaluate
@@ -260,3 +260,12 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
     assert len(seen["validated"]) == 4 * len(validated)
     assert not trained & validated
     assert trained | validated == set(range(1438))
+
+
+def test_a_sets_own_validation_part_is_used_and_all_of_training_is_trained_on(tmp_path):
+    for part, count in (("train", 6), ("val", 2), ("test", 3)):
+        write_classes(tmp_path / part, count=count)
+    material = recipe_run.gather(tiny_recipe(f"data={tmp_path}"), silent())
+    assert material.train.labels.bincount().tolist() == [6, 6]
+    assert material.validation.labels.bincount().tolist() == [2, 2]
+    assert material.validation.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])

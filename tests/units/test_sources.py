@@ -95,9 +95,9 @@ def test_what_is_no_picture_is_named(tmp_path, content):
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("patchword.data.images.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 300)
-    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got Image size \(400 pixels\)"):
+    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got 20 x 20 pixels, more than 300"):
         decode(tmp_path / "a.png", 8, 1)
 
 
@@ -167,6 +167,31 @@ def test_a_folder_with_its_own_parts_is_left_as_it_is(tmp_path):
     test = source.read("test", 8, 1)
     assert test.labels.tolist() == [1, 1]
     assert torch.equal(everything(test)[0], decode(tmp_path / "test/dog/0.png", 8, 1))
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "validation", "dev"])
+def test_a_folder_may_bring_its_own_validation_part(tmp_path, name):
+    for part, count in (("train", 4), (name, 2), ("test", 3)):
+        write_classes(tmp_path / part, count=count)
+    source = folder_source(tmp_path)
+    assert source.brings_validation
+    found = {part: source.read(part, 8, 1).labels.bincount().tolist() for part in ("train", "validation", "test")}
+    assert found == {"train": [4, 4], "validation": [2, 2], "test": [3, 3]}
+
+
+def test_a_lone_validation_part_serves_as_test(tmp_path):
+    write_classes(tmp_path / "train", count=4)
+    write_classes(tmp_path / "val", count=2)
+    source = folder_source(tmp_path)
+    assert not source.brings_validation  # so some of the training part is set aside, and nothing is seen twice
+    assert source.read("train", 8, 1).labels.bincount().tolist() == [4, 4]
+    assert source.read("test", 8, 1).labels.bincount().tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["training", "test", "dev"])
+def test_a_class_may_be_called_like_a_part(tmp_path, name):
+    source = folder_source(write_classes(tmp_path, ("running", name)))
+    assert source.read("train", 8, 1).classes == tuple(sorted(("running", name)))
 
 
 def test_only_pictures_are_read(tmp_path):

@@ -1,5 +1,6 @@
 """train: from a recipe to a run."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,8 @@ def train(
     if chosen == base and base.expect.time:
         out.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
     if not run_recipe(chosen, folder, out, resume):
-        again = f"patchword train {folder / 'recipe.yaml'} --name {folder.name} --runs {runs} --resume"
+        words = ["patchword", "train", folder / "recipe.yaml", "--name", folder.name, "--runs", runs, "--resume"]
+        again = shlex.join(str(word) for word in words)
         out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False, markup=False)
         raise typer.Exit(130)
     finish(Run(folder), out, chosen.device)

@@ -1,7 +1,6 @@
 """Labelled pictures. Pixels are uint8 until the batch is on the device."""
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
 
 Progress = Callable[[int, int], None]
+PIXELS = 64 * 2**20  # a picture with more is refused before it is decoded
 MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
 
 
@@ -105,11 +105,11 @@ def decode(path: Path, size: Size, channels: int) -> Tensor:
     if channels not in (1, 3):
         raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}", hint="set model.channels=3")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as opened:
-                picture = _plain(ImageOps.exif_transpose(opened), channels)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        with Image.open(path) as opened:
+            if opened.width * opened.height > PIXELS:
+                raise ValueError(f"{opened.width:,} x {opened.height:,} pixels, more than {PIXELS:,}")
+            picture = _plain(ImageOps.exif_transpose(opened), channels)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         reason = str(error).split(" <")[0].replace(f" '{path}'", "")
         raise UserError(f"cannot read the picture {path}", got=reason, hint="remove or replace this file") from None
     height, width = sides(size)

@@ -106,7 +106,8 @@ class ListedSource:
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
         classes = tuple(sorted({label for _, label, _ in self.rows}))
-        labels = torch.tensor([classes.index(label) for _, label, _ in self.rows])
+        numbers = {label: number for number, label in enumerate(classes)}
+        labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
         chosen = self._part(part, labels).nonzero()[:, 0]
         paths = [self.rows[row][0] for row in chosen.tolist()]
         pixels = decoded(paths, size, channels, progress)
@@ -138,19 +139,21 @@ def held_out(labels: Tensor, share: float, purpose: int = 12) -> Tensor:
     for label in labels.unique():
         members = (labels == label).nonzero()[:, 0]
         count = min(len(members) - 1, max(1, round(len(members) * share))) if share > 0 else 0
-        chosen[members[draw[members].argsort()[:count]]] = True
+        chosen[members[draw[members].argsort(stable=True)[:count]]] = True
     return chosen
 
 
 def folder_source(folder: Path) -> ListedSource:
     """One sub-folder a class; or `train`, `test` and perhaps `validation` sub-folders that hold those."""
-    parts = {_PARTS[sub.name]: sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS}
-    rows: list[tuple[Path, str, Part | None]] = []
-    if "train" in parts:
-        rows = [(path, label, part) for part, sub in parts.items() for path, label in _classes(sub)]
-    else:
-        rows = [(path, label, None) for path, label in _classes(folder)]
-    return ListedSource(folder.name, tuple(rows))
+    if not (folder / "train").is_dir():
+        return ListedSource(folder.name, tuple((path, label, None) for path, label in _classes(folder)))
+    parts = sorted(sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS)
+    if len({_PARTS[sub.name] for sub in parts}) < len(parts):
+        raise UserError(
+            f"{folder} has a part twice", expected="train, validation, test", got=[sub.name for sub in parts]
+        )
+    rows = tuple((path, label, _PARTS[sub.name]) for sub in parts for path, label in _classes(sub))
+    return ListedSource(folder.name, rows)
 
 
 def _classes(folder: Path) -> Iterable[tuple[Path, str]]:

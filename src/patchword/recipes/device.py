@@ -17,8 +17,8 @@ def pick_device(name: str) -> torch.device:
         return accelerator or torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UserError(f"cannot use device {name!r}", got=str(error).splitlines()[0], hint="device=auto") from None
     return device
 

@@ -46,7 +46,9 @@ class Recipe(BaseModel):
     about: str = Field("", description="what this run shows")
     expect: Expect = Expect()
     model: Annotated[ModelChoice, BeforeValidator(_name_only)] = ModelChoice(name="vit-exercise")
-    data: str = Field("fashion-mnist", description="a named set, a folder of classes, or a .csv/.jsonl manifest")
+    data: str = Field(
+        "fashion-mnist", min_length=1, description="a named set, a folder of classes, or a .csv/.jsonl manifest"
+    )
     validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
     augmentation: Augment = Augment()
     epochs: int = Field(10, gt=0)

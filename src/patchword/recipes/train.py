@@ -1,11 +1,13 @@
 """From a recipe to a finished run: gather what it asks for, assemble the loop, run it."""
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from torch import nn
+from torch import Tensor
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
@@ -88,7 +90,7 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
         write_json(folder / "machine.json", machine(material.device))
         loop = assemble(material, folder, console)
         loop.interrupted = interrupted
-        if resume and loop.resume(console.print):
+        if resume and loop.resume(console.print) and not loop.finished():
             console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
         return loop.run()
 
@@ -113,15 +115,16 @@ def make_folder_for(recipe: Recipe, folder: Path, resume: bool) -> None:
 
 def _check_parent(folder: Path) -> None:
     """The folder can be made, without making it yet."""
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    make_folder(parent)
+    if len(os.fsencode(folder.name)) > 200:
+        raise UserError("the run's name is too long", expected="200 letters at most", got=len(folder.name))
+    make_folder(next(path for path in folder.absolute().parents if path.exists()))
 
 
 def assemble(material: Material, folder: Path, console: Console) -> Loop:
     """The loop of a recipe."""
     recipe, model, device = material.recipe, material.model, material.device
     precision = pick_precision(recipe.precision, device)
-    forward: nn.Module = torch.compile(model) if recipe.compile else model  # type: ignore[assignment]
+    forward: Callable[[Tensor], Tensor] = compiled(model, device) if recipe.compile else model
     batches = Batches(material.train, recipe.batch, model.card.preparation, device).on_device()
     held = Batches(material.validation, EVALUATION_BATCH, model.card.preparation, device).on_device()
     augmentation = Augmentation(**recipe.augmentation.model_dump())
@@ -160,6 +163,12 @@ def assemble(material: Material, folder: Path, console: Console) -> Loop:
         patience=recipe.patience,
         save_seconds=60 * recipe.save_minutes,
     )
+
+
+def compiled(model: Pyramid, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """On a GPU as recorded graphs, since small models wait for the launches of their kernels."""
+    mode = "reduce-overhead" if device.type == "cuda" else "default"
+    return torch.compile(model, mode=mode)
 
 
 def measured(images: Images) -> Preparation:

@@ -69,7 +69,7 @@ class Checkpoints:
         return sorted(self.folder.glob("epoch-*")) if self.folder.is_dir() else []
 
     def _retire(self, newest: Path) -> None:
-        older = [folder for folder in self._all() if folder != newest]
+        older = [folder for folder in self._all() if folder.name < newest.name]
         for folder in older[: max(0, len(older) - (self.keep - 1))]:
             doomed = folder.with_name(f".{folder.name}.old")  # first renamed, so that no half of one is ever read
             shutil.rmtree(doomed, ignore_errors=True)

@@ -1,6 +1,7 @@
 """What is told of a run while it goes: a bar for people, lines for logs, JSON and TensorBoard for tools."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ class RunJournal:
 
     def __init__(self, folder: Path, console: Console) -> None:
         self.folder, self.console = folder, console
-        self.events = _event_writer(folder)
+        self.events: Any = None
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         self.epochs = self.steps_per_epoch = 0
@@ -44,6 +45,7 @@ class RunJournal:
         self.epochs, self.steps_per_epoch, self.first_step = epochs, steps_per_epoch, state.step
         kept = [record for record in read_metrics(self.folder / "metrics.jsonl") if record["epoch"] <= state.epoch]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+        self.events = _event_writer(self.folder, state.step)
         self.began = self.looked = time.monotonic()
         if self.console.is_terminal:
             self.bar = Progress(
@@ -77,6 +79,8 @@ class RunJournal:
     def epoch(self, record: dict[str, float], state: State) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         for key, value in record.items():
             if self.events and key not in ("epoch", "step"):
                 self.events.add_scalar(key, value, record["step"])
@@ -96,13 +100,13 @@ class RunJournal:
             self.events.close()
 
 
-def _event_writer(folder: Path) -> Any:
-    """TensorBoard's writer where TensorBoard is installed."""
+def _event_writer(folder: Path, step: int) -> Any:
+    """TensorBoard's writer where TensorBoard is installed; what an earlier start told after `step` is taken back."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(folder)
+    return SummaryWriter(folder, purge_step=step)
 
 
 def _duration(seconds: float) -> str:

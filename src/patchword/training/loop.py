@@ -89,7 +89,7 @@ class Loop:
         """True when the run is finished, False when it was interrupted; either way all of it is on the disk."""
         self.journal.start(self.state, self.epochs, self.steps_per_epoch)
         try:
-            while not self._finished():
+            while not self.finished():
                 if not self._train_epoch():
                     return False
                 self._end_epoch()
@@ -97,7 +97,7 @@ class Loop:
         finally:
             self.journal.stop()
 
-    def _finished(self) -> bool:
+    def finished(self) -> bool:
         out_of_patience = bool(self.patience) and self.state.waited >= self.patience
         return self.state.epoch >= self.epochs or out_of_patience
 
