@@ -1,5 +1,6 @@
 """PARTS: what every family is composed of. A variation is another part, never a flag."""
 
+from patchword.layers.activation import Gelu
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.partition import Everything, Partition, members
@@ -24,6 +25,7 @@ __all__ = [
     "Encoder",
     "Everything",
     "FeedForward",
+    "Gelu",
     "LayerScale",
     "LearnedPositions",
     "LinearProjection",

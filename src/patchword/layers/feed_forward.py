@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
+from patchword.layers.activation import Gelu
 
 
 class FeedForward(nn.Module):
@@ -11,7 +12,7 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, hidden: int, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
         super().__init__()
         self.up = nn.Linear(width, hidden)
-        self.activation = activation or nn.GELU()
+        self.activation = activation or Gelu()
         self.dropout = nn.Dropout(dropout)
         self.down = nn.Linear(hidden, width)
 

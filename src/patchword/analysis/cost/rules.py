@@ -10,6 +10,7 @@ from patchword.analysis.cost.expression import Expression, symbol
 from patchword.core.grid import Grid
 from patchword.layers import (
     DropPath,
+    Gelu,
     LayerScale,
     LearnedPositions,
     LinearProjection,
@@ -136,7 +137,7 @@ def scale(part: str, module: LayerScale, call: Call) -> list[Line]:  # noqa: ARG
 
 
 # Parts that hold nothing and multiply no matrices.
-FREE = (nn.Identity, nn.Dropout, nn.GELU, DropPath, Position, NoPrefix, NoPositions, SinusoidalPositions)
+FREE = (nn.Identity, nn.Dropout, nn.GELU, Gelu, DropPath, Position, NoPrefix, NoPositions, SinusoidalPositions)
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     nn.Linear: linear,

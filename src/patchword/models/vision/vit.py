@@ -4,6 +4,7 @@ Deviation: the authors' JAX code uses the tanh form of GELU; the exact form is t
 port and its published weights. activation="gelu-tanh" gives the authors' one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +19,7 @@ from patchword.layers import (
     ClassHead,
     Encoder,
     FeedForward,
+    Gelu,
     LearnedPositions,
     PatchEmbed,
     Prefix,
@@ -30,7 +32,7 @@ from patchword.layers.initial import xavier
 from patchword.layers.patch import check_divisible
 from patchword.models.registry import Family, Share, Variant
 
-ACTIVATIONS = {"gelu": lambda: nn.GELU(), "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
 
 
 @dataclass(frozen=True, kw_only=True)

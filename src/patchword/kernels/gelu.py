@@ -1,0 +1,49 @@
+"""GELU whose gradient is quick on processors for which torch has no vectorised one (64-bit ARM, Apple's among them).
+
+There torch computes the gradient element by element; the same formula in vectorised steps takes a third of the time.
+The plain twin is torch.nn.functional.gelu, which is used everywhere else.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_IS_SLOW = torch.backends.cpu.get_cpu_capability() == "DEFAULT"
+
+
+def gelu(inputs: Tensor) -> Tensor:
+    """x * (1 + erf(x / sqrt(2))) / 2"""
+    pays = _IS_SLOW and inputs.device.type == "cpu" and inputs.requires_grad and not torch.compiler.is_compiling()
+    return quick_gelu(inputs) if pays else F.gelu(inputs)
+
+
+def quick_gelu(inputs: Tensor) -> Tensor:
+    answer: Tensor = _QuickGelu.apply(inputs)  # type: ignore[no-untyped-call]
+    return answer
+
+
+class _QuickGelu(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, inputs: Tensor) -> Tensor:
+        context.save_for_backward(inputs)
+        return F.gelu(inputs)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        (gradient,) = gradients
+        inputs: Tensor = context.saved_tensors[0]
+        if torch.is_grad_enabled():  # the gradient's own gradient is wanted: every step must be seen
+            return gradient * (_below(inputs) + inputs * _density(inputs))
+        return _below(inputs).addcmul_(inputs, _density(inputs)).mul_(gradient)
+
+
+def _below(inputs: Tensor) -> Tensor:
+    """the chance that a normal number is below x"""
+    return torch.erf(inputs * math.sqrt(0.5)).add(1).mul(0.5)
+
+
+def _density(inputs: Tensor) -> Tensor:
+    return torch.exp(inputs * inputs * -0.5) * (1 / math.sqrt(2 * math.pi))
