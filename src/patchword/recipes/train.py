@@ -82,7 +82,7 @@ def split(source: Source, images: Images, recipe: Recipe) -> tuple[Images, Image
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
     """Trains until the end (True) or until asked to stop (False); the same call with `resume` goes on bit by bit."""
-    make_folder_for(recipe, folder, resume)
+    check_folder(recipe, folder, resume)
     material = gather(recipe, console)
     with exclusive(folder), interruptible() as interrupted:
         clear_litter(folder)
@@ -95,7 +95,7 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
         return loop.run()
 
 
-def make_folder_for(recipe: Recipe, folder: Path, resume: bool) -> None:
+def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
     """Refuses to mix two runs in one folder."""
     if (folder / "recipe.yaml").is_file():
         before = read_recipe(folder / "recipe.yaml")
@@ -110,14 +110,14 @@ def make_folder_for(recipe: Recipe, folder: Path, resume: bool) -> None:
             raise UserError(
                 f"{folder} was started with another recipe", expected=was, hint="give this run another --name"
             )
-    make_folder(folder) if folder.exists() else _check_parent(folder)
+    check_writable(folder)
 
 
-def _check_parent(folder: Path) -> None:
-    """The folder can be made, without making it yet."""
+def check_writable(folder: Path) -> None:
+    """The folder can be made or written into, found out without making it yet."""
     if len(os.fsencode(folder.name)) > 200:
         raise UserError("the run's name is too long", expected="200 letters at most", got=len(folder.name))
-    make_folder(next(path for path in folder.absolute().parents if path.exists()))
+    make_folder(next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()))
 
 
 def assemble(material: Material, folder: Path, console: Console) -> Loop:
