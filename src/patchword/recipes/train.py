@@ -117,7 +117,7 @@ def check_writable(folder: Path) -> None:
     """The folder can be made or written into, found out without making it yet."""
     if len(os.fsencode(folder.name)) > 200:
         raise UserError("the run's name is too long", expected="200 letters at most", got=len(folder.name))
-    make_folder(next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()))
+    make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
 def assemble(material: Material, folder: Path, console: Console) -> Loop:
