@@ -36,19 +36,36 @@ def _rows(*theirs: str | tuple[str, ...]) -> tuple[Row, ...]:
     )
 
 
-def _huggingface_rows(root: str, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
-    layer = f"{root}.encoder.layer.{{i}}."
+# What Hugging Face calls the tensors of a layer: in files, and in the memory of transformers 5.
+_IN_FILES = (
+    "encoder.layer.{i}.layernorm_before.{p}",
+    tuple(f"encoder.layer.{{i}}.attention.attention.{part}.{{p}}" for part in ("query", "key", "value")),
+    "encoder.layer.{i}.attention.output.dense.{p}",
+    "encoder.layer.{i}.layernorm_after.{p}",
+    "encoder.layer.{i}.intermediate.dense.{p}",
+    "encoder.layer.{i}.output.dense.{p}",
+)
+_IN_MEMORY = (
+    "layers.{i}.layernorm_before.{p}",
+    tuple(f"layers.{{i}}.attention.{part}_proj.{{p}}" for part in "qkv"),
+    "layers.{i}.attention.o_proj.{p}",
+    "layers.{i}.layernorm_after.{p}",
+    "layers.{i}.mlp.fc1.{p}",
+    "layers.{i}.mlp.fc2.{p}",
+)
+_Names = tuple[str | tuple[str, ...], ...]
+
+
+def _huggingface_rows(root: str, layer: _Names, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
+    def below(names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        return f"{root}.{names}" if isinstance(names, str) else tuple(f"{root}.{name}" for name in names)
+
     return _rows(
-        f"{root}.embeddings.patch_embeddings.projection.{{p}}",
-        tuple(f"{root}.embeddings.{name}" for name in prefix),
-        f"{root}.embeddings.position_embeddings",
-        layer + "layernorm_before.{p}",
-        tuple(f"{layer}attention.attention.{part}.{{p}}" for part in ("query", "key", "value")),
-        layer + "attention.output.dense.{p}",
-        layer + "layernorm_after.{p}",
-        layer + "intermediate.dense.{p}",
-        layer + "output.dense.{p}",
-        f"{root}.layernorm.{{p}}",
+        below("embeddings.patch_embeddings.projection.{p}"),
+        below(tuple(f"embeddings.{name}" for name in prefix)),
+        below("embeddings.position_embeddings"),
+        *(below(names) for names in layer),
+        below("layernorm.{p}"),
         *(f"{head}.{{p}}" for head in heads),
     )
 
@@ -183,13 +200,15 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     hf_heads = ("cls_classifier", "distillation_classifier") if distilled else ("classifier",)
     timm_tokens = ("cls_token", "dist_token") if distilled else ("cls_token",)
     timm_heads = ("head", "head_dist") if distilled else ("head",)
-    hf_rows, timm_rows = _huggingface_rows(family, hf_tokens, hf_heads), _timm_rows(timm_tokens, timm_heads)
+    in_files, in_memory = (_huggingface_rows(family, names, hf_tokens, hf_heads) for names in (_IN_FILES, _IN_MEMORY))
+    timm_rows = _timm_rows(timm_tokens, timm_heads)
+    read, write = _read_huggingface, _write_huggingface
     distinct = "dist_token" if distilled else "blocks.0.attn.qkv.weight"
+    in_file, living = (f"{family}.{names[0]}".format(i=0, p="weight") for names in (_IN_FILES, _IN_MEMORY))
     return (
         Layout("patchword", family, _rows(*_OURS), second, sizes, told),
-        Layout(
-            "huggingface", family, hf_rows, hf_rows[1].theirs[0], sizes, told, _read_huggingface, _write_huggingface
-        ),
+        Layout("huggingface", family, in_files, in_file, sizes, told, read, write),
+        Layout("huggingface", family, in_memory, living, sizes, told, read),
         Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm),
     )
 
