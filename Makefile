@@ -25,18 +25,18 @@ slow: $(VENV)/.test
 data: $(VENV)/.demo
 	@$(BIN)/patchword data get fashion-mnist --yes || true
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword into $(VENV) (a minute or two)"
 	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and its test tools into $(VENV) (a minute or two)"
 	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.demo
 
-$(VENV):
-	@$(PYTHON) -m venv $(VENV)
+$(BIN)/pip:
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "on Debian: apt-get install python3-venv"; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist

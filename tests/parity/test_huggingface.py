@@ -65,14 +65,14 @@ def test_a_bare_file_of_theirs_loads_when_the_model_is_named(name, tmp_path):
     theirs.save_pretrained(tmp_path / "theirs")
     bare = tmp_path / "bare.safetensors"
     save_file(load_file(tmp_path / "theirs" / "model.safetensors"), bare)
-    model = patchword.load(bare, model=name, heads=4, norm_eps=1e-12)
+    model = patchword.load(bare, model=name, heads=4)
     assert first_drift(states(model, images), their_states(theirs, images)) is None
 
 
 def test_the_names_of_a_living_model_of_theirs_are_known(name, tmp_path):
     theirs, images = their_own(name), pixels(2, 3, 32, 32)
     save_file(theirs.state_dict(), tmp_path / "living.safetensors")
-    model = patchword.load(tmp_path / "living.safetensors", heads=TINY["heads"], norm_eps=1e-12)
+    model = patchword.load(tmp_path / "living.safetensors", heads=TINY["heads"])
     assert first_drift(states(model, images), their_states(theirs, images)) is None
 
 

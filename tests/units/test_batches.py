@@ -14,7 +14,7 @@ AUGMENTATION = Augmentation(flip=0.5, shift=1, erase=0.5)
 @pytest.fixture
 def images():
     pixels = torch.randint(0, 256, (COUNT, 1, 6, 6), dtype=torch.uint8)
-    return Images("noise", "here", Held(pixels), torch.arange(COUNT) % 7, tuple("abcdefg"))
+    return Images("noise", "here", Held(pixels), torch.arange(COUNT) % 7, tuple("abcdefg"), torch.arange(COUNT))
 
 
 @pytest.fixture
@@ -80,6 +80,6 @@ def test_an_error_while_fetching_ahead_is_not_lost(images):
                 raise RuntimeError("the disk is gone")
             return super().take(index)
 
-    failing = Images("noise", "here", Failing(images.pixels.pixels), images.labels, images.classes)
+    failing = Images("noise", "here", Failing(images.pixels.pixels), images.labels, images.classes, images.keys)
     with pytest.raises(RuntimeError, match="the disk is gone"):
         list(Batches(failing, 10, PREPARATION, torch.device("cpu")).epoch(0, 0, Augmentation()))

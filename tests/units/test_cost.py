@@ -6,14 +6,25 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from patchword.analysis.cost import CONVENTION, blocks_of, count
+from patchword.analysis.cost import CONVENTION, blocks_of, count, lines_of
 from patchword.analysis.cost.expression import symbol
 from patchword.analysis.cost.rules import RULES, Call
 from patchword.analysis.shapes import part_tree
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.layers import LinearProjection, ScaledDotProduct, plain_attention
+from patchword.core.scope import Scope
+from patchword.layers import (
+    Attention,
+    Block,
+    Encoder,
+    FeedForward,
+    LinearProjection,
+    Pattern,
+    Residual,
+    ScaledDotProduct,
+    plain_attention,
+)
 from patchword.models import REGISTRY
 
 N, D = symbol("N", 50, "tokens"), symbol("D", 64, "width")
@@ -256,3 +267,14 @@ def test_alike_parts_are_seen_to_be_alike():
     assert first.same_as(second)
     attention, feed_forward = first.children
     assert not attention.same_as(feed_forward)
+
+
+def test_a_part_that_runs_twice_multiplies_twice_and_holds_once():
+    """Two patterns share one core, and an encoder may run one block many times."""
+    tokens, scope = torch.randn(1, 5, 8), Scope()
+    encoder = Encoder([Block(only=Residual(FeedForward(8, 16), nn.LayerNorm(8)))], order=[0, 0, 0])
+    lines = lines_of(encoder, tokens, scope)
+    assert sum(line.macs.value for line in lines if line.macs) == 3 * 2 * 5 * 8 * 16
+    assert sum(line.parameters.value for line in lines if line.parameters) == 8 * 16 + 16 + 16 * 8 + 8 + 16
+    lines = lines_of(Attention(8, 2, patterns=[Pattern(), Pattern()]), tokens, scope)
+    assert sum(line.macs.value for line in lines if line.kind == "attention") == 2 * 5 * 5 * 8

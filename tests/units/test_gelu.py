@@ -28,3 +28,14 @@ def test_first_and_second_derivatives_are_right():
     inputs = torch.linspace(-3, 3, 7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(quick_gelu, inputs)
     assert torch.autograd.gradgradcheck(quick_gelu, inputs)
+
+
+def test_it_works_under_function_transforms():
+    inputs = torch.linspace(-2, 2, 5, dtype=torch.float64)
+
+    def total(values):
+        return quick_gelu(values).sum()
+
+    expected = torch.func.hessian(lambda values: F.gelu(values).sum())(inputs)
+    assert torch.allclose(torch.func.hessian(total)(inputs), expected)
+    assert torch.allclose(torch.func.grad(total)(inputs), torch.func.grad(lambda v: F.gelu(v).sum())(inputs))

@@ -77,7 +77,7 @@ def made(
     labels = torch.arange(len(predictions)) % len(classes)
     scores = Scores(0.25, labels, predictions, torch.linspace(0.999, 0.1, len(labels)), classes)
     held = Held(torch.randint(0, 256, (len(labels), channels, 8, 16), dtype=torch.uint8))
-    return Run(folder), scores, Images("clothes", "a test", held, labels, classes), model
+    return Run(folder), scores, Images("clothes", "a test", held, labels, classes, torch.arange(len(labels))), model
 
 
 def page_of(*run: object) -> Page:

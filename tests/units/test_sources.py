@@ -12,7 +12,7 @@ from PIL import Image
 from material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
 from patchword.core.errors import UserError
 from patchword.data import images
-from patchword.data.images import Held, Images, OnDisk, decode, decoded, fitted
+from patchword.data.images import Held, Images, OnDisk, decode, decoded, fitted, held
 from patchword.data.named import SETS, NamedSet, get, open_source, whereabouts
 from patchword.data.sources import PICTURES, folder_source, held_out, manifest_source
 
@@ -139,7 +139,9 @@ def test_fitted_does_not_overshoot():
 
 
 def test_classes_are_renumbered_to_a_models_own():
-    pictures = Images("set", "here", Held(torch.zeros(3, 1, 2, 2)), torch.tensor([0, 1, 1]), ("cat", "dog"))
+    pictures = Images(
+        "set", "here", Held(torch.zeros(3, 1, 2, 2)), torch.tensor([0, 1, 1]), ("cat", "dog"), torch.arange(3)
+    )
     assert pictures.with_classes(("dog", "bird", "cat")).labels.tolist() == [2, 0, 0]
     with pytest.raises(UserError, match=r"does not know class 'cat' of set\ndid you mean 'cats'"):
         pictures.with_classes(("cats", "dog"))
@@ -342,23 +344,23 @@ def test_a_part_of_another_name_is_refused(listed):
 def test_a_share_of_each_class_is_held_out():
     labels = torch.cat([torch.zeros(100), torch.ones(10), torch.full((3,), 2), torch.full((1,), 3)]).long()
     labels = labels[torch.randperm(len(labels))]
-    aside = held_out(labels, 0.1)
+    aside = held_out(labels, torch.arange(len(labels)), 0.1)
     assert labels[aside].bincount(minlength=4).tolist() == [10, 1, 1, 0]  # one at least, but never the last of a class
     assert labels[~aside].bincount(minlength=4).tolist() == [90, 9, 2, 1]
-    assert not held_out(labels, 0.0).any()
+    assert not held_out(labels, torch.arange(len(labels)), 0.0).any()
 
 
 def test_what_is_held_out_never_changes():
-    labels = torch.arange(1000) % 10
-    before = held_out(labels, 0.1)
+    labels, keys = torch.arange(1000) % 10, torch.arange(1000)
+    before = held_out(labels, keys, 0.1)
     torch.manual_seed(123)
-    assert torch.equal(held_out(labels, 0.1), before)
-    other = held_out(labels, 0.1, purpose=11)  # the test part of a folder is drawn apart from the validation part
+    assert torch.equal(held_out(labels, keys, 0.1), before)
+    other = held_out(labels, keys, 0.1, purpose=11)  # the test part is drawn apart from the validation part
     assert 0 < int((before & other).sum()) < 30
 
 
 def test_what_is_held_out_is_spread_over_the_set():
-    aside = held_out(torch.zeros(10_000, dtype=torch.int64), 0.1).nonzero()[:, 0]
+    aside = held_out(torch.zeros(10_000, dtype=torch.int64), torch.arange(10_000), 0.1).nonzero()[:, 0]
     assert (aside // 1000).bincount(minlength=10).sub(100).abs().max() < 40
 
 
@@ -502,3 +504,32 @@ def test_the_digits_need_no_download(network):
     assert train.classes == tuple("0123456789")
     assert everything(source.read("test", 28, 3)).shape == (359, 3, 28, 28)
     assert network.asked == []
+
+
+def test_a_new_picture_moves_no_other_between_the_parts(tmp_path):
+    """Held out by place in the list, a picture that was trained on would become one of the test."""
+    write_classes(tmp_path, count=40)
+
+    def keys(part):
+        return set(open_source(str(tmp_path)).read(part, 8, 1).keys.tolist())
+
+    before = {part: keys(part) for part in ("train", "test")}
+    write_picture(next(path for path in tmp_path.iterdir() if path.is_dir()) / "000.png")
+    assert not keys("test") & before["train"]
+    assert len(before["train"] - keys("train")) <= 1  # at most the one whose place the new one took
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    write_classes(tmp_path, ("train", "bus"), count=10)
+    assert open_source(str(tmp_path)).read("train", 8, 1).classes == ("bus", "train")
+
+
+def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
+    pixels = torch.randint(0, 256, (10, 1, 8, 8), dtype=torch.uint8)
+    whole = held(pixels, 16, 3)
+    monkeypatch.setattr("patchword.data.images.MEMORY", 1000)
+    lazy = held(pixels, 16, 3)
+    assert (type(whole).__name__, type(lazy).__name__) == ("Held", "Resized")
+    index = torch.tensor([3, 7])
+    assert torch.equal(lazy.take(index), whole.take(index))
+    assert torch.equal(lazy.subset(index).take(torch.tensor([1])), whole.take(index[1:]))

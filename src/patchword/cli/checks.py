@@ -109,7 +109,9 @@ def _data() -> Iterator[Check]:
             yield Check(name, "absent", "", f"patchword data get {name}")
             continue
         try:
-            count = len(open_source(name).read("train", 28, 1))
+            source = open_source(name)
+            source.check(28, 1)
+            count = len(source.read("train", 28, 1))
             yield Check(name, "good", f"{count:,} training pictures, {found[1]}")
         except UserError as error:
             yield Check(name, "broken", _first_line(error), f"remove {found[0]}, then: patchword data get {name}")

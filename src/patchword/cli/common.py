@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.core.card import Card
+    from patchword.models.registry import Pyramid
     from patchword.recipes.run import Run
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")]
@@ -51,6 +52,7 @@ def _fields(settings: Iterable[str]) -> dict[str, Any]:
     import yaml
 
     from patchword.core.errors import UserError
+    from patchword.recipes.recipe import read_value
 
     fields = {}
     for setting in settings:
@@ -58,7 +60,7 @@ def _fields(settings: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. image=384")
         try:
-            fields[field.removeprefix("model.")] = yaml.safe_load(value)
+            fields[field.removeprefix("model.")] = read_value(value)
         except yaml.YAMLError:
             raise UserError(
                 f"cannot read the value of {setting!r}", expected="a number, a word or [two, numbers]"
@@ -72,6 +74,14 @@ def find_run(path: Path) -> "Run":
 
     below = Path("runs") / path
     return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
+
+
+def trained_model(path: Path) -> "Pyramid":
+    """The model of a run, or of a folder or file that `load` understands."""
+    from patchword.weights import load
+
+    is_saved = path.is_file() or (path / "config.json").is_file()
+    return load(path) if is_saved and not (path / "recipe.yaml").is_file() else find_run(path).model()
 
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:

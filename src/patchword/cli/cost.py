@@ -24,7 +24,10 @@ def cost(
 ) -> None:
     """Count parameters and MACs of a model, a block or any part, and show the working."""
     from patchword.analysis.cost import count
+    from patchword.core.errors import UserError
 
+    if block is not None and part:
+        raise UserError("--block and --part name two parts", expected="one of them")
     card = card_of(model, settings)
     chosen = count(card, _block_name(card, block) if block is not None else part)
     if as_json:

@@ -17,7 +17,8 @@ def listing(context: typer.Context) -> None:
 
     from patchword.data.named import SETS, data_folder, whereabouts
 
-    table = Table("set", "what it is", "where it is")
+    table = Table("set", "what it is")
+    table.add_column("where it is", overflow="fold")
     for name, known in SETS.items():
         found = whereabouts(name)
         table.add_row(name, known.about, found[1] if found else f"[dim]not here: patchword data get {name}[/dim]")

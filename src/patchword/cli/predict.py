@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from patchword.cli.common import RunArgument, console, find_run
+from patchword.cli.common import console, trained_model
 
 
 def predict(
-    run: RunArgument,
+    model: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a saved model's folder or file.")],
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Pictures, or folders of pictures.")],
     to: Annotated[Path | None, typer.Option("--csv", help="Write the answers to this file.")] = None,
     top: Annotated[int, typer.Option("--top", help="How many classes to name for each picture.", min=1)] = 3,
@@ -27,7 +27,7 @@ def predict(
     from patchword.core.files import write_text
     from patchword.recipes.prediction import classify, pictures_of
 
-    answers = classify(find_run(run), pictures_of(paths), top, device)
+    answers = classify(trained_model(model), pictures_of(paths), top, device)
     if to:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -10,7 +10,7 @@ from patchword.cli.common import Runs, console, finish
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a YAML file.")],
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, a YAML file, or a run's folder.")],
     fields: Annotated[list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields to change.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field to change; can be repeated.")
@@ -29,7 +29,7 @@ def train(
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
 
-    file = Path(recipe)
+    file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
     chosen = base.with_settings([*(settings or []), *(fields or [])])
     folder = runs / (name or (file.absolute().parent.name if file.name == "recipe.yaml" else file.stem))

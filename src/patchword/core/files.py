@@ -20,8 +20,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         flush(temporary)
         temporary.replace(path)
         flush(path.parent)
+    except OSError as error:
+        raise UserError(f"cannot write {path}", got=error.strerror or str(error)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():
+            temporary.unlink()
 
 
 def clear_litter(folder: Path) -> None:

@@ -28,7 +28,10 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with whole_file(path) as temporary:
-        save_file(whole, temporary, dict(metadata or {}))
+        try:
+            save_file(whole, temporary, dict(metadata or {}))
+        except SafetensorError as error:  # a full disk, among others
+            raise UserError(f"cannot write {path}", got=str(error)) from None
         temporary.chmod(0o644)  # safetensors makes files that only their owner may read
 
 

@@ -1,5 +1,6 @@
 """Labelled pictures. Pixels are uint8 until the batch is on the device."""
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,7 @@ class Images:
     pixels: Pixels
     labels: Tensor  # (count,) int64
     classes: tuple[str, ...]
+    keys: Tensor  # (count,) int64: what a sample is known by, whatever its place in the set
 
     def __post_init__(self) -> None:
         wrong = ((self.labels < 0) | (self.labels >= len(self.classes))).nonzero()
@@ -88,7 +90,14 @@ class Images:
         return len(self.labels)
 
     def subset(self, index: Tensor) -> "Images":
-        return replace(self, pixels=self.pixels.subset(index), labels=self.labels[index])
+        return replace(self, pixels=self.pixels.subset(index), labels=self.labels[index], keys=self.keys[index])
+
+    def fingerprint(self) -> str:
+        """Differs when samples, their order, their labels or the classes differ."""
+        digest = hashlib.sha256(repr(self.classes).encode())
+        for part in (self.labels, self.keys):
+            digest.update(part.cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     def with_classes(self, classes: Sequence[str]) -> "Images":
         """The same pictures under a model's own list of classes."""
@@ -137,6 +146,30 @@ def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress
         if progress:
             progress(min(start + 256, len(paths)), len(paths))
     return Held(torch.cat(held)) if keep else source
+
+
+@dataclass(frozen=True)
+class Resized:
+    """In memory at another size, brought to the wanted one when a batch asks."""
+
+    pixels: Tensor
+    size: Size
+    channels: int
+
+    def take(self, index: Tensor) -> Tensor:
+        return fitted(self.pixels[index.to(self.pixels.device)], self.size, self.channels)
+
+    def subset(self, index: Tensor) -> "Resized":
+        return replace(self, pixels=self.pixels[index])
+
+
+def held(pixels: Tensor, size: Size, channels: int) -> Pixels:
+    """Pixels at the wanted size, in memory if they fit there, else resized batch by batch."""
+    height, width = sides(size)
+    fitted(pixels[:1], size, channels)  # what cannot be brought to these channels is said now
+    if len(pixels) * channels * height * width > MEMORY:
+        return Resized(pixels, size, channels)
+    return Held(torch.cat([fitted(part, size, channels) for part in pixels.split(4096)]))
 
 
 def fitted(pixels: Tensor, size: Size, channels: int) -> Tensor:

@@ -101,7 +101,7 @@ def open_source(where: str) -> Source:
     path = Path(where)
     if path.is_dir():
         return folder_source(path)
-    if path.is_file() and path.suffix in (".csv", ".jsonl"):
+    if path.is_file() and path.suffix.lower() in (".csv", ".jsonl"):
         return manifest_source(path)
     hint = nearest(where, [*SETS, "digits"])
     raise UserError(f"there is no data set {where!r}", expected="a name, a folder or a .csv/.jsonl file", hint=hint)

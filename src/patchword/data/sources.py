@@ -1,7 +1,9 @@
 """Where examples come from: idx files, a folder of classes, a manifest, or the digits of scikit-learn."""
 
 import csv
+import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.idx import read_idx
-from patchword.data.images import Held, Images, Progress, decoded, fitted
+from patchword.data.images import Images, Progress, decoded, held
 from patchword.data.randomness import uniform
 
 Part = Literal["train", "validation", "test"]
@@ -43,6 +45,10 @@ class Source(Protocol):
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
 
+    def check(self, size: Size, channels: int) -> None:
+        """Finds damage in the files of the test part, before hours of training, and hands nothing out."""
+        ...
+
 
 @dataclass(frozen=True)
 class IdxSource:
@@ -64,7 +70,11 @@ class IdxSource:
                 expected="images (count, height, width) and labels (count)",
                 got=f"{tuple(pixels.shape)} and {tuple(labels.shape)}",
             )
-        return Images(self.name, self.origin, Held(fitted(pixels[:, None], size, channels)), labels, self.classes)
+        keys = torch.arange(len(labels))
+        return Images(self.name, self.origin, held(pixels[:, None], size, channels), labels, self.classes, keys)
+
+    def check(self, size: Size, channels: int) -> None:
+        self.read("test", size, channels)
 
     def _file(self, name: str) -> Path:
         for path in (self.folder / f"{name}.gz", self.folder / name):
@@ -89,8 +99,11 @@ class DigitsSource:
         pixels = torch.from_numpy(bunch.images * (255 / 16)).round().to(torch.uint8)[:, None]
         labels = torch.from_numpy(bunch.target).long()
         chosen = (torch.arange(len(labels)) % 5 == 4) == (part == "test")
-        held = Held(fitted(pixels[chosen], size, channels))
-        return Images(self.name, "scikit-learn", held, labels[chosen], tuple(str(digit) for digit in range(10)))
+        found, names = held(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
+        return Images(self.name, "scikit-learn", found, labels[chosen], names, torch.arange(len(labels))[chosen])
+
+    def check(self, size: Size, channels: int) -> None:
+        """scikit-learn answers for its own files"""
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,18 @@ class ListedSource:
         chosen = self._part(part, labels).nonzero()[:, 0]
         paths = [self.rows[row][0] for row in chosen.tolist()]
         pixels = decoded(paths, size, channels, progress)
-        return Images(self.name, f"{len(self.rows):,} picture files", pixels, labels[chosen], classes)
+        origin = f"{len(self.rows):,} picture files"
+        return Images(self.name, origin, pixels, labels[chosen], classes, self._keys()[chosen])
+
+    def check(self, size: Size, channels: int) -> None:
+        self.read("test", size, channels)
+
+    def _keys(self) -> Tensor:
+        """From the names of the files, so that a new picture does not move the others from part to part."""
+        root = os.path.commonpath([path.parent for path, _, _ in self.rows])
+        names = (os.path.relpath(path, root) for path, _, _ in self.rows)
+        digests = (hashlib.sha256(os.fsencode(name)).digest() for name in names)
+        return torch.tensor([int.from_bytes(digest[:7], "big") for digest in digests])
 
     def _part(self, part: Part, labels: Tensor) -> Tensor:
         """True for the samples of a part. A lone validation part serves as test; without either, some are held out."""
@@ -120,7 +144,7 @@ class ListedSource:
         if last in given:
             in_test = torch.tensor([part == last for part in given])
         else:
-            in_test = held_out(labels, _TEST_SHARE, purpose=11)
+            in_test = held_out(labels, self._keys(), _TEST_SHARE, purpose=11)
         in_validation = torch.tensor([self.brings_validation and part == "validation" for part in given])
         in_train = ~in_test & ~in_validation
         for name, chosen in (("training", in_train), ("test", in_test)):
@@ -132,9 +156,9 @@ class ListedSource:
         return {"train": in_train, "validation": in_validation, "test": in_test}[part]
 
 
-def held_out(labels: Tensor, share: float, purpose: int = 12) -> Tensor:
+def held_out(labels: Tensor, keys: Tensor, share: float, purpose: int = 12) -> Tensor:
     """True for `share` of each class, always the same samples whatever the seed of a run"""
-    draw = uniform(0, 0, torch.arange(len(labels)), purpose)
+    draw = uniform(0, 0, keys, purpose)
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
         members = (labels == label).nonzero()[:, 0]
@@ -145,7 +169,7 @@ def held_out(labels: Tensor, share: float, purpose: int = 12) -> Tensor:
 
 def folder_source(folder: Path) -> ListedSource:
     """One sub-folder a class; or `train`, `test` and perhaps `validation` sub-folders that hold those."""
-    if not (folder / "train").is_dir():
+    if not any(sub.is_dir() for sub in (folder / "train").glob("*")):  # else `train` is a class, of railways
         return ListedSource(folder.name, tuple((path, label, None) for path, label in _classes(folder)))
     parts = sorted(sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS)
     if len({_PARTS[sub.name] for sub in parts}) < len(parts):
@@ -194,7 +218,7 @@ def _records(path: Path) -> Iterable[tuple[int, dict[str, object]]]:
     """Each record with the number of its line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            if path.suffix == ".csv":
+            if path.suffix.lower() == ".csv":
                 reader = csv.DictReader(file)
                 yield from ((reader.line_num, dict(record)) for record in reader)
             else:

@@ -26,10 +26,21 @@ def quick_gelu(inputs: Tensor) -> Tensor:
 
 
 class _QuickGelu(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(context: Any, inputs: Tensor) -> Tensor:
-        context.save_for_backward(inputs)
+    def forward(inputs: Tensor) -> Tensor:
         return F.gelu(inputs)
+
+    @staticmethod
+    def setup_context(context: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+        context.save_for_backward(inputs[0])
+        context.save_for_forward(inputs[0])
+
+    @staticmethod
+    def jvp(context: Any, *tangents: Tensor) -> Tensor:
+        inputs: Tensor = context.saved_tensors[0]
+        return tangents[0] * (_below(inputs) + inputs * _density(inputs))
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> Tensor:

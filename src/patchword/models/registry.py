@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.pyramid import Pyramid as Pyramid
 
 Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
 

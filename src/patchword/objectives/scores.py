@@ -62,11 +62,11 @@ def score(
     losses, labels, predictions, confidence = [], [], [], []
     for inputs, truth, _ in batches:
         scores = model(inputs).float()
-        losses.append(F.cross_entropy(scores, truth, reduction="sum").double())
+        losses.append(F.cross_entropy(scores, truth, reduction="sum"))
         best = scores.softmax(-1).max(-1)
         labels.append(truth)
         predictions.append(best.indices)
         confidence.append(best.values)
     truth = torch.cat(labels).cpu()
-    loss = float(torch.stack(losses).sum()) / len(truth)
+    loss = float(torch.stack(losses).cpu().double().sum()) / len(truth)
     return Scores(loss, truth, torch.cat(predictions).cpu(), torch.cat(confidence).cpu(), classes)

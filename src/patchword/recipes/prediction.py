@@ -1,4 +1,4 @@
-"""Answers of a run on pictures it has never seen."""
+"""Answers of a model on pictures it has never seen."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from patchword.core.errors import UserError
 from patchword.data.augment import prepared
 from patchword.data.images import OnDisk
 from patchword.data.sources import PICTURES
+from patchword.layers.pyramid import Pyramid
 from patchword.recipes.device import pick_device
-from patchword.recipes.run import Run
 
 _BATCH = 64
 
@@ -38,10 +38,11 @@ def pictures_of(paths: Iterable[Path]) -> list[Path]:
 
 
 @torch.inference_mode()
-def classify(run: Run, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
+def classify(model: Pyramid, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
     target = pick_device(device)
-    model = run.model().to(target)
-    config, labels = model.card.config, model.card.labels
+    model = model.to(target)
+    config = model.card.config
+    labels = model.card.labels or tuple(str(number) for number in range(config["classes"]))
     source = OnDisk(tuple(paths), config["image"], config["channels"])
     answers = []
     for index in torch.arange(len(paths)).split(_BATCH):

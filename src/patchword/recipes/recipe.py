@@ -128,9 +128,17 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _value(text: str) -> Any:
-    """YAML's reading, for fields of a model, which may be pairs; a recipe's own fields are read by their types."""
+    """For fields of a model, which may be pairs; a recipe's own fields are read by their types."""
     try:
-        value = yaml.safe_load(text)
-        return float(value) if isinstance(value, str) and value[:1].isdigit() else value  # YAML takes 1e-1 for a word
-    except (yaml.YAMLError, ValueError):
+        return read_value(text)
+    except yaml.YAMLError:
         return text
+
+
+def read_value(text: str) -> Any:
+    """YAML's reading, except that 1e-1 is a number and not a word."""
+    value = yaml.safe_load(text)
+    try:
+        return float(value) if isinstance(value, str) and value[:1].isdigit() else value
+    except ValueError:
+        return value

@@ -7,6 +7,7 @@ metrics.jsonl       a line an epoch
 checkpoints/        where a restart goes on
 evaluation.json     the test result
 machine.json        what it ran on
+data.json           which samples it was trained on
 report.html         all of it, to read
 """
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.core.files import clear_litter, make_folder, write_json, write_text
+from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.augment import Augmentation
 from patchword.data.batches import Batches
 from patchword.data.images import Images
-from patchword.data.named import open_source
+from patchword.data.named import SETS, open_source
 from patchword.data.randomness import step_seed
 from patchword.data.sources import Source, held_out
 from patchword.layers.pyramid import Pyramid
@@ -59,6 +59,7 @@ def gather(recipe: Recipe, console: Console) -> Material:
 
         source = open_source(recipe.data)
         images = source.read("train", config.image, config.channels, told)
+        source.check(config.image, config.channels)
     classes = int(overrides.get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
     images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
@@ -74,7 +75,7 @@ def split(source: Source, images: Images, recipe: Recipe) -> tuple[Images, Image
     if source.brings_validation:
         config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
         return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
-    aside = held_out(images.labels, recipe.validation)
+    aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
         raise UserError(f"{images.name} has too few pictures to set any aside", expected="two or more of some class")
     return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
@@ -82,9 +83,11 @@ def split(source: Source, images: Images, recipe: Recipe) -> tuple[Images, Image
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
     """Trains until the end (True) or until asked to stop (False); the same call with `resume` goes on bit by bit."""
+    recipe = located(recipe)
     check_folder(recipe, folder, resume)
     material = gather(recipe, console)
     with exclusive(folder), interruptible() as interrupted:
+        remember_data(material.train, folder)
         clear_litter(folder)
         write_text(folder / "recipe.yaml", recipe.to_yaml())
         write_json(folder / "machine.json", machine(material.device))
@@ -93,6 +96,27 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
         if resume and loop.resume(console.print) and not loop.finished():
             console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
         return loop.run()
+
+
+def located(recipe: Recipe) -> Recipe:
+    """Data in files is named by its whole path, so that the run can be evaluated from anywhere."""
+    path = Path(recipe.data)
+    is_file = recipe.data not in (*SETS, "digits") and path.exists()
+    return recipe.model_copy(update={"data": str(path.absolute())}) if is_file else recipe
+
+
+def remember_data(images: Images, folder: Path) -> None:
+    """Refuses to go on with other training samples than a run began with."""
+    now = {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
+    before = read_json(folder / "data.json") if (folder / "data.json").is_file() else now
+    if before != now:
+        raise UserError(
+            f"the training samples of {images.name} have changed since {folder} was begun",
+            expected=f"{before.get('samples')} samples as they were",
+            got=f"{len(images)} samples",
+            hint="restore them, or give this run another --name",
+        )
+    write_json(folder / "data.json", now)
 
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
@@ -172,7 +196,12 @@ def compiled(model: Pyramid, device: torch.device) -> Callable[[Tensor], Tensor]
 
 
 def measured(images: Images) -> Preparation:
-    """The mean and spread of each channel, over the first 10,000 training pictures at most."""
-    sample = images.pixels.take(torch.arange(min(10_000, len(images)))).double() / 255
-    mean, std = sample.mean((0, 2, 3)), sample.std((0, 2, 3)).clamp(min=1e-3)
+    """The mean and spread of each channel, over 4,096 training pictures at most, spread evenly over the set."""
+    sample = torch.arange(0, len(images), -(-len(images) // 4096))
+    mean = squares = torch.zeros(1, dtype=torch.float64)
+    for part in sample.split(64):
+        pixels = images.pixels.take(part).double() / 255
+        mean = mean + pixels.mean((2, 3)).sum(0) / len(sample)
+        squares = squares + pixels.square().mean((2, 3)).sum(0) / len(sample)
+    std = (squares - mean.square()).clamp(min=0).sqrt().clamp(min=1e-3)
     return Preparation(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))

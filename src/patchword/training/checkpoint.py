@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -49,8 +50,8 @@ class Checkpoints:
             shutil.rmtree(final, ignore_errors=True)  # a damaged one of the same place
             hidden.rename(final)
             flush(self.folder)
-        except OSError as error:
-            raise UserError(f"cannot write the checkpoint {final}", got=error.strerror or str(error)) from None
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"cannot write the checkpoint {final}", got=_reason(error)) from None
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
         self._retire(final)
@@ -77,6 +78,10 @@ class Checkpoints:
             shutil.rmtree(doomed, ignore_errors=True)
         for litter in self.folder.glob(".epoch-*"):  # left by a kill
             shutil.rmtree(litter, ignore_errors=True)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _digest(path: Path) -> str:

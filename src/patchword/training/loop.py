@@ -1,5 +1,6 @@
 """The loop. It knows nothing of models or tasks: batches in, steps taken, checkpoints and log lines out."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -8,6 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from patchword.core.errors import UserError
 from patchword.training.average import Average
 from patchword.training.checkpoint import Checkpoints, Say, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupCosine
@@ -110,8 +112,8 @@ class Loop:
             torch.manual_seed(self.step_seed(state.step))  # dropout and the like repeat themselves after a restart
             step_loss, step_right = self.step(inputs, labels, self.schedule(state.step))
             # double, so that the sum is the same however often it passed through a checkpoint
-            loss = step_loss.double() + (state.loss if loss is None else loss)
-            right = step_right.double() + (state.right if right is None else right)
+            loss = _exact(step_loss) + (state.loss if loss is None else loss)
+            right = _exact(step_right) + (state.right if right is None else right)
             state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + len(labels)
             self.average.update(state.step)
             now = time.monotonic()
@@ -130,6 +132,8 @@ class Loop:
 
     def _end_epoch(self) -> None:
         state = self.state
+        if not math.isfinite(state.loss):
+            raise UserError(f"the loss is {state.loss} in epoch {state.epoch + 1}", hint="lower the rate, or set clip")
         began = time.monotonic()
         with self.average.applied():
             self.model.eval()
@@ -160,6 +164,10 @@ class Loop:
         tensors |= optimizer_tensors(self.optimizer)
         name = f"epoch-{self.state.epoch:05d}-batch-{self.state.batch:07d}"
         self.checkpoints.save(name, tensors, asdict(self.state))
+
+
+def _exact(value: Tensor) -> Tensor:
+    return value if value.device.type == "mps" else value.double()  # Apple's GPUs have no doubles
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

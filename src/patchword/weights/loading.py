@@ -26,8 +26,9 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyra
     """A model with the weights of `source`, in float32, ready to evaluate.
 
     source: a run's folder, a folder written by `save`, a Hugging Face style folder, or one .safetensors file whose
-        tensors may carry our names, Hugging Face's or timm's.
-    model: the registry name to build; needed only where the source cannot tell it.
+        tensors may carry our names, Hugging Face's or timm's (which the DeiT authors use too).
+    model: the registry name to build; needed only where the source cannot tell it. A file without a config does not
+        tell the number of heads: it is taken from the model of the same width, depth and hidden width, if there is one.
     overrides: config fields to change, e.g. image=384; position tables are resized to fit.
     """
     path = Path(source)
@@ -60,8 +61,10 @@ def _read_folder(folder: Path) -> _Source:
 
 
 def _read_file(path: Path) -> _Source:
+    """One file; a config.json that lies beside a model.safetensors belongs to it."""
     tensors, metadata = read_tensors(path)
-    return _recognise(tensors, _card_of(metadata, path), {})
+    beside = _read_object(path.parent / "config.json") if path.name == "model.safetensors" else {}
+    return _recognise(tensors, _card_of(metadata, path) or beside, {})
 
 
 def _read_object(path: Path) -> Mapping[str, Any]:
@@ -144,7 +147,7 @@ def _agrees(name: str, fields: Mapping[str, Any]) -> bool:
 
 def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
     numbered = told.get("id2label")
-    if isinstance(numbered, dict):
+    if isinstance(numbered, dict) and all(str(key).isdigit() for key in numbered):
         return tuple(str(numbered[key]) for key in sorted(numbered, key=int))
     return tuple(told.get("label_names") or ())
 

@@ -17,6 +17,8 @@ from patchword.weights.naming import Layout
 
 def save(model: Pyramid, folder: str | Path, layout: Literal["patchword", "huggingface", "timm"] = "patchword") -> Path:
     """Writes model.safetensors and config.json into `folder`, under the names of `layout`."""
+    if not isinstance(model, Pyramid):
+        raise UserError("cannot save this", expected="a model made by create or load", got=type(model).__name__)
     target, tensors, card = Path(folder), model.state_dict(), model.card
     if layout == "patchword":
         config: dict[str, Any] = describe(card)

@@ -113,7 +113,7 @@ _TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """transformers leaves out what equals its defaults, so the ones that differ from ours stand here."""
-    told: dict[str, Any] = {"heads": 12, "norm_eps": 1e-12}
+    told: dict[str, Any] = {"heads": 12}
     told |= {ours: _plain(config[theirs]) for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
     activation = config.get("hidden_act", "gelu")
     if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
@@ -138,9 +138,11 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
 
 
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = config.get("model_args", {})
+    arguments = config.get("model_args") or {}
     told = {ours: _plain(arguments[theirs]) for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
     if "act_layer" in arguments:
+        if arguments["act_layer"] not in _TIMM_ACTIVATIONS:
+            raise UserError("this ViT differs from the paper's", expected="act_layer gelu", got=arguments["act_layer"])
         told["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
     return told
 
@@ -207,8 +209,8 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     in_file, living = (f"{family}.{names[0]}".format(i=0, p="weight") for names in (_IN_FILES, _IN_MEMORY))
     return (
         Layout("patchword", family, _rows(*_OURS), second, sizes, told),
-        Layout("huggingface", family, in_files, in_file, sizes, told, read, write),
-        Layout("huggingface", family, in_memory, living, sizes, told, read),
+        Layout("huggingface", family, in_files, in_file, sizes, {**told, "norm_eps": 1e-12}, read, write),
+        Layout("huggingface", family, in_memory, living, sizes, {**told, "norm_eps": 1e-12}, read),
         Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm),
     )
 

@@ -1,7 +1,7 @@
 """Counting: the model runs once on the meta device, which has shapes but no numbers, and rules read the shapes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -95,6 +95,11 @@ def count(card: Card, part: str = "") -> Cost:
     return cost
 
 
+def lines_of(module: nn.Module, *inputs: Any) -> list[Line]:
+    """The lines of any composition of our parts, run once on these inputs."""
+    return list(_lines(module, "", _calls(module, *inputs)))
+
+
 def blocks_of(card: Card) -> list[str]:
     """The names of a model's blocks, in the order they run."""
     with torch.device("meta"):
@@ -103,26 +108,29 @@ def blocks_of(card: Card) -> list[str]:
 
 
 @torch.no_grad()
-def _calls(model: nn.Module, images: torch.Tensor) -> dict[str, Call]:
-    calls: dict[str, Call] = {}
+def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
+    """Every call of every part that has a rule; a part may run more than once."""
+    calls: dict[str, list[Call]] = {}
     handles = [
         module.register_forward_hook(
-            lambda _, arguments, answer, name=name: calls.update({name: Call(arguments, answer)})
+            lambda _, arguments, answer, name=name: calls.setdefault(name, []).append(Call(arguments, answer))
         )
         for name, module in model.named_modules()
         if type(module) in RULES
     ]
     try:
-        model(images)
+        model(*inputs)
     finally:
         for handle in handles:
             handle.remove()
     return calls
 
 
-def _lines(module: nn.Module, part: str, calls: dict[str, Call]) -> Iterable[Line]:
+def _lines(module: nn.Module, part: str, calls: dict[str, list[Call]]) -> Iterable[Line]:
     if type(module) in RULES:
-        yield from RULES[type(module)](part, module, calls[part])
+        for number, call in enumerate(calls[part]):
+            for line in RULES[type(module)](part, module, call):
+                yield line if number == 0 else replace(line, parameters=None)  # weights are held once
         return
     is_leaf = not any(True for _ in module.children())
     if any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE)):
