@@ -27,7 +27,7 @@ class Rows(Everything):
 class FirstTwo(nn.Module):
     """A projection for these tests: only the first two tokens are keys."""
 
-    def forward(self, tokens: Tensor, scope: Scope) -> Projected:  # noqa: ARG002
+    def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         return Projected(tokens, tokens[:, :2], tokens[:, :2], None, Grid(1, 2))
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.analysis.cost import Cost
+    from patchword.analysis.cost.rules import Kind
     from patchword.core.card import Card
 
 
@@ -58,12 +59,13 @@ def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
         _print_steps(out, chosen)
     else:
         _print_parts(out, chosen)
-    for title, kind in (
-        ("linear layers", "linear"),
-        ("attention products", "attention"),
-        ("convolutions", "convolution"),
-    ):
-        if macs := chosen.macs_of(kind):  # type: ignore[arg-type]
+    kinds: dict[Kind, str] = {
+        "linear": "linear layers",
+        "attention": "attention products",
+        "convolution": "convolutions",
+    }
+    for kind, title in kinds.items():
+        if macs := chosen.macs_of(kind):
             out.print(f"  {title:<20}{macs:>20,} MACs", highlight=False)
     out.print(f"  [bold]{'total':<20}{chosen.macs:>20,} MACs[/bold]", highlight=False)
     out.print(f"  [bold]{'parameters':<20}{chosen.parameters:>20,}[/bold]\n", highlight=False)

@@ -131,11 +131,10 @@ def _install(package: str, say: Callable[[str], None]) -> bool:
     if not package or os.geteuid() != 0 or not shutil.which("apt-get"):
         return False
     say(f"installing Debian's {package}")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", package]):
-        status = subprocess.run(command, env=environment, check=False, **quiet).returncode  # type: ignore[call-overload]
-    return bool(status == 0)
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def _download(name: str, say: Callable[[str], None]) -> Path:

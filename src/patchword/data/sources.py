@@ -60,7 +60,7 @@ class IdxSource:
     origin: str
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:  # noqa: ARG002
+    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
         stem = "train" if part == "train" else "t10k"
         pixels = read_idx(self._file(f"{stem}-images-idx3-ubyte"))
         labels = read_idx(self._file(f"{stem}-labels-idx1-ubyte")).long()
@@ -90,7 +90,7 @@ class DigitsSource:
     name: str = "digits"
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:  # noqa: ARG002
+    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
         try:
             from sklearn.datasets import load_digits
         except ImportError:

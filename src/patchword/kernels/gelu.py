@@ -33,7 +33,7 @@ class _QuickGelu(torch.autograd.Function):
         return F.gelu(inputs)
 
     @staticmethod
-    def setup_context(context: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+    def setup_context(context: Any, inputs: tuple[Tensor], output: Tensor) -> None:
         context.save_for_backward(inputs[0])
         context.save_for_forward(inputs[0])
 

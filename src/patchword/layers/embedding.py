@@ -33,7 +33,7 @@ class Prefix(nn.Module):
 class NoPositions(nn.Module):
     """Leaves the tokens as they are."""
 
-    def forward(self, tokens: Tensor, grid: Grid) -> Tensor:  # noqa: ARG002 - every scheme is called alike
+    def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
         return tokens
 
 

@@ -16,7 +16,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.down = nn.Linear(hidden, width)
 
-    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:  # noqa: ARG002 - every sublayer is called alike
+    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
         lowered: Tensor = self.down(self.dropout(self.activation(self.up(tokens))))
         return lowered

@@ -9,7 +9,7 @@ from patchword.core.grid import Grid
 Pool = Callable[[Tensor, Grid], Tensor]
 
 
-def first_token(tokens: Tensor, grid: Grid) -> Tensor:  # noqa: ARG001 - every pooling is called alike
+def first_token(tokens: Tensor, grid: Grid) -> Tensor:
     """the [CLS] token"""
     return tokens[:, 0]
 
@@ -51,5 +51,5 @@ class DistilledHead(nn.Module):
         scores, distilled = self.pair(tokens, grid)
         return (scores + distilled) / 2
 
-    def pair(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def pair(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
         return self.linear(tokens[:, 0]), self.distilled(tokens[:, 1])

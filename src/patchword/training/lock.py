@@ -41,7 +41,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         return
     asked = False
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
 

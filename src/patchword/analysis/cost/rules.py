@@ -116,23 +116,23 @@ def convolution(part: str, module: nn.Conv2d, call: Call) -> list[Line]:
     return [Line(part, part.rsplit(".", 1)[-1], "convolution", places * inputs * out, weights)]
 
 
-def norm(part: str, module: nn.LayerNorm, call: Call) -> list[Line]:  # noqa: ARG001
+def norm(part: str, module: nn.LayerNorm, call: Call) -> list[Line]:
     weights = 2 * symbol("D", module.normalized_shape[0], "width")
     return [Line(part, "norm: scale and shift", "other", None, weights)]
 
 
-def leading(part: str, module: Prefix, call: Call) -> list[Line]:  # noqa: ARG001
+def leading(part: str, module: Prefix, call: Call) -> list[Line]:
     _, count, width = module.tokens.shape
     wide = symbol("D", width, "width")
     return [Line(part, "leading tokens", "other", None, wide if count == 1 else count * wide)]
 
 
-def positions(part: str, module: LearnedPositions, call: Call) -> list[Line]:  # noqa: ARG001
+def positions(part: str, module: LearnedPositions, call: Call) -> list[Line]:
     _, count, width = module.table.shape
     return [Line(part, "positions", "other", None, symbol("N", count, "tokens") * symbol("D", width, "width"))]
 
 
-def scale(part: str, module: LayerScale, call: Call) -> list[Line]:  # noqa: ARG001
+def scale(part: str, module: LayerScale, call: Call) -> list[Line]:
     return [Line(part, "layer scale", "other", None, symbol("D", len(module.factor), "width"))]
 
 

@@ -31,13 +31,13 @@ class Partition(Protocol):
 class Everything:
     """Every token meets every token: one group."""
 
-    def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:  # noqa: ARG002 - a rule of the protocol
+    def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
         return tokens
 
-    def merge(self, groups: Tensor, grid: Grid | None) -> Tensor:  # noqa: ARG002
+    def merge(self, groups: Tensor, grid: Grid | None) -> Tensor:
         return groups
 
-    def mask(self, grid: Grid | None, device: torch.device) -> Tensor | None:  # noqa: ARG002
+    def mask(self, grid: Grid | None, device: torch.device) -> Tensor | None:
         return None
 
     def inner(self, grid: Grid | None) -> Grid | None:

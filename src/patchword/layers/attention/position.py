@@ -11,14 +11,14 @@ class Position(nn.Module):
     query, key, value, attended: (batch * groups, heads, tokens, head width). `inner` is the grid of one group.
     """
 
-    def rotate(self, query: Tensor, key: Tensor, inner: Grid | None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def rotate(self, query: Tensor, key: Tensor, inner: Grid | None) -> tuple[Tensor, Tensor]:
         """before the scores"""
         return query, key
 
-    def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor | None:  # noqa: ARG002
+    def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor | None:
         """on the scores; broadcasts to (batch * groups, heads, queries, keys)"""
         return None
 
-    def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:  # noqa: ARG002
+    def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         """after the values are mixed"""
         return attended
