@@ -4,23 +4,30 @@ from dataclasses import asdict
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import TINY, assert_sharp, difference, pixels, randomise
+from helpers import assert_sharp, difference, pixels, randomise, smallest
+from patchword.core.card import Card
+from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.layers import plain_attention, record_attention
+from patchword.layers import TokenMixing, plain_attention, recompute, record_attention
 from patchword.models import REGISTRY
 
+SIZES = [(29, 31), (20, 36)]  # divisible by nothing; not square
 
-def twins() -> dict[str, dict[str, object]]:
-    """One tiny config for each structure in the registry: variants that differ in their sizes only are twins."""
-    found: dict[str, dict[str, object]] = {}
+
+def twins() -> dict[str, tuple[str, dict[str, object]]]:
+    """Each structure in the registry at its family's smallest size: variants that differ in sizes only are twins."""
+    found: dict[str, tuple[str, dict[str, object]]] = {}
     for name in REGISTRY.names():
-        config = asdict(REGISTRY.find(name)[1].config)
-        small = config | {field: size for field, size in TINY.items() if field in config}
-        if small not in found.values():
-            found[name] = small
+        family, variant = REGISTRY.find(name)
+        structure = {field: value for field, value in asdict(variant.config).items() if isinstance(value, str | bool)}
+        base = smallest(family.name)
+        twin = (base, asdict(REGISTRY.find(base)[1].config) | structure)
+        if twin not in found.values():
+            found[name] = twin
     return found
 
 
@@ -29,11 +36,20 @@ TWINS = twins()
 
 @pytest.fixture(params=TWINS)
 def model(request):
-    return randomise(patchword.create(request.param, **TWINS[request.param])).eval()
+    name, config = TWINS[request.param]
+    return randomise(patchword.create(name, **config)).eval()
 
 
-def images(model, count: int, size: tuple[int, int] = (32, 32)) -> torch.Tensor:
+def images(model, count: int, size: tuple[int, int] = (28, 28)) -> torch.Tensor:
     return pixels(count, model.card.config["channels"], *size)
+
+
+def has_attention(model) -> bool:
+    return any(isinstance(module, patchword.layers.Attention) for module in model.modules())
+
+
+def takes_one_size(model) -> bool:
+    return any(isinstance(module, TokenMixing) for module in model.modules())
 
 
 def test_every_family_has_a_twin():
@@ -47,15 +63,26 @@ def test_counts_are_those_of_the_table(name):
         model = patchword.create(name)
         image = torch.zeros(1, variant.config.channels, *sides(variant.config.image))
     assert sum(parameter.numel() for parameter in model.parameters()) == variant.parameters
-    with FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(image)
     assert counter.get_total_flops() == 2 * variant.macs
 
 
+def test_the_working_adds_up(model):
+    from patchword.analysis.cost import count
+
+    cost = count(Card(model.card.model, model.card.config))
+    with FlopCounterMode(display=False) as counter:
+        model.to("meta")(images(model, 1).to("meta"))
+    assert 2 * cost.macs == counter.get_total_flops()
+
+
 def test_every_weight_gets_a_gradient(model):
-    scores = model.train()(images(model, 2))
-    assert scores.shape == (2, TINY["classes"])
-    torch.nn.functional.cross_entropy(scores, torch.tensor([0, 3])).backward()
+    tokens, grid = model.train().encode(images(model, 4))
+    scores = model.head(tokens, grid)
+    assert scores.shape == (4, 10)
+    loss = torch.nn.functional.cross_entropy(scores, torch.tensor([0, 3, 9, 5]))
+    (loss + tokens.square().mean()).backward()  # a [CLS] token does not need the other queries of the last block
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.any(), name
@@ -71,16 +98,55 @@ def test_saved_and_loaded_it_is_the_same(model, tmp_path):
     assert torch.equal(again(images(model, 2)), model(images(model, 2)))
 
 
-@pytest.mark.parametrize("size", [(48, 48), (16, 40)])
+@pytest.mark.parametrize("size", SIZES)
 @torch.no_grad()
 def test_an_image_of_another_size(model, size):
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    if takes_one_size(model):
+        with pytest.raises(UserError, match="one number of patches"):
+            model(images(model, 2, size))
+        return
     with record_attention(model) as maps:
         scores = model(images(model, 2, size))
-    assert scores.shape == (2, TINY["classes"])
+    assert scores.shape == (2, 10)
     assert scores.isfinite().all()
-    assert (maps[0].grid.height, maps[0].grid.width) == (size[0] // 8, size[1] // 8)
+    assert all(attention.weights.isfinite().all() for attention in maps)
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@torch.no_grad()
+def test_created_for_another_size(model, size):
+    changes = {**model.card.config, "image": size}
+    if "patch" in changes and any(side % changes["patch"] for side in size) and model.card.model in ONE_STAGE:
+        with pytest.raises(UserError, match="cannot be cut into patches"):
+            patchword.create(model.card.model, **changes)
+        return
+    other = randomise(patchword.create(model.card.model, **changes)).eval()
+    scores = other(images(model, 2, size))
+    assert scores.shape == (2, 10)
+    assert scores.isfinite().all()
+
+
+# Patches of these families are words; an image that they do not divide is a mistake when the model is made for it.
+ONE_STAGE = ("vit-exercise", "deit-mini", "mixer-mini")
+
+
+@pytest.mark.parametrize("size", [(28, 28), *SIZES])
+@torch.no_grad()
+def test_features(model, size):
+    if takes_one_size(model) and size != (28, 28):
+        return
+    backbone = patchword.create(model.card.model, features=True, **model.card.config)
+    backbone.load_state_dict({name: model.state_dict()[name] for name in backbone.state_dict()})
+    maps = backbone.eval()(images(model, 2, size))
+    assert len(maps) == len(model.stages) == len(backbone.strides) == len(backbone.widths)
+    for feature_map, stride, width in zip(maps, backbone.strides, backbone.widths, strict=True):
+        assert feature_map.shape[:2] == (2, width)
+        for side, pixel_count in zip(feature_map.shape[2:], size, strict=True):
+            assert side in (pixel_count // stride, -(-pixel_count // stride))
+    tokens, grid = model.encode(images(model, 2, size))
+    assert difference(model.norm(maps[-1].flatten(2).transpose(1, 2)), tokens[:, grid.prefix :]) < 1e-5
 
 
 @torch.no_grad()
@@ -89,9 +155,12 @@ def test_an_image_does_not_depend_on_its_batch(model):
     assert difference(model(batch[2:3]), model(batch)[2:3]) < 1e-5
 
 
+@pytest.mark.parametrize("size", [(28, 28), *SIZES])
 @torch.no_grad()
-def test_fused_equals_plain_where_attention_is_sharp(model):
-    batch = images(model, 2)
+def test_fused_equals_plain_where_attention_is_sharp(model, size):
+    if not has_attention(model):
+        return
+    batch = images(model, 2, size)
     assert_sharp(model, batch)
     with plain_attention(model):
         plain = model(batch)
@@ -106,7 +175,52 @@ def test_compiles_without_a_break(model):
     assert difference(compiled(batch), model(batch)) < 1e-5
 
 
+@torch.no_grad()
+def test_exports_with_any_batch(model):
+    batch = torch.export.Dim("batch", min=1, max=64)
+    exported = torch.export.export(model, (images(model, 3),), dynamic_shapes=({0: batch},))
+    for count in (1, 5):
+        assert difference(exported.module()(images(model, count)), model(images(model, count))) < 1e-5
+
+
+def test_recomputing_changes_nothing_but_memory(model):
+    gradients, statistics = [], []
+    start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for on in (False, True):
+        model.load_state_dict(start)
+        recompute(model.train(), None if on else [])
+        model.zero_grad()
+        model(images(model, 4)).square().mean().backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+        statistics.append({name: tensor.clone() for name, tensor in model.named_buffers()})
+    assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
+    assert all(torch.equal(statistics[0][name], statistics[1][name]) for name in statistics[0])
+
+
+def test_stochastic_depth_rises(model):
+    config = {**model.card.config, "drop_path": 0.5}
+    rates = [
+        module.rate
+        for module in patchword.create(model.card.model, **config).modules()
+        if isinstance(module, patchword.layers.DropPath)
+    ]
+    risen = [rate for rate in rates if rate]
+    assert len(risen) > 1
+    assert risen == sorted(risen)
+    assert risen[-1] == 0.5
+    assert rates[0] == 0
+
+
 def test_weights_are_float32_and_contiguous(model):
     for name, tensor in model.state_dict().items():
-        assert tensor.dtype == torch.float32, name
+        counts = name.endswith("num_batches_tracked")
+        assert tensor.dtype == (torch.int64 if counts else torch.float32), name
         assert tensor.is_contiguous(), name
+
+
+def test_no_part_is_a_subclass_of_block_or_attention():
+    def below(kind: type[nn.Module]) -> list[type[nn.Module]]:
+        return kind.__subclasses__()
+
+    assert not below(patchword.layers.Block)
+    assert not below(patchword.layers.Attention)

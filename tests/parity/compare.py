@@ -1,36 +1,55 @@
 """Block by block comparison with another library, which names the first block that drifts."""
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor, nn
 
 from helpers import difference
-from patchword.layers import Pyramid
+from patchword.layers import Pyramid, Stage
+
+Stages = Sequence[Sequence[nn.Module]]  # the blocks of each stage
 
 
-def states(model: Pyramid, images: Tensor) -> list[Tensor]:
-    """What enters the first block, what leaves each block, and the scores."""
-    encoder = model.stages[0].encoder
-    seen: list[Tensor] = []
-    hooks = [encoder.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))]
-    hooks += [block.register_forward_hook(lambda *call: seen.append(call[2])) for block in encoder.blocks]
-    with torch.no_grad():
-        seen.append(model(images))
-    for hook in hooks:
-        hook.remove()
-    return seen
+def states(model: Pyramid, images: Tensor) -> dict[str, Tensor]:
+    """What enters the first block of each stage, what leaves each block, and the scores, by their names."""
+    stages = [list(stage.encoder.blocks if isinstance(stage, Stage) else stage.blocks) for stage in model.stages]
+    names: list[str] = []
+    for number, blocks in enumerate(stages):
+        start = f"stage {number} " if len(stages) > 1 else ""
+        names += [f"{start}embedding", *(f"{start}block {index}" for index in range(len(blocks)))]
+    return dict(zip([*names, "scores"], watch(stages, lambda: model(images)), strict=True))
 
 
-def their_states(model: nn.Module, images: Tensor, **options: object) -> list[Tensor]:
-    """The same of a model of Hugging Face's."""
+def their_states(model: nn.Module, images: Tensor, stages: Stages | None = None, **options: object) -> list[Tensor]:
+    """The same of a model of Hugging Face's. stages: its blocks, if they are more than one list."""
+    if stages is not None:
+        return watch(stages, lambda: model.eval()(images, **options).logits)
     with torch.no_grad():
         output = model.eval()(images, output_hidden_states=True, **options)
     return [*output.hidden_states, output.logits]
 
 
-def first_drift(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-5) -> str | None:
+def watch(stages: Stages, run: Callable[[], Tensor]) -> list[Tensor]:
+    """What enters and leaves the blocks while `run` runs, and its answer."""
+    seen: list[Tensor] = []
+    hooks = [blocks[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])) for blocks in stages]
+    for block in (block for blocks in stages for block in blocks):
+        hooks.append(block.register_forward_hook(lambda *call: seen.append(_first(call[2]))))
+    with torch.no_grad():
+        seen.append(run())
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def first_drift(ours: dict[str, Tensor], theirs: Sequence[Tensor], tolerance: float = 1e-5) -> str | None:
     """The name of the first place where the two differ, or None if they agree everywhere."""
-    names = ["embedding", *(f"block {index}" for index in range(len(ours) - 2)), "scores"]
-    for name, one, other in zip(names, ours, theirs, strict=True):
+    for (name, one), other in zip(ours.items(), theirs, strict=True):
         if difference(one, other) > tolerance:
             return name
     return None

@@ -38,7 +38,21 @@ from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import read_recipe
 
-VERBS = ["demo", "models", "show", "cost", "recipes", "train", "evaluate", "predict", "data", "doctor"]
+VERBS = [
+    "demo",
+    "models",
+    "show",
+    "cost",
+    "compare",
+    "windows",
+    "recipes",
+    "train",
+    "evaluate",
+    "predict",
+    "export",
+    "data",
+    "doctor",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -352,7 +366,8 @@ def test_models_as_json_and_in_words(command):
     assert [row["name"] for row in rows] == REGISTRY.names()
     assert {row["name"]: row["macs"] for row in rows}["vit-base-16"] == 17_563_828_224
     some = json.loads(command("models", "deit-*-distilled", "--json")[1])
-    assert len(some) == 3
+    assert [row["name"] for row in some] == REGISTRY.names("deit-*-distilled")
+    assert len(some) == 4
     _, told, _ = command("models")
     assert all(name in told for name in REGISTRY.names())
     assert re.search(r"vit-base-16 .* 86,567,656 .* 17,563,828,224 .* 3 x 224 x 224 .* arXiv:2010\.11929", told)

@@ -78,8 +78,15 @@ def test_the_exercises_block_is_counted_by_hand():
     assert lines["feed-forward, up"].macs.working() == "N x D x F = 50 x 64 x 256 = 819,200"
     assert lines["feed-forward, down"].parameters.working() == "F x D + D = 256 x 64 + 64 = 16,448"
     assert [line.label for line in cost.lines].count("norm: scale and shift") == 2
-    assert cost.symbols()["N"] == (50, "tokens")
-    assert cost.symbols()["d"] == (16, "width of a head, D / h")
+    assert cost.symbols()["N"] == ((50,), "tokens")
+    assert cost.symbols()["d"] == ((16,), "width of a head, D / h")
+    assert cost.to_json()["symbols"]["d"] == {"value": 16, "meaning": "width of a head, D / h"}
+
+
+def test_a_letter_of_a_pyramid_has_a_value_for_each_stage():
+    cost = count(card_of("swin-mini"))
+    assert cost.symbols()["N"] == ((14 * 14, 7 * 7), "tokens")
+    assert cost.to_json()["symbols"]["N"] == {"value": [14 * 14, 7 * 7], "meaning": "tokens"}
 
 
 @pytest.mark.parametrize(
@@ -160,17 +167,31 @@ def test_parts_add_up(name, overrides):
     assert sum(whole.macs_of(kind) for kind in kinds) == whole.macs
 
 
-@pytest.mark.parametrize(("bias", "groups", "stride"), [(True, 1, 1), (False, 1, 2), (True, 4, 1)])
-def test_convolutions_are_torchs_own(bias, groups, stride):
+@pytest.mark.parametrize(
+    ("bias", "groups", "stride", "label"),
+    [
+        (True, 1, 1, "convolution 3 x 5"),
+        (False, 1, 2, "convolution 3 x 5"),
+        (True, 4, 1, "grouped 3 x 5"),
+        (True, 8, 1, "depthwise 3 x 5"),
+    ],
+)
+def test_convolutions_are_torchs_own(bias, groups, stride, label):
     with torch.device("meta"):
-        layer = nn.Conv2d(8, 12, (3, 5), stride, padding=1, groups=groups, bias=bias)
+        layer = nn.Conv2d(8, 16, (3, 5), stride, padding=1, groups=groups, bias=bias)
         images = torch.empty(1, 8, 20, 14)
     with FlopCounterMode(display=False) as counter:
         answer = layer(images)
     (line,) = RULES[nn.Conv2d]("mix", layer, Call((images,), answer))
     assert 2 * line.macs.value == counter.get_total_flops()
     assert line.parameters.value == sum(parameter.numel() for parameter in layer.parameters())
-    assert (line.label, line.kind) == ("mix", "convolution")
+    assert (line.label, line.kind) == (label, "convolution")
+
+
+def test_a_convolution_says_whose_it_is():
+    labels = {line.label for line in count(card_of("cvt-mini")).lines if line.kind == "convolution"}
+    each = {f"{name}, depthwise 3 x 3" for name in ("query", "key", "value")}
+    assert labels == {"convolution 3 x 3", *each}
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,9 +1,12 @@
 import torch
 from torch import nn
 
+import patchword
 from helpers import difference, pixels, randomise, tiny
+from patchword.core.card import Card
 from patchword.core.grid import Grid
 from patchword.layers import (
+    Backbone,
     ClassHead,
     DistilledHead,
     Encoder,
@@ -50,18 +53,37 @@ def test_a_model_is_its_head_on_its_normed_tokens():
     assert torch.equal(model(images), model.head(tokens, grid))
     raw, _ = model.stages[0](images)
     assert torch.equal(tokens, model.norm(raw))
-    assert torch.equal(model.maps(images)[0], grid.to_map(raw)[1])
+    assert torch.equal(model.backbone()(images)[0], grid.to_map(raw)[1])
 
 
 def test_each_stage_of_a_pyramid_reads_the_map_of_the_one_before():
     first, second = tiny(), tiny(channels=32, patch=2, image=4, seed=3)
     pyramid = Pyramid([first.stages[0], second.stages[0]], nn.Identity(), second.head)
     images = pixels(2, 3, 32, 32)
-    maps = pyramid.maps(images)
+    maps = Backbone(list(pyramid.stages))(images)
     assert [tuple(part.shape) for part in maps] == [(2, 32, 4, 4), (2, 32, 2, 2)]
-    assert difference(maps[1], second.maps(maps[0])[0]) == 0
+    assert difference(maps[1], second.backbone()(maps[0])[0]) == 0
     tokens, grid = second.stages[0](maps[0])
     assert torch.equal(pyramid(images), second.head(tokens, grid))
+
+
+def test_a_backbone_shares_the_models_weights_and_says_its_strides_and_widths():
+    stages = [Stage(PatchEmbed(3, 8, 4), Encoder([])), Stage(PatchEmbed(8, 16, 2), Encoder([]))]
+    model = randomise(Pyramid(stages, nn.LayerNorm(16), ClassHead(16, 5, mean_of_patches)))
+    model.card = Card("two stages", {})
+    backbone = model.backbone()
+    assert (backbone.strides, backbone.widths, backbone.card) == ((4, 8), (8, 16), model.card)
+    assert {name.split(".")[0] for name in backbone.state_dict()} == {"stages"}
+    assert all(ours is theirs for ours, theirs in zip(backbone.parameters(), model.parameters(), strict=False))
+    assert [tuple(part.shape) for part in backbone(pixels(2, 3, 24, 32))] == [(2, 8, 6, 8), (2, 16, 3, 4)]
+
+
+def test_a_pyramid_scores_the_mean_of_its_last_normed_tokens():
+    model, images = randomise(patchword.create("swin-mini")).eval(), pixels(2, 1, 20, 36)
+    last = model.backbone()(images)[-1]
+    assert model.encode(images)[1] == Grid(*last.shape[2:])
+    expected = model.head.linear(model.norm(last.flatten(2).transpose(1, 2)).mean(1))
+    assert difference(model(images), expected) < 1e-5
 
 
 def test_a_stage_drops_tokens_and_positions_together():

@@ -9,7 +9,9 @@ from patchword.models import REGISTRY
 
 def test_list_models_by_pattern():
     assert patchword.list_models("vit-[hl]*-16") == ["vit-large-16", "vit-huge-16"]
-    assert patchword.list_models("deit-*distilled") == [f"deit-{size}-distilled" for size in ("tiny", "small", "base")]
+    assert patchword.list_models("deit-*distilled") == [
+        f"deit-{size}-distilled" for size in ("tiny", "small", "base", "mini")
+    ]
     assert patchword.list_models("VIT-*") == []
     everything = patchword.list_models()
     assert len(everything) == len(set(everything))
@@ -37,7 +39,7 @@ def test_unknown_field_names_the_nearest():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("width", "wide"), ("width", 3.5), ("positions", "none"), ("activation", "relu"), ("image", (1, 2, 3))],
+    [("width", "wide"), ("width", 3.5), ("positions", "rotary"), ("activation", "relu"), ("image", (1, 2, 3))],
 )
 def test_a_value_of_the_wrong_type_names_its_field(field, value):
     with pytest.raises(UserError, match=f"field '{field}' of model 'vit-exercise'") as caught:
@@ -53,6 +55,19 @@ def test_what_a_command_line_gives_becomes_the_fields_type(field, given, kept):
     value = getattr(REGISTRY.configure("vit-base-16", {field: given}), field)
     assert value == kept
     assert type(value) is type(kept)
+
+
+@pytest.mark.parametrize("name", ["pvt-mini", "cvt-mini"])
+@pytest.mark.parametrize("positions", ["relative", "local"])
+def test_positions_between_two_equal_maps_are_not_for_reduced_keys(name, positions):
+    with pytest.raises(UserError, match=f"field 'positions' of model '{name}'"):
+        patchword.create(name, positions=positions)
+
+
+@pytest.mark.parametrize("name", ["swin-mini", "cswin-mini", "pale-mini", "pvt-mini", "cvt-mini"])
+def test_fields_of_the_stages_must_be_equally_long(name):
+    with pytest.raises(UserError, match=r"differ in length: expected one number for each stage, got .*heads 3"):
+        patchword.create(name, heads=(1, 2, 4))
 
 
 def test_a_true_or_false_of_the_command_line():

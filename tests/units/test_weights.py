@@ -204,6 +204,7 @@ def test_a_pickle_is_refused_by_its_suffix(suffix, tmp_path):
     error = error_of(path)
     assert "is a pickle" in str(error)
     assert "safetensors.torch.save_file(torch.load" in error.hint
+    assert all(f"'{name}'" in error.hint for name in ("model", "state_dict", "state_dict_ema"))
     assert error_of(tmp_path).what == error.what  # found in a folder, too
 
 
@@ -272,8 +273,9 @@ def test_heads_that_cannot_be_told(layout, model, tmp_path):
     file = bare(patchword.save(model, tmp_path / "saved", layout=layout))
     error = error_of(file)
     assert "do not tell the number of heads" in str(error)
+    assert "heads=" in error.hint
     assert "model=" in error.hint
-    assert "width 32, depth 2" in error.got
+    assert error.got == "depth 2, width 32, hidden 64"
 
 
 def test_heads_may_be_given_by_hand(model, tmp_path):
@@ -340,8 +342,10 @@ def test_a_vit_that_differs_from_the_papers_is_refused(change, model, tmp_path):
 
 @pytest.mark.parametrize("layout", ["huggingface", "timm"])
 def test_sinusoids_have_no_place_in_other_layouts(layout, tmp_path):
-    with pytest.raises(UserError, match="sinusoidal positions"):
+    with pytest.raises(UserError, match=f"{layout} has no model like 'vit-tiny-16'") as caught:
         patchword.save(tiny(positions="sinusoidal"), tmp_path / "model", layout=layout)
+    assert (caught.value.expected, caught.value.got) == ("positions learned", "positions sinusoidal")
+    assert caught.value.hint == 'use layout="patchword"'
     assert not (tmp_path / "model").exists()
 
 

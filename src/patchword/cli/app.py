@@ -5,7 +5,21 @@ from typing import Annotated
 import typer
 
 from patchword import __version__
-from patchword.cli import cost, data, demo, doctor, evaluate, models, predict, recipes, show, train
+from patchword.cli import (
+    compare,
+    cost,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    export,
+    models,
+    predict,
+    recipes,
+    show,
+    train,
+    windows,
+)
 
 app = typer.Typer(
     name="patchword",
@@ -37,9 +51,12 @@ app.command("demo")(demo.demo)
 app.command("models")(models.models)
 app.command("show")(show.show)
 app.command("cost")(cost.cost)
+app.command("windows")(windows.windows)
+app.command("compare")(compare.compare)
 app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -13,6 +13,7 @@ from typing import Literal
 _OPTIONAL = {
     "tensorboard": ("curves in TensorBoard", "pip install 'patchword[log]'"),
     "sklearn": ("the digits, a set that needs no download", "pip install 'patchword[digits]'"),
+    "onnxruntime": ("models as ONNX files", "pip install 'patchword[onnx]'"),
     "transformers": ("nothing here; only the tests compare with it", ""),
 }
 

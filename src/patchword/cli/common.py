@@ -48,6 +48,16 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
         return REGISTRY.create(model, **overrides).card
 
 
+def model_of(model: str, settings: Iterable[str] | None) -> "Pyramid":
+    """The model of a run or a checkpoint, or that of a registry name with random weights; ready to evaluate."""
+    from patchword.models import REGISTRY
+
+    overrides, path = _fields(settings or ()), Path(model)
+    if model in REGISTRY.names() or not (path.exists() or (Path("runs") / path).exists()):
+        return REGISTRY.create(model, **overrides).eval()
+    return trained_model(path, **overrides)
+
+
 def _fields(settings: Iterable[str]) -> dict[str, Any]:
     import yaml
 
@@ -76,12 +86,13 @@ def find_run(path: Path) -> "Run":
     return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
 
 
-def trained_model(path: Path) -> "Pyramid":
-    """The model of a run, or of a folder or file that `load` understands."""
+def trained_model(path: Path, **overrides: Any) -> "Pyramid":
+    """The model of a run, or of a folder or file that `load` understands, with some fields changed."""
     from patchword.weights import load
 
     is_saved = path.is_file() or (path / "config.json").is_file()
-    return load(path) if is_saved and not (path / "recipe.yaml").is_file() else find_run(path).model()
+    is_model = is_saved and not (path / "recipe.yaml").is_file()
+    return load(path, **overrides) if is_model else find_run(path).model(**overrides)
 
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:

@@ -1,11 +1,12 @@
 """cost: parameters and multiply-accumulates, with the working shown."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Json, Model, Settings, card_of, console
+from patchword.cli.common import Json, Settings, card_of, console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,17 +17,38 @@ if TYPE_CHECKING:
 
 
 def cost(
-    model: Model,
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")
+    ] = None,
     block: Annotated[int | None, typer.Option("--block", help="Only this block, counted from 0.")] = None,
     part: Annotated[str, typer.Option("--part", help="Only this part, named as in `patchword show`.")] = "",
     steps: Annotated[bool, typer.Option("--steps", help="Show every formula with its numbers put in.")] = False,
+    formula: Annotated[
+        bool, typer.Option("--formula", help="The papers' formulas for attention on the map of the first stage.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="With --formula: draw it, counted and timed.")
+    ] = None,
     as_json: Json = False,
     settings: Settings = None,
 ) -> None:
-    """Count parameters and MACs of a model, a block or any part, and show the working."""
+    """Count parameters and MACs of a model, a block or any part, and show the working.
+
+    --formula compares global, window, cross-shaped and pale attention; without MODEL, for the first stage of swin-tiny.
+    """
     from patchword.analysis.cost import count
+    from patchword.cli.formula import formula as show_formula
     from patchword.core.errors import UserError
 
+    if formula:
+        if block is not None or part or steps:
+            raise UserError("--formula is about the first stage", expected="no --block, --part or --steps")
+        show_formula(model, settings, out, as_json)
+        return
+    if out is not None:
+        raise UserError("--out is for the picture of the formulas", expected="--formula with it")
+    if model is None:
+        raise UserError("no model was named", expected="MODEL, or --formula", hint="`patchword models` lists all")
     if block is not None and part:
         raise UserError("--block and --part name two parts", expected="one of them")
     card = card_of(model, settings)
@@ -80,7 +102,10 @@ def _print_steps(out: "Console", chosen: "Cost") -> None:
         for label, expression in lines:
             out.print(f"  {label:<{width}}  {expression.working()}", highlight=False)
         out.print()
-    letters = ", ".join(f"{name} = {value} ({meaning})" for name, (value, meaning) in chosen.symbols().items())
+    letters = ", ".join(
+        f"{name} = {' or '.join(str(value) for value in values)} ({meaning})"
+        for name, (values, meaning) in chosen.symbols().items()
+    )
     out.print(f"[dim]{letters}[/dim]\n", highlight=False)
 
 

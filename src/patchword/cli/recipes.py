@@ -19,13 +19,17 @@ def listing(context: typer.Context) -> None:
 def _list() -> None:
     from rich.table import Table
 
-    from patchword.recipes import RECIPES
+    from patchword.recipes import RECIPES, STUDIES
 
     table = Table("recipe", "what it does", "expects")
     for name, function in RECIPES.items():
         recipe = function()
         expects = f"{recipe.expect.accuracy:.0%} test accuracy; {recipe.expect.time}" if recipe.expect.accuracy else ""
         table.add_row(name, (function.__doc__ or "").strip(), expects)
+    table.add_section()
+    for name, making in STUDIES.items():
+        study = making()
+        table.add_row(name, (making.__doc__ or "").strip(), f"{len(study.runs)} runs; {study.time}")
     console().print(table)
 
 

@@ -1,8 +1,12 @@
-"""Only safetensors is opened: a file that could run code when read is refused."""
+"""Only safetensors and .npz are opened: a file that could run code when read is refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
+from numpy.lib.npyio import NpzFile
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -16,7 +20,9 @@ PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
-    """The tensors of a .safetensors file, and its text metadata."""
+    """The tensors of a .safetensors file, and its text metadata; those of an .npz, which has none."""
+    if path.suffix == ".npz" and path.is_file():
+        return _read_arrays(path), {}
     refuse_pickle(path)
     try:
         with safe_open(path, framework="pt") as file:
@@ -26,13 +32,40 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """The metadata is for a .safetensors file only."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with whole_file(path) as temporary:
+        if path.suffix == ".npz":
+            arrays: dict[str, Any] = {name: _array(tensor) for name, tensor in whole.items()}
+            with temporary.open("wb") as file:
+                np.savez(file, **arrays)
+            return
         try:
             save_file(whole, temporary, dict(metadata or {}))
         except SafetensorError as error:  # a full disk, among others
             raise UserError(f"cannot write {path}", got=str(error)) from None
         temporary.chmod(0o644)  # safetensors makes files that only their owner may read
+
+
+def _read_arrays(path: Path) -> Tensors:
+    """NpzFile knows arrays only, where numpy.load would also try a pickle."""
+    try:
+        with path.open("rb") as file, NpzFile(file, allow_pickle=False) as arrays:
+            return {name: _tensor(name, arrays[name]) for name in arrays.files}
+    except Exception as error:  # a damaged zip or a damaged header fails in many ways
+        raise UserError(f"cannot read {path}", expected="a whole .npz file of numbers", got=str(error)) from None
+
+
+def _tensor(name: str, array: object) -> Tensor:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name!r}, which is no array")
+    if array.dtype == np.dtype("V2"):  # numpy has no bfloat16, and keeps the bytes of JAX's
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
 def refuse_pickle(path: Path) -> None:
@@ -49,5 +82,7 @@ def refuse_pickle(path: Path) -> None:
         raise UserError(
             f"{path} is a pickle, which can run any code when it is opened",
             expected="a .safetensors file",
-            hint=f"if you trust it, convert it once: {convert}",
+            hint=f"if you trust it, convert it once: {convert}\n"
+            "if its weights lie under a name such as 'model', 'state_dict' or 'state_dict_ema', take them out: "
+            "torch.load(...)['model']",
         )

@@ -1,51 +1,81 @@
 """PARTS: what every family is composed of. A variation is another part, never a flag."""
 
-from patchword.layers.activation import Gelu
+from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.partition import Everything, Partition, members
-from patchword.layers.attention.position import Position
-from patchword.layers.attention.projection import LinearProjection, Projected
+from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
+from patchword.layers.attention.projection import LinearProjection, Projected, ReducedProjection, SeparableProjection
 from patchword.layers.attention.record import AttentionMap, plain_attention, record_attention
-from patchword.layers.block import Block, DropPath, LayerScale, Norm, Residual
+from patchword.layers.attention.rectangles import Interlaced, Windows
+from patchword.layers.block import Block, LayerScale, Norm, Residual, pre_norm_block
+from patchword.layers.convolution import ConditionalPosition, ConvNorm, ConvResidual, ConvStage, SqueezeExcite
+from patchword.layers.drop_path import DropPath, rising
 from patchword.layers.embedding import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
 from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.heads import ClassHead, DistilledHead, first_token, mean_of_patches
-from patchword.layers.patch import PatchEmbed
-from patchword.layers.pyramid import Pyramid, Stage
+from patchword.layers.patch import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
+from patchword.layers.pyramid import Backbone, Pyramid, Stage
+from patchword.layers.recompute import recompute
+from patchword.layers.scheme import SCHEMES, Scheme, SchemeName
+from patchword.layers.token_mixing import TokenMixing
 
 __all__ = [
+    "SCHEMES",
     "Attention",
     "AttentionMap",
+    "Backbone",
     "Block",
     "ClassHead",
+    "ConditionalPosition",
+    "ConvNorm",
+    "ConvResidual",
+    "ConvStage",
     "DistilledHead",
     "DropPath",
     "Encoder",
     "Everything",
     "FeedForward",
     "Gelu",
+    "Interlaced",
     "LayerScale",
     "LearnedPositions",
     "LinearProjection",
+    "LocalEnhancement",
     "NoPositions",
     "NoPrefix",
     "Norm",
+    "NormedEntrance",
+    "OverlapEmbed",
     "Partition",
     "PatchEmbed",
+    "PatchMerge",
     "Pattern",
     "Position",
     "Prefix",
     "Projected",
     "Pyramid",
+    "QuickGelu",
+    "ReducedProjection",
+    "RelativeTable",
     "Residual",
     "ScaledDotProduct",
+    "Scheme",
+    "SchemeName",
+    "SeparableProjection",
     "SinusoidalPositions",
+    "SqueezeExcite",
     "Stage",
+    "TokenMixing",
+    "Windows",
     "first_token",
     "mean_of_patches",
     "members",
+    "overlapping",
     "plain_attention",
+    "pre_norm_block",
+    "recompute",
     "record_attention",
+    "rising",
 ]

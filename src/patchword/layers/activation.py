@@ -10,3 +10,10 @@ class Gelu(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return gelu(tokens)
+
+
+class QuickGelu(nn.Module):
+    """x * sigmoid(1.702 x), an approximation that CvT was trained with."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return tokens * (1.702 * tokens).sigmoid()

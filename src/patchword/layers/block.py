@@ -1,12 +1,14 @@
 """The residual is the unit; a block is residuals run in order."""
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-from patchword.core.errors import UserError
 from patchword.core.scope import Scope
+from patchword.layers.drop_path import DropPath
 
 
 class Norm(Enum):
@@ -15,26 +17,6 @@ class Norm(Enum):
     PRE = "x + f(norm(x))"
     POST = "norm(x + f(x))"
     BRANCH = "x + norm(f(x))"
-
-
-class DropPath(nn.Module):
-    """Stochastic depth: drops the branch of a whole sample, and scales the kept ones up so that the mean stays."""
-
-    def __init__(self, rate: float = 0.0) -> None:
-        super().__init__()
-        if not 0 <= rate < 1:
-            raise UserError("the rate of stochastic depth", expected="at least 0 and less than 1", got=rate)
-        self.rate = rate
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate:.3g}"
-
-    def forward(self, branch: Tensor) -> Tensor:
-        if not self.training or self.rate == 0.0:
-            return branch
-        keep = 1.0 - self.rate
-        shape = (branch.shape[0],) + (1,) * (branch.ndim - 1)
-        return branch * torch.empty(shape, dtype=branch.dtype, device=branch.device).bernoulli_(keep).div_(keep)
 
 
 class LayerScale(nn.Module):
@@ -95,3 +77,21 @@ class Block(nn.Module):
         for residual in self.children():
             tokens = residual(tokens, scope)
         return tokens
+
+
+def pre_norm_block(
+    width: int,
+    attention: nn.Module,
+    feed_forward: nn.Module,
+    *,
+    eps: float,
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
+    before: Mapping[str, Residual] = MappingProxyType({}),
+) -> Block:
+    """x + attention(norm(x)), then x + feed_forward(norm(x)); residuals `before` both, such as CPE, run first."""
+
+    def residual(sublayer: nn.Module) -> Residual:
+        return Residual(sublayer, nn.LayerNorm(width, eps), dropout=dropout, drop_path=drop_path)
+
+    return Block(**before, attention=residual(attention), feed_forward=residual(feed_forward))

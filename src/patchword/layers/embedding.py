@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,7 @@ class Prefix(nn.Module):
         self.tokens = nn.Parameter(torch.zeros(1, count, width))
 
     def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
-        leading = self.tokens.to(tokens.dtype).expand(len(tokens), -1, -1)
+        leading = self.tokens.to(tokens.dtype).expand(tokens.shape[0], -1, -1)
         return torch.cat([leading, tokens], dim=1), replace(grid, prefix=self.tokens.shape[1])
 
 
@@ -37,30 +38,34 @@ class NoPositions(nn.Module):
         return tokens
 
 
+Interpolation = Literal["bicubic", "bilinear"]
+
+
 class LearnedPositions(nn.Module):
     """A table with one row a token. On a grid of another size the table is read as a picture and resized."""
 
-    def __init__(self, width: int, grid: Grid) -> None:
+    def __init__(self, width: int, grid: Grid, interpolation: Interpolation = "bicubic") -> None:
         super().__init__()
-        self.grid = grid
+        self.grid, self.interpolation = grid, interpolation
         self.table = nn.Parameter(torch.zeros(1, grid.tokens, width))
 
     def extra_repr(self) -> str:
         return str(self.grid)
 
     def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
-        table = self.table if grid == self.grid else resize_table(self.table, self.grid, grid)
-        return tokens + table.to(tokens.dtype)
+        return tokens + resize_table(self.table, self.grid, grid, self.interpolation).to(tokens.dtype)
 
 
-def resize_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """(1, old tokens, width) -> (1, new tokens, width), bicubic; the prefix rows are kept as they are.
+def resize_table(table: Tensor, old: Grid, new: Grid, interpolation: Interpolation = "bicubic") -> Tensor:
+    """(1, old tokens, width) -> (1, new tokens, width); the prefix rows are kept as they are.
 
-    DeiT and transformers resize so. timm smooths before it shrinks a table; the first ViT code used a linear zoom.
+    DeiT and transformers resize bicubically; timm smooths before it shrinks; the first ViT code used a linear zoom.
     """
+    if old == new:
+        return table
     prefix, feature_map = old.to_map(table)
     size = (new.height, new.width)
-    resized = F.interpolate(feature_map.float(), size=size, mode="bicubic", align_corners=False)
+    resized = F.interpolate(feature_map.float(), size=size, mode=interpolation, align_corners=False)
     return new.to_tokens(prefix, resized.to(table.dtype))
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
+from patchword.layers.recompute import Recomputing
 
 
-class Encoder(nn.Module):
+class Encoder(Recomputing):
     """Runs its blocks in `order`: by default once each; ALBERT runs one block twelve times."""
 
     def __init__(self, blocks: Iterable[nn.Module], order: Sequence[int] | None = None) -> None:
@@ -17,5 +18,5 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         for index in self.order:
-            tokens = self.blocks[index](tokens, scope)
+            tokens = self.run(self.blocks[index], tokens, scope)
         return tokens

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from patchword.layers.attention.position import RelativeTable
 from patchword.layers.attention.projection import LinearProjection
 from patchword.layers.embedding import LearnedPositions, Prefix
 from patchword.layers.heads import ClassHead
@@ -39,6 +40,40 @@ def truncated(model: nn.Module) -> None:
             nn.init.trunc_normal_(module.table, std=0.02)
         elif isinstance(module, Prefix):
             nn.init.trunc_normal_(module.tokens, std=0.02)
+
+
+def truncated_matrices(model: nn.Module) -> None:
+    """Swin, CSWin, CvT, PVT, Pale: N(0, 0.02), truncated, for matrices, leading tokens and tables; zero biases.
+
+    Convolutions start as torch starts them.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            _zero_bias(module.bias)
+            nn.init.trunc_normal_(module.weight, std=0.02)
+        elif isinstance(module, LearnedPositions | RelativeTable):
+            nn.init.trunc_normal_(module.table, std=0.02)
+        elif isinstance(module, Prefix):
+            nn.init.trunc_normal_(module.tokens, std=0.02)
+
+
+def lecun(model: nn.Module) -> None:
+    """Mixer (Tolstikhin et al., 2021): spread by the number of inputs; zero biases and head."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | PatchEmbed):
+            _zero_bias(module.bias)
+            nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+    for module in model.modules():
+        if isinstance(module, ClassHead):
+            nn.init.zeros_(module.linear.weight)
+
+
+def kaiming(model: nn.Module) -> None:
+    """ResNet (He et al., 2015): convolutions spread by the number of their outputs, so that ReLUs keep the scale."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            _zero_bias(module.bias)
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 def _zero_bias(bias: Tensor | None) -> None:

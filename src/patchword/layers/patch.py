@@ -1,10 +1,25 @@
-"""Entrances: from an image or a feature map to tokens and their grid."""
+"""Entrances: from an image or a feature map to tokens and their grid.
+
+Each tells its `stride` (pixels of its input from one token to the next), its `width`, and the `grid` it makes of an
+input's sides. Sides that an entrance does not divide are padded with zeros, below and on the right.
+"""
+
+from typing import Protocol, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+
+
+class Entrance(Protocol):
+    stride: int
+    width: int
+
+    def grid(self, height: int, width: int) -> Grid: ...
+
+    def __call__(self, feature_map: Tensor) -> tuple[Tensor, Grid]: ...
 
 
 class PatchEmbed(nn.Module):
@@ -16,31 +31,110 @@ class PatchEmbed(nn.Module):
 
     def __init__(self, channels: int, width: int, patch: int) -> None:
         super().__init__()
-        self.channels, self.patch = channels, patch
+        self.channels, self.width, self.patch, self.stride = channels, width, patch, patch
         convolution = nn.Conv2d(channels, width, patch, patch)
         self.weight, self.bias = convolution.weight, convolution.bias
 
     def extra_repr(self) -> str:
-        return f"channels={self.channels}, width={len(self.weight)}, patch={self.patch}"
+        return f"channels={self.channels}, width={self.width}, patch={self.patch}"
+
+    def grid(self, height: int, width: int) -> Grid:
+        return Grid(-(-height // self.patch), -(-width // self.patch))
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
-        self._check(feature_map)
-        batch, channels, height, width = feature_map.shape
-        grid = Grid(height // self.patch, width // self.patch)
-        cut = feature_map.view(batch, channels, grid.height, self.patch, grid.width, self.patch)
-        patches = cut.permute(0, 2, 4, 1, 3, 5).reshape(batch, grid.tokens, -1)
+        check_channels(feature_map, self.channels)
+        feature_map = padded(feature_map, self.patch)
+        grid = self.grid(*feature_map.shape[2:])
+        cut: Tensor = feature_map.unflatten(3, (grid.width, self.patch)).unflatten(2, (grid.height, self.patch))
+        patches = cut.permute(0, 2, 4, 1, 3, 5).reshape(cut.shape[0], grid.tokens, self.weight[0].numel())
         return F.linear(patches, self.weight.flatten(1), self.bias), grid
 
-    def _check(self, feature_map: Tensor) -> None:
-        if feature_map.ndim != 4 or feature_map.shape[1] != self.channels:
-            raise UserError(
-                "the image has the wrong shape",
-                expected=f"(batch, {self.channels}, height, width)",
-                got=tuple(feature_map.shape),
-                hint="create the model with channels=... to match your images",
-            )
-        check_divisible(feature_map.shape[2], feature_map.shape[3], self.patch)
+
+class OverlapEmbed(nn.Module):
+    """Patches that overlap their neighbours: a strided convolution."""
+
+    def __init__(self, channels: int, width: int, kernel: int, stride: int, padding: int) -> None:
+        super().__init__()
+        self.channels, self.width, self.stride = channels, width, stride
+        self.convolution = nn.Conv2d(channels, width, kernel, stride, padding)
+
+    def grid(self, height: int, width: int) -> Grid:
+        kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
+        rows, columns = (max(1, (side + 2 * padding - kernel) // self.stride + 1) for side in (height, width))
+        return Grid(rows, columns)
+
+    def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
+        """(batch, channels, height, width) -> (batch, tokens, width), grid"""
+        check_channels(feature_map, self.channels)
+        kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
+        if min(feature_map.shape[2:]) + 2 * padding < kernel:
+            feature_map = padded(feature_map, self.stride)
+        convolved = self.convolution(feature_map)
+        return convolved.flatten(2).transpose(1, 2), Grid(convolved.shape[2], convolved.shape[3])
+
+
+class PatchMerge(nn.Module):
+    """Swin: four neighbours become one token of twice the width (Liu et al., 2021, 3.1).
+
+    Of the four, the row changes fastest: (0, 0), (1, 0), (0, 1), (1, 1).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels, self.width, self.stride = channels, 2 * channels, 2
+        self.norm = nn.LayerNorm(4 * channels)
+        self.reduce = nn.Linear(4 * channels, 2 * channels, bias=False)
+
+    def grid(self, height: int, width: int) -> Grid:
+        return Grid(-(-height // 2), -(-width // 2))
+
+    def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
+        """(batch, channels, height, width) -> (batch, tokens, 2 * channels), grid"""
+        feature_map = padded(feature_map, 2)
+        grid = self.grid(*feature_map.shape[2:])
+        cut: Tensor = feature_map.unflatten(3, (grid.width, 2)).unflatten(2, (grid.height, 2))
+        joined = cut.permute(0, 2, 4, 5, 3, 1).reshape(cut.shape[0], grid.tokens, 4 * self.channels)
+        return self.reduce(self.norm(joined)), grid
+
+
+class NormedEntrance(nn.Module):
+    """An entrance, then a norm over each token."""
+
+    def __init__(self, patches: Entrance, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.patches, self.stride, self.width = patches, patches.stride, patches.width
+        self.norm = nn.LayerNorm(patches.width, eps)
+
+    def grid(self, height: int, width: int) -> Grid:
+        return self.patches.grid(height, width)
+
+    def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
+        """(batch, channels, height, width) -> (batch, tokens, width), grid"""
+        tokens, grid = self.patches(feature_map)
+        return self.norm(tokens), grid
+
+
+def overlapping(channels: int, width: int, stride: int, padding: int | None = None) -> NormedEntrance:
+    """The entrance of CvT, CSWin and Pale: a kernel of 7 for stride 4, of 3 for stride 2, and a norm."""
+    kernel = 2 * stride - 1
+    return NormedEntrance(OverlapEmbed(channels, width, kernel, stride, kernel // 2 if padding is None else padding))
+
+
+def padded(feature_map: Tensor, multiple: int) -> Tensor:
+    """zeros below and on the right, up to a multiple of a side"""
+    below, beside = -feature_map.shape[2] % multiple, -feature_map.shape[3] % multiple
+    return F.pad(feature_map, (0, beside, 0, below)) if below or beside else feature_map
+
+
+def check_channels(feature_map: Tensor, channels: int) -> None:
+    if feature_map.ndim != 4 or feature_map.shape[1] != channels:
+        raise UserError(
+            "the image has the wrong shape",
+            expected=f"(batch, {channels}, height, width)",
+            got=tuple(feature_map.shape),
+            hint="create the model with channels=... to match your images",
+        )
 
 
 def check_divisible(height: int, width: int, patch: int) -> None:

@@ -1,6 +1,8 @@
 """Stages, one after the other; ViT is a pyramid of one stage."""
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
 from typing import cast
 
 from torch import Tensor, nn
@@ -8,7 +10,9 @@ from torch import Tensor, nn
 from patchword.core.card import Card
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.layers.convolution import ConvStage
 from patchword.layers.embedding import NoPositions, NoPrefix
+from patchword.layers.patch import Entrance
 
 
 class Stage(nn.Module):
@@ -16,7 +20,7 @@ class Stage(nn.Module):
 
     def __init__(
         self,
-        entrance: nn.Module,
+        entrance: Entrance,
         encoder: nn.Module,
         *,
         prefix: nn.Module | None = None,
@@ -24,6 +28,7 @@ class Stage(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.stride, self.width = entrance.stride, entrance.width
         self.entrance = entrance
         self.prefix = prefix or NoPrefix()
         self.positions = positions or NoPositions()
@@ -37,12 +42,31 @@ class Stage(nn.Module):
         return self.encoder(tokens, Scope(grid=grid)), grid
 
 
+class Backbone(nn.Module):
+    """Stages alone: a feature map from each, for a detector or a segmenter.
+
+    strides: how many pixels of the image there are from one place of each map to the next. widths: its channels.
+    """
+
+    card: Card  # set by the registry: the model's name and sizes
+
+    def __init__(self, stages: Sequence[Stage | ConvStage]) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+        self.strides = tuple(accumulate((stage.stride for stage in stages), mul))
+        self.widths = tuple(stage.width for stage in stages)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """(batch, channels, height, width) -> the map (batch, width, rows, columns) that leaves each stage"""
+        return [grid.to_map(tokens)[1] for tokens, grid in run_stages(self.stages, images)]
+
+
 class Pyramid(nn.Module):
     """Stages, a last norm, a head. Each stage reads the map of the one before."""
 
     card: Card  # set by the registry: the model's name and sizes
 
-    def __init__(self, stages: Sequence[Stage], norm: nn.Module, head: nn.Module) -> None:
+    def __init__(self, stages: Sequence[Stage | ConvStage], norm: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.stages, self.norm, self.head = nn.ModuleList(stages), norm, head
 
@@ -52,16 +76,20 @@ class Pyramid(nn.Module):
 
     def encode(self, images: Tensor) -> tuple[Tensor, Grid]:
         """the last tokens, normed, and their grid"""
-        tokens, grid = self._run(images)[-1]
+        tokens, grid = run_stages(self.stages, images)[-1]
         return self.norm(tokens), grid
 
-    def maps(self, images: Tensor) -> list[Tensor]:
-        """the feature map (batch, width, rows, columns) that leaves each stage"""
-        return [grid.to_map(tokens)[1] for tokens, grid in self._run(images)]
+    def backbone(self) -> Backbone:
+        """The same stages, with the same weights, without norm and head."""
+        backbone = Backbone(cast(Sequence[Stage | ConvStage], list(self.stages)))
+        backbone.card = self.card
+        return backbone
 
-    def _run(self, images: Tensor) -> list[tuple[Tensor, Grid]]:
-        outputs: list[tuple[Tensor, Grid]] = []
-        for stage in self.stages:
-            feature_map = outputs[-1][1].to_map(outputs[-1][0])[1] if outputs else images
-            outputs.append(stage(feature_map))
-        return outputs
+
+def run_stages(stages: nn.ModuleList, images: Tensor) -> list[tuple[Tensor, Grid]]:
+    """tokens and grid that leave each stage"""
+    outputs: list[tuple[Tensor, Grid]] = []
+    for stage in stages:
+        feature_map = outputs[-1][1].to_map(outputs[-1][0])[1] if outputs else images
+        outputs.append(stage(feature_map))
+    return outputs

@@ -1,12 +1,25 @@
 """FAMILIES: every architecture is a short composition of layers, listed here."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.pyramid import Backbone, Pyramid
 from patchword.models.registry import Registry
-from patchword.models.vision import deit, vit
+from patchword.models.vision import cswin, cvt, deit, mixer, pale, pvt, regnet, resnet, swin, vit
 
-REGISTRY = Registry((vit.FAMILY, deit.FAMILY))
+REGISTRY = Registry(
+    (
+        vit.FAMILY,
+        deit.FAMILY,
+        swin.FAMILY,
+        cvt.FAMILY,
+        cswin.FAMILY,
+        pale.FAMILY,
+        pvt.FAMILY,
+        mixer.FAMILY,
+        resnet.FAMILY,
+        regnet.FAMILY,
+    )
+)
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -14,9 +27,22 @@ def list_models(pattern: str = "*") -> list[str]:
     return REGISTRY.names(pattern)
 
 
-def create(name: str, /, **overrides: Any) -> Pyramid:
+@overload
+def create(name: str, /, *, features: Literal[False] = False, **overrides: Any) -> Pyramid: ...
+
+
+@overload
+def create(name: str, /, *, features: Literal[True], **overrides: Any) -> Backbone: ...
+
+
+def create(name: str, /, *, features: bool = False, **overrides: Any) -> Pyramid | Backbone:
     """A model with fresh weights; any size can be overridden.
 
+    features: without norm and head, answering the feature map of every stage; `strides` and `widths` describe them.
+
     >>> create("vit-base-16", image=384, classes=10)
+    >>> create("swin-tiny", features=True).strides
+    (4, 8, 16, 32)
     """
-    return REGISTRY.create(name, **overrides)
+    model = REGISTRY.create(name, **overrides)
+    return model.backbone() if features else model

@@ -4,17 +4,21 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from patchword.layers.attention.position import RelativeTable, resize_offsets
 from patchword.layers.embedding import LearnedPositions, resize_table
 
 
 def fit_resolution(tensors: Mapping[str, Tensor], old: nn.Module, new: nn.Module) -> dict[str, Tensor]:
-    """`tensors` belong to `old`; position tables whose grid differs in `new` are resized, the rest is passed on."""
+    """`tensors` belong to `old`; position tables whose grid or window differs in `new` are resized"""
     fitted = dict(tensors)
     before = dict(old.named_modules())
+    shapes = {name: tensor.shape for name, tensor in old.state_dict().items()}
     for name, module in new.named_modules():
         key, source = f"{name}.table", before.get(name)
-        if isinstance(module, LearnedPositions) and isinstance(source, LearnedPositions) and key in fitted:
-            same_rows = fitted[key].shape[1] == source.grid.tokens
-            if source.grid != module.grid and same_rows:
-                fitted[key] = resize_table(fitted[key], source.grid, module.grid)
+        if key not in fitted or fitted[key].shape != shapes.get(key):
+            continue  # what is missing or misshapen is said by whoever loads
+        if isinstance(module, LearnedPositions) and isinstance(source, LearnedPositions):
+            fitted[key] = resize_table(fitted[key], source.grid, module.grid, module.interpolation)
+        elif isinstance(module, RelativeTable) and isinstance(source, RelativeTable):
+            fitted[key] = resize_offsets(fitted[key], source.window, module.window)
     return fitted

@@ -3,19 +3,32 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
+from patchword.recipes import vision
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.vision import digits_vit, fashion_mnist_vit, fashion_mnist_vit_short, image_folder_vit
+from patchword.recipes.study import Study
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     function.__name__.replace("_", "-"): function
-    for function in (fashion_mnist_vit, fashion_mnist_vit_short, digits_vit, image_folder_vit)
+    for function in (
+        vision.fashion_mnist_vit,
+        vision.fashion_mnist_vit_short,
+        *vision.FAMILIES,
+        vision.digits_vit,
+        vision.image_folder_vit,
+    )
+}
+STUDIES: dict[str, Callable[[], Study]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (vision.fashion_mnist_families, vision.fashion_mnist_positions)
 }
 
 
 def find_recipe(name: str) -> Recipe:
+    if name in STUDIES:
+        raise UserError(f"{name!r} is a study of several runs", expected="a recipe of one run")
     if name not in RECIPES:
-        raise UserError(f"no recipe is called {name!r}", hint=nearest(name, RECIPES))
+        raise UserError(f"no recipe is called {name!r}", hint=nearest(name, [*RECIPES, *STUDIES]))
     return RECIPES[name]()
 
 
-__all__ = ["RECIPES", "Recipe", "find_recipe"]
+__all__ = ["RECIPES", "STUDIES", "Recipe", "Study", "find_recipe"]

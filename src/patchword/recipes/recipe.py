@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
 
@@ -41,6 +41,11 @@ def _name_only(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _from_text(value: Any) -> Any:
+    """a list typed on a command line"""
+    return yaml.safe_load(value) if isinstance(value, str) and value.startswith("[") else value
+
+
 class Recipe(BaseModel):
     model_config = _STRICT
     about: str = Field("", description="what this run shows")
@@ -66,6 +71,9 @@ class Recipe(BaseModel):
     )
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
+    recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(_from_text)] = Field(
+        False, description="compute activations again instead of keeping them, to save memory: true, or stages [0, 1]"
+    )
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
     seed: int = Field(0, ge=0, lt=2**63)
     save_minutes: float = Field(1.0, ge=0, description="between checkpoints inside an epoch")

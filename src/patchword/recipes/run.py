@@ -53,11 +53,11 @@ class Run:
         path = self.folder / "machine.json"
         return dict(read_json(path)) if path.is_file() else {}
 
-    def model(self) -> Pyramid:
+    def model(self, **overrides: Any) -> Pyramid:
         if not (self.folder / "model.safetensors").is_file():
             hint = f"patchword train {self.folder / 'recipe.yaml'} --name {self.folder.name} --resume"
             raise UserError(f"{self.folder} has no weights yet", hint=f"let its first epoch end: {hint}")
-        return load(self.folder)
+        return load(self.folder, **overrides)
 
     def test_images(self, card: Card) -> Images:
         """The test part of the run's data, as the model of this card wants it."""

@@ -19,6 +19,7 @@ from patchword.data.named import SETS, open_source
 from patchword.data.randomness import step_seed
 from patchword.data.sources import Source, held_out
 from patchword.layers.pyramid import Pyramid
+from patchword.layers.recompute import recompute
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
 from patchword.objectives.scores import score
@@ -67,6 +68,8 @@ def gather(recipe: Recipe, console: Console) -> Material:
     torch.manual_seed(recipe.seed)
     model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
     model.card = replace(model.card, labels=labels, preparation=measured(train))
+    if recipe.recompute is not False:
+        recompute(model, None if recipe.recompute is True else recipe.recompute)
     return Material(recipe, model.to(device), train, validation, device)
 
 

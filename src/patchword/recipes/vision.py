@@ -1,6 +1,9 @@
 """Recipes for pictures."""
 
+from collections.abc import Callable
+
 from patchword.recipes.recipe import Augment, Expect, ModelChoice, Recipe
+from patchword.recipes.study import Study
 
 
 def fashion_mnist_vit() -> Recipe:
@@ -63,3 +66,99 @@ def image_folder_vit() -> Recipe:
         smoothing=0.1,
         patience=10,
     )
+
+
+def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
+    """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
+    return Recipe(
+        about=about,
+        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200"),
+        model=ModelChoice(name=model),
+        data="fashion-mnist",
+        validation=0.05,
+        augmentation=Augment(flip=0.5, shift=2),
+        epochs=30,
+        batch=512,
+        rate=2e-3,
+        decay=0.05,
+        smoothing=0.1,
+        average=0.998,
+        precision="float32",
+    )
+
+
+def fashion_mnist_deit() -> Recipe:
+    """DeiT on Fashion-MNIST, without its teacher."""
+    return _on_fashion_mnist("A small DeiT on Fashion-MNIST, without its teacher.", "deit-mini", 0.875)
+
+
+def fashion_mnist_swin() -> Recipe:
+    """Swin on Fashion-MNIST: windows of 7 x 7 on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small Swin on Fashion-MNIST.", "swin-mini", 0.88)
+
+
+def fashion_mnist_cvt() -> Recipe:
+    """CvT on Fashion-MNIST."""
+    return _on_fashion_mnist("A small CvT on Fashion-MNIST.", "cvt-mini", 0.9)
+
+
+def fashion_mnist_cswin() -> Recipe:
+    """CSWin on Fashion-MNIST: stripes of 2 on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small CSWin on Fashion-MNIST.", "cswin-mini", 0.9)
+
+
+def fashion_mnist_pale() -> Recipe:
+    """Pale on Fashion-MNIST: pales of 7 rows and 7 columns on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small Pale Transformer on Fashion-MNIST.", "pale-mini", 0.905)
+
+
+def fashion_mnist_pvt() -> Recipe:
+    """PVT on Fashion-MNIST."""
+    return _on_fashion_mnist("A small PVT on Fashion-MNIST.", "pvt-mini", 0.87)
+
+
+def fashion_mnist_mixer() -> Recipe:
+    """Mixer on Fashion-MNIST."""
+    return _on_fashion_mnist("A small Mixer on Fashion-MNIST.", "mixer-mini", 0.89)
+
+
+def fashion_mnist_resnet() -> Recipe:
+    """ResNet on Fashion-MNIST."""
+    return _on_fashion_mnist("A small ResNet on Fashion-MNIST.", "resnet-mini", 0.925)
+
+
+def fashion_mnist_regnety() -> Recipe:
+    """RegNetY on Fashion-MNIST."""
+    return _on_fashion_mnist("A small RegNetY on Fashion-MNIST.", "regnety-mini", 0.925)
+
+
+FAMILIES: tuple[Callable[[], Recipe], ...] = (
+    fashion_mnist_deit,
+    fashion_mnist_swin,
+    fashion_mnist_cvt,
+    fashion_mnist_cswin,
+    fashion_mnist_pale,
+    fashion_mnist_pvt,
+    fashion_mnist_mixer,
+    fashion_mnist_resnet,
+    fashion_mnist_regnety,
+)
+
+
+def fashion_mnist_families() -> Study:
+    """Every family of the course on Fashion-MNIST, with the same budget."""
+    vit = _on_fashion_mnist("The exercise's ViT, with the families' budget.", "vit-exercise", 0.88)
+    others = {function.__name__.rsplit("_", 1)[-1]: function() for function in FAMILIES}
+    return Study("Every family with the same budget.", "about 11 minutes on one H200", {"vit": vit, **others})
+
+
+def fashion_mnist_positions() -> Study:
+    """Swin and CSWin with each way of telling tokens where they are."""
+    runs = {}
+    for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
+        for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
+            model = ModelChoice.model_validate({"name": base.model.name, "positions": scheme})
+            expect = Expect()
+            family = base.model.name.removesuffix("-mini")
+            runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
+    return Study("Swin and CSWin with each positional scheme.", "about 15 minutes on one H200", runs)

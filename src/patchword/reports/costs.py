@@ -112,6 +112,7 @@ def _total(values: list[int]) -> str:
 
 def _letters(cost: Cost) -> str:
     letters = (
-        f"<b>{name}</b> = {value:,} ({page.escape(meaning)})" for name, (value, meaning) in cost.symbols().items()
+        f"<b>{name}</b> = {' or '.join(f'{value:,}' for value in values)} ({page.escape(meaning)})"
+        for name, (values, meaning) in cost.symbols().items()
     )
     return page.paragraph(" ".join(f"<span>{letter}</span>" for letter in letters), "letters")

@@ -4,6 +4,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 from matplotlib import style
@@ -37,7 +38,7 @@ _LOOK = {
 
 
 @contextmanager
-def _looks() -> Iterator[None]:
+def looks() -> Iterator[None]:
     """Our looks, whatever the user's matplotlibrc says."""
     with style.context(["default", _LOOK]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
@@ -48,7 +49,7 @@ def curves(
     epochs: Sequence[int], training: Sequence[float], validation: Sequence[float], unit: str, best: int
 ) -> bytes:
     """Two lines over the epochs; `best` is the epoch whose weights were kept."""
-    with _looks():
+    with looks():
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
         mark = "o" if len(epochs) <= 30 else None
@@ -70,7 +71,7 @@ def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
     """
     number = len(classes)
     cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
-    with _looks():
+    with looks():
         figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
         axes = figure.add_subplot(xlabel="the model said", ylabel="the picture is", aspect="equal")
         axes.grid(visible=False)
@@ -113,7 +114,27 @@ def _overview(axes: Axes, shares: np.ndarray) -> ScalarMappable:
     return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
 
 
+def dots(labels: Sequence[str], values: Sequence[float], unit: str, kind: Literal["svg", "png"]) -> bytes:
+    """One value for each label, the best on top."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    with looks():
+        figure = Figure(figsize=(6.4, 0.34 * len(values) + 1.0), layout="constrained")
+        axes = figure.add_subplot(xlabel=unit)
+        places, shown = range(len(order)), [values[index] for index in order]
+        axes.plot(shown, places, "o", color=BLUE)
+        for place, value in zip(places, shown, strict=True):
+            axes.annotate(f"{value:.2f}", (value, place), (8, 0), textcoords="offset points", va="center", size=9)
+        axes.set_yticks(places, [shortened(labels[index], 40) for index in order])
+        axes.margins(x=0.14, y=0.6 / len(order))
+        return drawn(figure, kind)
+
+
 def _svg(figure: Figure) -> bytes:
+    return drawn(figure, "svg")
+
+
+def drawn(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", dpi=200, bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {}  # the same drawing, the same bytes
+    figure.savefig(buffer, format=kind, dpi=200, bbox_inches="tight", metadata=metadata)
     return buffer.getvalue()

@@ -1,7 +1,7 @@
 """load: from a run, a saved folder, another library's folder or one file, to a model."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,24 +16,43 @@ from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
-from patchword.weights import vit
+from patchword.weights import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
 from patchword.weights.naming import Layout
 
-LAYOUTS = vit.LAYOUTS
+# The first layout whose names are in a file is the file's.
+LAYOUTS = (
+    *vit.LAYOUTS,
+    *vit_jax.LAYOUTS,
+    *swin.LAYOUTS,
+    *cvt.LAYOUTS,
+    *cswin.LAYOUTS,
+    *pvt.LAYOUTS,
+    *mixer.LAYOUTS,
+    *resnet.LAYOUTS,
+    *regnet.LAYOUTS,
+)
+
+
+OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
+WEIGHT_FILES = ("model.safetensors", "model.npz")
+RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
+COUNTER = "num_batches_tracked"  # of a batch norm; older files lack it, and nothing depends on it
 
 
 def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyramid:
     """A model with the weights of `source`, in float32, ready to evaluate.
 
     source: a run's folder, a folder written by `save`, a Hugging Face style folder, or one .safetensors file whose
-        tensors may carry our names, Hugging Face's or timm's (which the DeiT authors use too).
+        tensors may carry our names, Hugging Face's, timm's or the authors'; or one .npz file of the authors of ViT or
+        Mixer.
     model: the registry name to build; needed only where the source cannot tell it. A file without a config does not
         tell the number of heads: it is taken from the model of the same width, depth and hidden width, if there is one.
-    overrides: config fields to change, e.g. image=384; position tables are resized to fit.
+    overrides: config fields to change, e.g. image=384; position tables are resized to fit. Where the source has no
+        head, classes=... gives it a new one, which starts from zeros.
     """
     path = Path(source)
     if not path.exists():
-        raise UserError(f"there is nothing at {path}", expected="a run, a model folder or a .safetensors file")
+        raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = _read_folder(path) if path.is_dir() else _read_file(path)
     card = _identify(found, model, overrides)
     return _build(found, card, overrides, path)
@@ -63,7 +82,7 @@ def _read_folder(folder: Path) -> _Source:
 def _read_file(path: Path) -> _Source:
     """One file; a config.json that lies beside a model.safetensors belongs to it."""
     tensors, metadata = read_tensors(path)
-    beside = _read_object(path.parent / "config.json") if path.name == "model.safetensors" else {}
+    beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
     return _recognise(tensors, _card_of(metadata, path) or beside, {})
 
 
@@ -91,8 +110,8 @@ def _weight_files(folder: Path) -> list[Path]:
         if any(Path(name).name != name for name in names):
             raise UserError(f"{index} names files outside its folder", got=names)
         return [folder / name for name in names]
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
+    if found := next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None):
+        return [found]
     for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
         refuse_pickle(pickled)
     raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
@@ -100,12 +119,25 @@ def _weight_files(folder: Path) -> list[Path]:
 
 def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> _Source:
     """Which library's names these are is read off the names."""
-    for layout in LAYOUTS:
-        if layout.distinct in tensors:
-            ours, unknown = layout.to_ours(tensors)
-            return _Source(ours, unknown, layout, told, preprocessor)
+    if told.get("library") == "patchword":
+        return _Source(tensors, [], OURS, told, preprocessor)
+    for named in _unwrapped(tensors):
+        for layout in LAYOUTS:
+            if layout.fits(named):
+                ours, unknown = layout.to_ours(named)
+                return _Source(ours, unknown, layout.reading(named), told, preprocessor)
+        if any(name.startswith("stages.0.") for name in named):
+            return _Source(named, [], OURS, told, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
+
+
+def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
+    """As they are named, then without the words that all names begin with, such as "module." or "state_dict.model."."""
+    yield tensors
+    while len({name.partition(".")[0] for name in tensors}) == 1 and all("." in name for name in tensors):
+        tensors = {name.partition(".")[2]: tensor for name, tensor in tensors.items()}
+        yield tensors
 
 
 def _identify(source: _Source, model: str | None, overrides: Mapping[str, Any]) -> Card:
@@ -117,11 +149,11 @@ def _identify(source: _Source, model: str | None, overrides: Mapping[str, Any]) 
     fields = {**source.layout.sizes(shapes), **source.layout.told}
     fields |= source.layout.read_config(source.told) if source.told else {}
     name = model or _closest(source.layout.family, fields)
-    if model is None and "heads" not in {**fields, **overrides} and not _agrees(name, fields):
+    if model is None and _lacks_heads(name, {**fields, **overrides}) and not _agrees(name, fields):
         raise UserError(
             "the tensors do not tell the number of heads",
-            got=f"width {fields.get('width')}, depth {fields.get('depth')}",
-            hint='tell it: load(source, heads=...), or name the model: load(source, model="vit-base-16")',
+            got=", ".join(f"{field} {value}" for field, value in fields.items() if field not in NOT_STRUCTURE),
+            hint=f'tell it: load(source, heads=...), or name the model: load(source, model="{name}")',
         )
     family, variant = REGISTRY.find(name)
     known = asdict(variant.config)
@@ -132,6 +164,8 @@ def _identify(source: _Source, model: str | None, overrides: Mapping[str, Any]) 
 
 def _closest(family: str, fields: Mapping[str, Any]) -> str:
     """The named variant that shares the most sizes."""
+    if not family:
+        raise UserError("these tensors have our names, but no card says of which model", hint="load(source, model=...)")
 
     def shared(name: str) -> int:
         config = asdict(REGISTRY.find(name)[1].config)
@@ -140,9 +174,17 @@ def _closest(family: str, fields: Mapping[str, Any]) -> str:
     return max((name for name in REGISTRY.names() if REGISTRY.find(name)[0].name == family), key=shared)
 
 
+NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps")
+
+
+def _lacks_heads(name: str, fields: Mapping[str, Any]) -> bool:
+    return "heads" in asdict(REGISTRY.find(name)[1].config) and "heads" not in fields
+
+
 def _agrees(name: str, fields: Mapping[str, Any]) -> bool:
+    """The variant has the sizes that were found, so that it can be asked for those that were not."""
     config = asdict(REGISTRY.find(name)[1].config)
-    return all(config[field] == fields.get(field) for field in ("width", "depth", "hidden"))
+    return all(config[field] == value for field, value in fields.items() if field not in NOT_STRUCTURE)
 
 
 def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
@@ -165,13 +207,31 @@ def _build(source: _Source, card: Card, overrides: Mapping[str, Any], path: Path
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
     wanted = {**card.config, **overrides}
     with torch.device("meta"):
-        old = REGISTRY.create(card.model, **{**wanted, "image": card.config["image"]})
+        was = {field: card.config[field] for field in RESIZING if field in card.config}
+        old = REGISTRY.create(card.model, **{**wanted, **was})
         new = REGISTRY.create(card.model, **wanted)
     fitted = fit_resolution(source.ours, old, new)
+    fitted |= {name: torch.tensor(0) for name in new.state_dict() if name.endswith(COUNTER) and name not in fitted}
+    fitted |= _new_head(fitted, new, "classes" in overrides)
     _check(fitted, new, path, source.unknown)
-    new.load_state_dict({name: tensor.float() for name, tensor in fitted.items()}, assign=True)
+    new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
     new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
     return new.requires_grad_(True).eval()
+
+
+def _new_head(tensors: Mapping[str, Tensor], model: Pyramid, wanted: bool) -> Tensors:
+    """Zeros, if the source has an encoder alone."""
+    if any(name.startswith("head.") for name in tensors):
+        return {}
+    if not wanted:
+        hint = "tell the number of classes, and the model gets a new head: load(source, classes=10)"
+        raise UserError("the source has no head", expected="tensors of a classifier", got="an encoder alone", hint=hint)
+    names = [name for name in model.state_dict() if name.startswith("head.")]
+    return {name: torch.zeros(model.state_dict()[name].shape) for name in names}
+
+
+def _float(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _check(tensors: Mapping[str, Tensor], model: Pyramid, path: Path, unknown: list[str]) -> None:

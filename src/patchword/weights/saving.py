@@ -1,4 +1,4 @@
-"""save: a model as a folder that we, Hugging Face's transformers or timm can read."""
+"""save: a model as a folder that we, Hugging Face's transformers, timm or the authors' code can read."""
 
 import json
 from dataclasses import asdict
@@ -11,27 +11,35 @@ from patchword.core.files import write_json
 from patchword.core.tensors import write_tensors
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
-from patchword.weights.loading import LAYOUTS
+from patchword.weights.loading import LAYOUTS, WEIGHT_FILES
 from patchword.weights.naming import Layout
 
+Library = Literal["patchword", "huggingface", "timm", "authors"]
 
-def save(model: Pyramid, folder: str | Path, layout: Literal["patchword", "huggingface", "timm"] = "patchword") -> Path:
-    """Writes model.safetensors and config.json into `folder`, under the names of `layout`."""
+
+def save(model: Pyramid, folder: str | Path, layout: Library = "patchword") -> Path:
+    """Writes model.safetensors (model.npz for authors who use JAX) and config.json into `folder`.
+
+    layout: whose names the tensors get.
+    """
     if not isinstance(model, Pyramid):
         raise UserError("cannot save this", expected="a model made by create or load", got=type(model).__name__)
     target, tensors, card = Path(folder), model.state_dict(), model.card
+    file = "model.safetensors"
     if layout == "patchword":
         config: dict[str, Any] = describe(card)
         metadata = {"patchword": json.dumps(config)}
     else:
-        table = _table(layout, card)
+        table = _table(layout, card).writing(card)
+        file = table.file
         tensors = table.to_theirs(tensors)
         config = table.write_config(card)
         metadata = {"format": "pt"}
         if layout == "huggingface":
-            write_json(target / "preprocessor_config.json", _preprocessor(card))
-    write_tensors(target / "model.safetensors", tensors, metadata)
-    (target / "model.safetensors.index.json").unlink(missing_ok=True)  # of weights that lay here before, in shards
+            write_json(target / "preprocessor_config.json", _preprocessor(card, table))
+    write_tensors(target / file, tensors, metadata)
+    for other in {*WEIGHT_FILES, "model.safetensors.index.json"} - {file}:
+        (target / other).unlink(missing_ok=True)  # of weights that lay here before, maybe in shards
     write_json(target / "config.json", config)
     return target
 
@@ -42,26 +50,31 @@ def describe(card: Card) -> dict[str, Any]:
 
 
 def _table(library: str, card: Card) -> Layout:
+    """The names of a library for this model; what that library cannot express is said."""
     family = REGISTRY.find(card.model)[0].name
-    distilled = bool(card.config.get("distilled"))
-    if card.config.get("positions", "learned") != "learned":
-        raise UserError(
-            f"{library} has no ViT with {card.config['positions']} positions", hint='use layout="patchword"'
-        )
-    family = "vit" if family == "deit" and not distilled else family  # without its token, DeiT is a ViT
+    known = {"patchword", *(table.library for table in LAYOUTS)}
+    if library not in known:
+        raise UserError(f"no layout is called {library!r}", hint=nearest(library, known))
+    differences: dict[str, Any] = {}
     for table in LAYOUTS:
-        if table.library == library and table.family == family:
-            return table
+        if table.library == library and family in (table.family, *table.serves):
+            config = {**table.needs, **card.config}
+            differences = {field: value for field, value in table.needs.items() if config[field] != value}
+            if not differences:
+                return table
     raise UserError(
-        f"no layout is called {library!r}", hint=nearest(library, {"patchword", *(t.library for t in LAYOUTS)})
+        f"{library} has no model like {card.model!r}",
+        expected=", ".join(f"{field} {value}" for field, value in differences.items()) or "a family it knows",
+        got=", ".join(f"{field} {card.config[field]}" for field in differences) or family,
+        hint='use layout="patchword"',
     )
 
 
-def _preprocessor(card: Card) -> dict[str, Any]:
+def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
     image = card.config["image"]
     height, width = (image, image) if isinstance(image, int) else image
     return {
-        "image_processor_type": "ViTImageProcessor",
+        "image_processor_type": table.processor,
         "do_resize": True,
         "size": {"height": height, "width": width},
         "do_rescale": True,

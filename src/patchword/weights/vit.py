@@ -8,6 +8,13 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.models.vision.vit import VitConfig
+from patchword.weights.configs import (
+    huggingface_config,
+    one_or_two,
+    ratio,
+    read_huggingface_image,
+    timm_config,
+)
 from patchword.weights.naming import Layout, Row
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
@@ -53,12 +60,15 @@ _IN_MEMORY = (
     "layers.{i}.mlp.fc1.{p}",
     "layers.{i}.mlp.fc2.{p}",
 )
+_POOLER = ("pooler.dense.{p}",)  # of the encoder alone, behind its [CLS] token; nothing here reads it
 _Names = tuple[str | tuple[str, ...], ...]
 
 
 def _huggingface_rows(root: str, layer: _Names, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
+    """root: what stands before all names but those of the heads; nothing in a file of the encoder alone"""
+
     def below(names: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        return f"{root}.{names}" if isinstance(names, str) else tuple(f"{root}.{name}" for name in names)
+        return root + names if isinstance(names, str) else tuple(root + name for name in names)
 
     return _rows(
         below("embeddings.patch_embeddings.projection.{p}"),
@@ -113,8 +123,14 @@ _TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """transformers leaves out what equals its defaults, so the ones that differ from ours stand here."""
+    if config.get("architectures") == ["DeiTForImageClassification"]:
+        raise UserError(
+            "this DeiT has a distillation token, but no head for it",
+            expected="DeiTForImageClassificationWithTeacher, or ViTForImageClassification (a DeiT without the token)",
+        )
     told: dict[str, Any] = {"heads": 12}
-    told |= {ours: _plain(config[theirs]) for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
+    told |= {ours: config[theirs] for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
+    told |= read_huggingface_image(config)
     activation = config.get("hidden_act", "gelu")
     if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
         got = f"hidden_act {activation}, qkv_bias {config.get('qkv_bias', True)}"
@@ -124,22 +140,17 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     c = _config(card)
-    distilled = bool(card.config.get("distilled"))
-    labels = card.labels or tuple(f"LABEL_{index}" for index in range(c.classes))
-    return {
-        "architectures": ["DeiTForImageClassificationWithTeacher" if distilled else "ViTForImageClassification"],
-        "model_type": "deit" if distilled else "vit",
-        **{theirs: getattr(c, ours) for theirs, ours in _FROM_HUGGINGFACE.items()},
-        "hidden_act": _name_of(c.activation, _HUGGINGFACE_ACTIVATIONS),
-        "qkv_bias": True,
-        "id2label": {str(index): label for index, label in enumerate(labels)},
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
+    widths = {theirs: getattr(c, ours) for theirs, ours in _FROM_HUGGINGFACE.items()}
+    widths |= {"hidden_act": _name_of(c.activation, _HUGGINGFACE_ACTIVATIONS), "qkv_bias": True}
+    if card.config.get("distilled"):
+        return huggingface_config(card, "DeiTForImageClassificationWithTeacher", "deit", widths)
+    return huggingface_config(card, "ViTForImageClassification", "vit", widths)
 
 
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
     arguments = config.get("model_args") or {}
-    told = {ours: _plain(arguments[theirs]) for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
+    told = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
+    told |= {"image": one_or_two(told["image"])} if "image" in told else {}
     if "act_layer" in arguments:
         if arguments["act_layer"] not in _TIMM_ACTIVATIONS:
             raise UserError("this ViT differs from the paper's", expected="act_layer gelu", got=arguments["act_layer"])
@@ -155,16 +166,9 @@ def _write_timm(card: Card) -> dict[str, Any]:
     size = next((size for size in ("tiny", "small", "base", "large") if size in card.model), "base")
     name = f"deit_{size}_distilled" if card.config.get("distilled") else f"vit_{size}"
     arguments = {theirs: getattr(c, ours) for theirs, ours in _FROM_TIMM.items()}
-    activation = _name_of(c.activation, _TIMM_ACTIVATIONS)
-    return {
-        "architecture": f"{name}_patch16_224",
-        "num_classes": c.classes,
-        "num_features": c.width,
-        "model_args": arguments
-        | {"img_size": list(sides(c.image)), "mlp_ratio": c.hidden / c.width, "act_layer": activation},
-        "label_names": list(card.labels),
-        "pretrained_cfg": {"mean": list(card.preparation.mean), "std": list(card.preparation.std)},
-    }
+    arguments |= {"img_size": list(sides(c.image)), "mlp_ratio": ratio(c.hidden, c.width)}
+    arguments |= {"act_layer": _name_of(c.activation, _TIMM_ACTIVATIONS)}
+    return timm_config(card, f"{name}_patch16_224", c.width, arguments)
 
 
 def _config(card: Card) -> VitConfig:
@@ -173,10 +177,6 @@ def _config(card: Card) -> VitConfig:
 
 def _name_of(ours: str, table: Mapping[str, str]) -> str:
     return next(theirs for theirs, name in table.items() if name == ours)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -197,21 +197,27 @@ def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
 
 def _layouts(distilled: bool) -> tuple[Layout, ...]:
     family, told = ("deit", {"distilled": True}) if distilled else ("vit", {})
-    second = "head.distilled.weight" if distilled else "stages.0.prefix.tokens"
+    ours = ("head.distilled.weight",) if distilled else ("stages.0.prefix.tokens", "stages.0.positions.table")
     hf_tokens = ("cls_token", "distillation_token") if distilled else ("cls_token",)
     hf_heads = ("cls_classifier", "distillation_classifier") if distilled else ("classifier",)
     timm_tokens = ("cls_token", "dist_token") if distilled else ("cls_token",)
     timm_heads = ("head", "head_dist") if distilled else ("head",)
-    in_files, in_memory = (_huggingface_rows(family, names, hf_tokens, hf_heads) for names in (_IN_FILES, _IN_MEMORY))
     timm_rows = _timm_rows(timm_tokens, timm_heads)
-    read, write = _read_huggingface, _write_huggingface
-    distinct = "dist_token" if distilled else "blocks.0.attn.qkv.weight"
-    in_file, living = (f"{family}.{names[0]}".format(i=0, p="weight") for names in (_IN_FILES, _IN_MEMORY))
+    distinct = ("dist_token",) if distilled else ("blocks.0.attn.qkv.weight",)
+    needs = {"distilled": distilled, "positions": "learned"}
+    serves = () if distilled else ("deit",)  # without its token, DeiT is a ViT
+
+    def huggingface(root: str, layer: _Names) -> Layout:
+        found = _huggingface_rows(root, layer, hf_tokens, hf_heads)
+        names = (f"{root}{layer[0]}".format(i=0, p="weight"),) + (() if root else (f"embeddings.{hf_tokens[-1]}",))
+        theirs, read, write = {**told, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
+        dropped = () if root else _POOLER
+        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, serves)
+
     return (
-        Layout("patchword", family, _rows(*_OURS), second, sizes, told),
-        Layout("huggingface", family, in_files, in_file, sizes, {**told, "norm_eps": 1e-12}, read, write),
-        Layout("huggingface", family, in_memory, living, sizes, {**told, "norm_eps": 1e-12}, read),
-        Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm),
+        Layout("patchword", family, _rows(*_OURS), ours, sizes, told),
+        *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
+        Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm, needs=needs, serves=serves),
     )
 
 

@@ -46,12 +46,14 @@ class Cost:
         lines = tuple(line for line in self.lines if line.part == part or line.part.startswith(f"{part}."))
         return Cost(self.model, part, self.input, lines)
 
-    def symbols(self) -> dict[str, tuple[int, str]]:
-        """The letters used, each with its value and meaning."""
-        used: dict[str, tuple[int, str]] = {}
+    def symbols(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The letters used, each with its values (a pyramid's stages differ) and its meaning."""
+        used: dict[str, tuple[tuple[int, ...], str]] = {}
         for line in self.lines:
             for expression in (line.macs, line.parameters):
-                used |= expression.symbols if expression else {}
+                for letter, (value, meaning) in (expression.symbols if expression else {}).items():
+                    values, first = used.get(letter, ((), meaning))
+                    used[letter] = (values if value in values else (*values, value), first)
         return used
 
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +72,8 @@ class Cost:
             "macs": {**{kind: self.macs_of(kind) for kind in _KINDS}, "total": self.macs},
             "convention": CONVENTION,
             "symbols": {
-                name: {"value": value, "meaning": meaning} for name, (value, meaning) in self.symbols().items()
+                name: {"value": values[0] if len(values) == 1 else list(values), "meaning": meaning}
+                for name, (values, meaning) in self.symbols().items()
             },
             "steps": steps,
         }
@@ -128,7 +131,8 @@ def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
 
 def _lines(module: nn.Module, part: str, calls: dict[str, list[Call]]) -> Iterable[Line]:
     if type(module) in RULES:
-        for number, call in enumerate(calls[part]):
+        # A table that attention asks for its bias is never called itself.
+        for number, call in enumerate(calls.get(part, [Call((), None)])):
             for line in RULES[type(module)](part, module, call):
                 yield line if number == 0 else replace(line, parameters=None)  # weights are held once
         return

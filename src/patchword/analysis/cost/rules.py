@@ -19,6 +19,8 @@ from patchword.layers import (
     PatchEmbed,
     Position,
     Prefix,
+    QuickGelu,
+    RelativeTable,
     ScaledDotProduct,
     SinusoidalPositions,
 )
@@ -53,17 +55,31 @@ _LINEAR = {
     "output": ("output projection", ("D", "width"), ("D", "width")),
     "up": ("feed-forward, up", ("D", "width"), ("F", "hidden width")),
     "down": ("feed-forward, down", ("F", "hidden width"), ("D", "width")),
+    "query": ("query", ("D", "width"), ("D", "width")),
+    "joint": ("key, value", ("D", "width"), ("2D", "twice the width")),
+    "reduce": ("patch merging", ("4C", "four neighbours"), ("2C", "twice the width before")),
     "linear": ("class head", ("D", "width"), ("K", "classes")),
     "distilled": ("distillation head", ("D", "width"), ("K", "classes")),
 }
 
+_ROWS = {"joint": ("M", "keys")}  # what a linear layer is applied to, if not to the tokens
+
 
 def linear(part: str, module: nn.Linear, call: Call) -> list[Line]:
     name = part.rsplit(".", 1)[-1]
-    label, inner, outer = _LINEAR.get(name, (name, ("I", "inputs"), ("O", "outputs")))
+    owner = part.rsplit(".", 2)[-2] if name == "linear" else ""  # of a separable projection: query, key or value
+    if owner in ("query", "key", "value"):
+        label, inner, outer = owner, ("D", "width"), ("D", "width")
+    elif ".token_mixing." in part:
+        letters = ("N", "tokens"), ("T", "hidden tokens")
+        label, (inner, outer) = f"token mixing, {name}", letters if name == "up" else letters[::-1]
+    else:
+        label, inner, outer = _LINEAR.get(name, (name, ("I", "inputs"), ("O", "outputs")))
     wide, high = symbol(inner[0], module.in_features, inner[1]), symbol(outer[0], module.out_features, outer[1])
-    rows = call.answer.numel() // module.out_features
-    macs = wide * high if rows == 1 else symbol("N", rows, "tokens") * wide * high
+    count = call.answer.numel() // module.out_features
+    letter, meaning = ("D", "width") if ".token_mixing." in part else _ROWS.get(name, ("N", "tokens"))
+    rows = symbol(letter, count, meaning)
+    macs = wide * high if count == 1 else rows * wide * high
     weights = wide * high + high if module.bias is not None else wide * high
     return [Line(part, label, "linear", macs, weights)]
 
@@ -83,7 +99,7 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     _, keys = _group_sizes(pattern, projected.key, projected.key_grid)
     heads = symbol("h", module.heads, "heads")
     head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head, D / h")
-    rows = symbol("N", queries, "tokens" if groups == 1 else "tokens of a group")
+    rows = symbol("N", queries, "tokens") if groups == 1 else symbol("m", queries, "tokens of a group")
     columns = rows if keys == queries else symbol("M", keys, "keys")
     product = heads * rows * columns * head
     product = product if groups == 1 else symbol("G", groups, "groups") * product
@@ -103,22 +119,44 @@ def patches(part: str, module: PatchEmbed, call: Call) -> list[Line]:
     channels, patch = symbol("C", module.channels, "channels"), symbol("P", module.patch, "side of a patch")
     width = symbol("D", len(module.weight), "width")
     inputs = channels * patch * patch
-    return [Line(part, "patch embedding", "convolution", count * inputs * width, inputs * width + width)]
+    label = "reduction of the keys" if part.endswith(".reduce") else "patch embedding"
+    return [Line(part, label, "convolution", count * inputs * width, inputs * width + width)]
 
 
 def convolution(part: str, module: nn.Conv2d, call: Call) -> list[Line]:
     height, width = module.kernel_size
-    _, outputs, rows, columns = call.answer.shape
+    groups, outputs, rows, columns = call.answer.shape
     places = symbol("H", rows, "rows") * symbol("W", columns, "columns")
+    places = places if groups == 1 else symbol("G", groups, "groups") * places
     inputs = symbol("I", module.in_channels // module.groups, "inputs of an output") * height * width
     out = symbol("O", outputs, "outputs")
     weights = inputs * out + out if module.bias is not None else inputs * out
-    return [Line(part, part.rsplit(".", 1)[-1], "convolution", places * inputs * out, weights)]
+    return [Line(part, _convolution_label(part, module), "convolution", places * inputs * out, weights)]
+
+
+def _convolution_label(part: str, module: nn.Conv2d) -> str:
+    kind = "depthwise" if module.groups == module.in_channels > 1 else "grouped" if module.groups > 1 else "convolution"
+    side = f"{module.kernel_size[0]} x {module.kernel_size[1]}"
+    for name in ("query", "key", "value", "position", "shortcut", "squeeze", "excite"):
+        if f".{name}." in f".{part}.":
+            return f"{name}, {kind} {side}"
+    return f"{kind} {side}"
 
 
 def norm(part: str, module: nn.LayerNorm, call: Call) -> list[Line]:
     weights = 2 * symbol("D", module.normalized_shape[0], "width")
     return [Line(part, "norm: scale and shift", "other", None, weights)]
+
+
+def batch_norm(part: str, module: nn.BatchNorm2d, call: Call) -> list[Line]:
+    return [Line(part, "norm: scale and shift", "other", None, 2 * symbol("D", module.num_features, "width"))]
+
+
+def offsets(part: str, module: RelativeTable, call: Call) -> list[Line]:
+    rows, columns = module.window.height, module.window.width
+    heads = symbol("h", module.table.shape[1], "heads")
+    places = symbol("R", 2 * rows - 1, "offsets of rows") * symbol("S", 2 * columns - 1, "offsets of columns")
+    return [Line(part, "relative positions", "other", None, places * heads)]
 
 
 def leading(part: str, module: Prefix, call: Call) -> list[Line]:
@@ -137,7 +175,20 @@ def scale(part: str, module: LayerScale, call: Call) -> list[Line]:
 
 
 # Parts that hold nothing and multiply no matrices.
-FREE = (nn.Identity, nn.Dropout, nn.GELU, Gelu, DropPath, Position, NoPrefix, NoPositions, SinusoidalPositions)
+FREE = (
+    nn.Identity,
+    nn.Dropout,
+    nn.GELU,
+    nn.ReLU,
+    nn.MaxPool2d,
+    Gelu,
+    QuickGelu,
+    DropPath,
+    Position,
+    NoPrefix,
+    NoPositions,
+    SinusoidalPositions,
+)
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     nn.Linear: linear,
@@ -149,4 +200,6 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     Prefix: leading,
     LearnedPositions: positions,
     LayerScale: scale,
+    nn.BatchNorm2d: batch_norm,
+    RelativeTable: offsets,
 }

@@ -54,7 +54,7 @@ class ScaledDotProduct(nn.Module):
         query, key = position.rotate(query, key, inner)
         bias = position.bias(query, key, inner)
         bias = _forbid(bias, projected.mask)
-        bias = _forbid(bias, _for_each_image(partition.mask(grid, query.device), len(query)))
+        bias = _forbid(bias, _for_each_image(partition.mask(grid, query.device), query.shape[0]))
 
         if self.fused and self.recorder is None:
             attended = self._fused(query, key, value, bias)
@@ -87,7 +87,7 @@ class ScaledDotProduct(nn.Module):
 
 def _for_each_image(mask: Tensor | None, groups: int) -> Tensor | None:
     """a partition's mask, one for each group of an image, for the groups of all images"""
-    return mask if mask is None else mask.repeat(groups // len(mask), 1, 1, 1)
+    return mask if mask is None else mask.repeat(groups // mask.shape[0], 1, 1, 1)
 
 
 def _forbid(bias: Tensor | None, mask: Tensor | None) -> Tensor | None:

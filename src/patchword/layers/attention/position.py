@@ -1,5 +1,7 @@
 """Position inside attention. It may enter in three places and no others."""
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
@@ -22,3 +24,59 @@ class Position(nn.Module):
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         """after the values are mixed"""
         return attended
+
+
+class RelativeTable(Position):
+    """A learned bias for each offset between two tokens of a group, and each head (Liu et al., 2021, equation 4).
+
+    For a group of another shape the table is read as a picture of offsets and resized. Leading tokens get no bias.
+    """
+
+    def __init__(self, heads: int, window: Grid) -> None:
+        super().__init__()
+        self.window = window
+        self.table = nn.Parameter(torch.zeros(offsets(window.height) * offsets(window.width), heads))
+
+    def extra_repr(self) -> str:
+        return f"window={self.window.height} x {self.window.width}, heads={self.table.shape[1]}"
+
+    def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor:
+        """(heads, tokens, tokens)"""
+        assert inner is not None, "relative positions need tokens on a grid"
+        table = resize_offsets(self.table, self.window, inner)
+        picture: Tensor = table.unflatten(0, (offsets(inner.height), offsets(inner.width)))
+        # Entry [row, column, head, i, j] of the sliding view is the offset (row + i, column + j); keys count downwards.
+        sliding = picture.unfold(0, inner.height, 1).unfold(1, inner.width, 1).flip(-2, -1)
+        biases = sliding.permute(2, 0, 1, 3, 4).reshape(-1, inner.height * inner.width, inner.height * inner.width)
+        return F.pad(biases, (inner.prefix, 0, inner.prefix, 0)) if inner.prefix else biases
+
+
+def offsets(side: int) -> int:
+    """how many differences there are between two places on a side"""
+    return 2 * side - 1
+
+
+def resize_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """(offsets of the old window, heads) -> (offsets of the new one, heads), bicubic, as the authors of Swin do"""
+    if (old.height, old.width) == (new.height, new.width):
+        return table
+    picture = table.t().unflatten(1, (offsets(old.height), offsets(old.width)))
+    size = (offsets(new.height), offsets(new.width))
+    resized = F.interpolate(picture[None].float(), size=size, mode="bicubic", align_corners=False)
+    return resized[0].flatten(1).t().to(table.dtype)
+
+
+class LocalEnhancement(Position):
+    """LePE: a depthwise 3 x 3 convolution of the values inside their group is added (Dong et al., 2021, 3.2)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
+
+    def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
+        assert inner is not None, "local enhancement needs tokens on a grid"
+        heads = value.shape[1]
+        _, feature_map = inner.to_map(value.transpose(1, 2).flatten(2))
+        local = self.convolution(feature_map).flatten(2).unflatten(1, (heads, -1)).transpose(2, 3)
+        enhanced: Tensor = attended + (F.pad(local, (0, 0, inner.prefix, 0)) if inner.prefix else local)
+        return enhanced

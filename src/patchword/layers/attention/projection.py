@@ -1,11 +1,15 @@
 """Projection: where queries, keys and values come from."""
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.layers.convolution import ConvNorm
+from patchword.layers.patch import PatchEmbed
 
 
 class Projected(NamedTuple):
@@ -36,3 +40,65 @@ class LinearProjection(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         query, key, value = self.joint(tokens).chunk(3, dim=-1)
         return Projected(query, key, value, scope.mask, scope.grid)
+
+
+class ReducedProjection(nn.Module):
+    """PVT: keys and values come from a smaller copy of the map, in which each patch is one token.
+
+    eps: of the norm behind the reduction; 1e-5 in the authors' code, whose blocks use 1e-6.
+    """
+
+    def __init__(self, width: int, reduction: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.reduce = PatchEmbed(width, width, reduction)
+        self.norm = nn.LayerNorm(width, eps)
+        self.joint = nn.Linear(width, 2 * width)
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Projected:
+        grid = _image(scope)
+        prefix, feature_map = grid.to_map(tokens)
+        reduced, key_grid = self.reduce(feature_map)
+        source = torch.cat([prefix, reduced], dim=1) if grid.prefix else reduced
+        key, value = self.joint(self.norm(source)).chunk(2, dim=-1)
+        return Projected(self.query(tokens), key, value, scope.mask, replace(key_grid, prefix=grid.prefix))
+
+
+class SeparableProjection(nn.Module):
+    """CvT and Pale: a depthwise 3 x 3 convolution with its norm stands before each of the three matrices.
+
+    stride: of the convolutions of keys and values. Leading tokens pass by the convolutions.
+    """
+
+    def __init__(self, width: int, stride: int = 1) -> None:
+        super().__init__()
+        self.query = SeparableLinear(width, 1)
+        self.key = SeparableLinear(width, stride)
+        self.value = SeparableLinear(width, stride)
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Projected:
+        prefix, feature_map = _image(scope).to_map(tokens)
+        query, _ = self.query(prefix, feature_map)
+        key, key_grid = self.key(prefix, feature_map)
+        value, _ = self.value(prefix, feature_map)
+        return Projected(query, key, value, scope.mask, key_grid)
+
+
+class SeparableLinear(nn.Module):
+    """A depthwise convolution over the map, then one matrix over all tokens."""
+
+    def __init__(self, width: int, stride: int) -> None:
+        super().__init__()
+        self.depthwise = ConvNorm(width, width, 3, stride, groups=width)
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, prefix: Tensor, feature_map: Tensor) -> tuple[Tensor, Grid]:
+        """prefix (batch, prefix, width), map (batch, width, rows, columns) -> (batch, tokens, width), grid"""
+        convolved = self.depthwise(feature_map)
+        grid = Grid(convolved.shape[2], convolved.shape[3], prefix.shape[1])
+        return cast(Tensor, self.linear(grid.to_tokens(prefix, convolved))), grid
+
+
+def _image(scope: Scope) -> Grid:
+    assert scope.grid is not None, "this projection needs tokens on a grid"
+    return scope.grid

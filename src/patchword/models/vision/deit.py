@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from patchword.core.card import Preparation
-from patchword.layers import ClassHead, DistilledHead, Pyramid
+from patchword.layers import ClassHead, DistilledHead, Pyramid, Scheme
 from patchword.layers.initial import truncated
 from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET
 from patchword.models.vision.vit import VitConfig, stage
 
 
@@ -21,9 +21,10 @@ class DeitConfig(VitConfig):
     distilled: bool = False
 
 
-def build(c: DeitConfig) -> Pyramid:
+def build(c: DeitConfig, scheme: Scheme | None = None) -> Pyramid:
+    """scheme: how position enters, if not by the part that c.positions names."""
     head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
-    model = Pyramid([stage(c, prefix=2 if c.distilled else 1)], nn.LayerNorm(c.width, c.norm_eps), head)
+    model = Pyramid([stage(c, 2 if c.distilled else 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), head)
     truncated(model)
     return model
 
@@ -32,12 +33,18 @@ def _row(width: int, heads: int, distilled: bool) -> DeitConfig:
     return DeitConfig(width=width, depth=12, heads=heads, hidden=4 * width, distilled=distilled)
 
 
+def _mini(distilled: bool) -> DeitConfig:
+    return DeitConfig(
+        width=64, depth=4, heads=4, hidden=256, patch=4, image=28, channels=1, classes=10, distilled=distilled
+    )
+
+
 FAMILY = Family(
     name="deit",
     title="DeiT",
     paper="arXiv:2012.12877",
     build=build,
-    preparation=Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    preparation=IMAGENET,
     variants={  # table 1 of the paper
         "tiny": Variant(_row(192, 3, False), 5_717_416, 1_253_683_200),
         "tiny-distilled": Variant(_row(192, 3, True), 5_910_800, 1_261_003_776),
@@ -45,5 +52,7 @@ FAMILY = Family(
         "small-distilled": Variant(_row(384, 6, True), 22_436_432, 4_624_140_288),
         "base": Variant(_row(768, 12, False), 86_567_656, 17_563_828_224),
         "base-distilled": Variant(_row(768, 12, True), 87_338_192, 17_656_811_520),
+        "mini": Variant(_mini(False), 205_066, 11_161_216),
+        "mini-distilled": Variant(_mini(True), 205_844, 11_410_176),
     },
 )

@@ -14,29 +14,34 @@ from torch import nn
 from patchword.core.card import Preparation
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
+    SCHEMES,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
     Gelu,
-    LearnedPositions,
     PatchEmbed,
+    Pattern,
     Prefix,
     Pyramid,
-    Residual,
-    SinusoidalPositions,
+    Scheme,
+    SchemeName,
     Stage,
+    pre_norm_block,
+    rising,
 )
 from patchword.layers.initial import xavier
 from patchword.layers.patch import check_divisible
 from patchword.models.registry import Family, Share, Variant
+from patchword.models.vision.config import ImageConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
+HALVES = Preparation(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
 @dataclass(frozen=True, kw_only=True)
-class VitConfig:
+class VitConfig(ImageConfig):
     """Sizes of a ViT."""
 
     width: PositiveInt = 768
@@ -44,45 +49,46 @@ class VitConfig:
     heads: PositiveInt = 12
     hidden: PositiveInt = 3072  # width of the feed-forward
     patch: PositiveInt = 16
-    image: PositiveInt | tuple[PositiveInt, PositiveInt] = 224  # one side, or (height, width)
-    channels: PositiveInt = 3
-    classes: PositiveInt = 1000
-    positions: Literal["learned", "sinusoidal"] = "learned"
+    positions: SchemeName = "learned"
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
     norm_eps: PositiveFloat = 1e-6
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
-    drop_path: Share = 0.0  # of the last block; grows linearly from 0
 
 
-def build(c: VitConfig) -> Pyramid:
-    model = Pyramid([stage(c, prefix=1)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
+def build(c: VitConfig, scheme: Scheme | None = None) -> Pyramid:
+    """scheme: how position enters, if not by the part that c.positions names."""
+    model = Pyramid([stage(c, 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
     xavier(model)
     return model
 
 
-def stage(c: VitConfig, prefix: int) -> Stage:
+def stage(c: VitConfig, prefix: int, scheme: Scheme | None = None) -> Stage:
     """The one stage of a ViT, behind `prefix` leading tokens."""
-    height, width = sides(c.image)
-    check_divisible(height, width, c.patch)
-    grid = Grid(height // c.patch, width // c.patch, prefix)
+    scheme = scheme or SCHEMES[c.positions]
+    check_divisible(*sides(c.image), c.patch)
+    patches = PatchEmbed(c.channels, c.width, c.patch)
+    grid = replace(patches.grid(*sides(c.image)), prefix=prefix)
     return Stage(
-        PatchEmbed(c.channels, c.width, c.patch),
-        Encoder(block(c, c.drop_path * index / max(1, c.depth - 1)) for index in range(c.depth)),
+        patches,
+        Encoder(block(c, scheme, grid, rate) for rate in rising(c.drop_path, [c.depth])[0]),
         prefix=Prefix(prefix, c.width),
-        positions=LearnedPositions(c.width, grid) if c.positions == "learned" else SinusoidalPositions(c.width),
+        positions=scheme.on_tokens(c.width, grid),
         dropout=c.dropout,
     )
 
 
-def block(c: VitConfig, drop_path: float) -> Block:
-    attention = Attention(c.width, c.heads, dropout=c.attention_dropout)
-    feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation](), c.dropout)
-
-    def residual(sublayer: nn.Module) -> Residual:
-        return Residual(sublayer, nn.LayerNorm(c.width, c.norm_eps), dropout=c.dropout, drop_path=drop_path)
-
-    return Block(attention=residual(attention), feed_forward=residual(feed_forward))
+def block(c: VitConfig, scheme: Scheme, grid: Grid, drop_path: float) -> Block:
+    pattern = Pattern(position=scheme.in_attention(c.width, c.heads, grid))
+    return pre_norm_block(
+        c.width,
+        Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout),
+        FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation](), c.dropout),
+        eps=c.norm_eps,
+        dropout=c.dropout,
+        drop_path=drop_path,
+        before=scheme.in_block(c.width),
+    )
 
 
 TINY = VitConfig(width=192, depth=12, heads=3, hidden=768)  # Touvron et al., table 1
@@ -98,7 +104,7 @@ FAMILY = Family(
     title="ViT",
     paper="arXiv:2010.11929",
     build=build,
-    preparation=Preparation(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
+    preparation=HALVES,
     variants={
         "tiny-8": Variant(replace(TINY, patch=8), 5_719_720, 7_035_764_736),
         "tiny-14": Variant(replace(TINY, patch=14), 5_694_376, 1_697_710_080),

@@ -1,0 +1,215 @@
+"""The complexity of one attention layer as the papers print it, beside what the counter counts for our own layer.
+
+A map of h x w tokens with C channels. The four matrices (query, key, value, output) cost 4hwC^2 in every kind; the rest
+are the two products, query x key and weights x value, among the tokens that meet.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchword.analysis.cost import lines_of
+from patchword.analysis.cost.expression import Expression, symbol
+from patchword.analysis.cost.rules import Kind as Work
+from patchword.analysis.speed import timed
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import Grid, sides
+from patchword.core.scope import Scope
+from patchword.layers import Attention, Everything, Interlaced, LinearProjection, Pattern, SeparableProjection, Windows
+from patchword.models import REGISTRY
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The map of a layer, and how large the groups on it are."""
+
+    height: int
+    width: int
+    channels: int
+    window: int = 7  # side of a window, as in Swin-T
+    stripe: int = 1  # width of a stripe, as in the first stage of CSWin-T
+    pale: int = 7  # rows and columns of a pale, as in Pale-T
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.height, self.width)
+
+    def at(self, side: int) -> "Sizes":
+        """The same on a square map of another side."""
+        return replace(self, height=side, width=side)
+
+    def letters(self) -> tuple[Expression, Expression, Expression]:
+        return (
+            symbol("h", self.height, "rows of tokens"),
+            symbol("w", self.width, "columns of tokens"),
+            symbol("C", self.channels, "channels"),
+        )
+
+    @property
+    def heads(self) -> int:
+        """An even number, for two directions; a head is as near to 32 channels as can be. MACs do not depend on it."""
+        even = [heads for heads in range(2, self.channels + 1, 2) if self.channels % heads == 0]
+        if not even:
+            raise UserError(f"{self.channels} channels cannot be shared by two directions", expected="an even width")
+        return min(even, key=lambda heads: abs(self.channels / heads - 32))
+
+
+def _matrices(sizes: Sizes) -> Expression:
+    h, w, c = sizes.letters()
+    return 4 * h * w * c * c
+
+
+def _everywhere(sizes: Sizes) -> Expression:
+    h, w, c = sizes.letters()
+    return _matrices(sizes) + 2 * h * w * h * w * c
+
+
+def _in_windows(sizes: Sizes) -> Expression:
+    h, w, c = sizes.letters()
+    side = symbol("M", sizes.window, "side of a window")
+    return _matrices(sizes) + 2 * side * side * h * w * c
+
+
+def _in_stripes(sizes: Sizes) -> Expression:
+    h, w, c = sizes.letters()
+    return _matrices(sizes) + symbol("sw", sizes.stripe, "width of a stripe") * (h + w) * h * w * c
+
+
+def _in_pales(sizes: Sizes) -> Expression:
+    h, w, c = sizes.letters()
+    columns, rows = symbol("s_c", sizes.pale, "columns of a pale"), symbol("s_r", sizes.pale, "rows of a pale")
+    return _matrices(sizes) + (columns * h + rows * w + 27) * h * w * c
+
+
+Cut = Everything | Windows | Interlaced
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to restrict who meets whom: the paper's formula, and our own layer. The heads are shared by the cuts."""
+
+    name: str
+    title: str
+    source: str
+    formula: Callable[[Sizes], Expression]
+    cuts: Callable[[Sizes], Sequence[Cut]]
+    projection: Callable[[int], nn.Module] = LinearProjection
+    note: str = ""
+
+    def layer(self, sizes: Sizes) -> Attention:
+        patterns = [Pattern(cut) for cut in self.cuts(sizes)]
+        return Attention(sizes.channels, sizes.heads, projection=self.projection(sizes.channels), patterns=patterns)
+
+
+KINDS = (
+    Kind(
+        "global",
+        "every token meets every token, as in ViT",
+        "Liu et al. 2021, equation 1",
+        _everywhere,
+        lambda sizes: [Everything()],
+        note="ViT's own layer counts a token more: [CLS] is not on the map",
+    ),
+    Kind(
+        "window",
+        "tokens meet in windows of M x M, as in Swin",
+        "Liu et al. 2021, equation 2",
+        _in_windows,
+        lambda sizes: [Windows(sizes.window, sizes.window)],
+        note="Swin's table of relative positions is added, not multiplied: no MACs",
+    ),
+    Kind(
+        "cross-shaped",
+        "half of the heads in vertical stripes, half in horizontal ones, as in CSWin",
+        "Dong et al. 2021",
+        _in_stripes,
+        lambda sizes: [Windows(None, sizes.stripe), Windows(sizes.stripe, None)],
+        note="CSWin's own layer counts 9 x h x w x C more: LePE, a 3 x 3 depthwise convolution that the formula omits",
+    ),
+    Kind(
+        "pale",
+        "half of the heads in interlaced rows, half in interlaced columns, as in Pale",
+        "Wu et al. 2021",
+        _in_pales,
+        lambda sizes: [Interlaced(sizes.pale, None), Interlaced(None, sizes.pale)],
+        SeparableProjection,
+        note="27 x h x w x C are the 3 x 3 depthwise convolutions before query, key and value: three times 9",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What our own layer of a kind multiplies, by the kind of product."""
+
+    linear: int
+    attention: int
+    convolution: int
+
+    @property
+    def total(self) -> int:
+        return self.linear + self.attention + self.convolution
+
+
+def counted(kind: Kind, sizes: Sizes) -> Counted:
+    """The counter runs the layer once on the meta device, as it runs a model."""
+    with torch.device("meta"):
+        lines = lines_of(kind.layer(sizes).eval(), *_inputs(sizes))
+
+    def macs(work: Work) -> int:
+        return sum(line.macs.value for line in lines if line.macs and line.kind == work)
+
+    return Counted(macs("linear"), macs("attention"), macs("convolution"))
+
+
+def measured(kind: Kind, sizes: Sizes, device: torch.device, seconds: float = 0.3) -> float:
+    """Seconds of one call for one image in float32, the median of a few."""
+    with torch.device(device):
+        layer, inputs = kind.layer(sizes).eval(), _inputs(sizes)
+    return median(timed(lambda: layer(*inputs), device, seconds))
+
+
+def _inputs(sizes: Sizes) -> tuple[Tensor, Scope]:
+    return torch.randn(1, sizes.grid.tokens, sizes.channels), Scope(grid=sizes.grid)
+
+
+def differences(kind: Kind, sizes: Sizes) -> list[str]:
+    """Why formula and count differ, if they do: the formulas suppose that the groups divide the map."""
+    told, grid = [], sizes.grid
+    for cut in kind.cuts(sizes):
+        if isinstance(cut, Everything):
+            continue
+        tile, asked = cut.inner(grid), Grid(cut.height or grid.height, cut.width or grid.width)
+        padded = Grid(_multiple(grid.height, tile.height), _multiple(grid.width, tile.width))
+        if asked != tile:
+            told.append(f"groups of {_told(asked)} are cut to the map, {_told(tile)}")
+        if padded != grid:
+            told.append(f"groups of {_told(tile)} pad the map to {_told(padded)}")
+    return told
+
+
+def _multiple(side: int, part: int) -> int:
+    return -(-side // part) * part
+
+
+def _told(grid: Grid) -> str:
+    return f"{grid.height} x {grid.width}"
+
+
+def first_stage(card: Card) -> Sizes:
+    """The map that a model's first stage works on, with the model's own window, stripe or pale if it has one."""
+    with torch.device("meta"):
+        backbone = REGISTRY.create(card.model, **card.config).eval().backbone()
+        images = torch.empty(1, card.config["channels"], *sides(card.config["image"]))
+        _, channels, height, width = backbone(images)[0].shape
+    found: dict[str, Any] = {
+        "window": card.config.get("window"),
+        "stripe": card.config.get("stripes", (None,))[0],
+        "pale": card.config.get("pales", (None,))[0],
+    }
+    return Sizes(height, width, channels, **{name: size for name, size in found.items() if size is not None})

@@ -1,0 +1,89 @@
+"""Convolutional parts: what a residual network is made of, and what Transformers borrow from it."""
+
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.layers.drop_path import DropPath
+from patchword.layers.recompute import Recomputing
+
+
+class ConvNorm(nn.Module):
+    """A convolution without a bias, then a batch norm."""
+
+    def __init__(self, channels: int, width: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.stride, self.width = stride, width
+        self.convolution = nn.Conv2d(channels, width, kernel, stride, kernel // 2, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+
+    def forward(self, feature_map: Tensor) -> Tensor:
+        """(batch, channels, rows, columns) -> (batch, width, rows / stride, columns / stride)"""
+        return cast(Tensor, self.norm(self.convolution(feature_map)))
+
+
+class SqueezeExcite(nn.Module):
+    """Scales each channel by a factor in (0, 1) read off the means of all channels (Hu et al., 2017)."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(width, hidden, 1)
+        self.activation = nn.ReLU()
+        self.excite = nn.Conv2d(hidden, width, 1)
+
+    def forward(self, feature_map: Tensor) -> Tensor:
+        means = feature_map.mean((2, 3), keepdim=True)
+        excited: Tensor = self.excite(self.activation(self.squeeze(means)))
+        return feature_map * excited.sigmoid()
+
+
+class ConvResidual(nn.Module):
+    """relu(branch(x) + shortcut(x)) over a map (He et al., 2015)."""
+
+    def __init__(self, branch: nn.Module, shortcut: nn.Module | None = None, drop_path: float = 0.0) -> None:
+        super().__init__()
+        self.branch = branch
+        self.shortcut = shortcut or nn.Identity()
+        self.drop_path = DropPath(drop_path)
+        self.activation = nn.ReLU()
+
+    def forward(self, feature_map: Tensor) -> Tensor:
+        added = self.drop_path(self.branch(feature_map)) + self.shortcut(feature_map)
+        return cast(Tensor, self.activation(added))
+
+
+class ConvStage(Recomputing):
+    """Blocks over the map itself; its tokens are a view of the map, so nothing is copied between stages."""
+
+    def __init__(self, entrance: nn.Module, blocks: Iterable[nn.Module], width: int, stride: int) -> None:
+        super().__init__()
+        self.entrance, self.width, self.stride = entrance, width, stride
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Grid]:
+        """(batch, channels, height, width) -> (batch, tokens, width), grid"""
+        feature_map = self.entrance(images)
+        for block in self.blocks:
+            feature_map = self.run(block, feature_map)
+        return feature_map.flatten(2).transpose(1, 2), Grid(feature_map.shape[2], feature_map.shape[3])
+
+
+class ConditionalPosition(nn.Module):
+    """CPE: a depthwise 3 x 3 convolution tells a token where it is by its neighbours and the border (Chu et al., 2021).
+
+    A residual of its own in a block. Leading tokens get nothing.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
+        """(batch, tokens, width) -> (batch, tokens, width)"""
+        assert scope.grid is not None, "conditional positions need tokens on a grid"
+        prefix, feature_map = scope.grid.to_map(tokens)
+        return scope.grid.to_tokens(torch.zeros_like(prefix), self.convolution(feature_map))

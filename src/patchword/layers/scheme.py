@@ -1,0 +1,42 @@
+"""Positional schemes: the ways in which the lectures' models tell tokens where they are, made exchangeable.
+
+A scheme may act in three places: once on the tokens that enter, as a residual of its own in every block, and inside
+attention. A family asks its scheme for all three; another scheme is another object.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from patchword.core.grid import Grid
+from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
+from patchword.layers.block import Residual
+from patchword.layers.convolution import ConditionalPosition
+from patchword.layers.embedding import LearnedPositions, NoPositions, SinusoidalPositions
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """on_tokens(width, grid), in_block(width) and in_attention(width, heads, grid of a group) make the parts."""
+
+    on_tokens: Callable[[int, Grid], nn.Module] = lambda width, grid: NoPositions()
+    in_block: Callable[[int], dict[str, Residual]] = lambda width: {}
+    in_attention: Callable[[int, int, Grid], Position] = lambda width, heads, group: Position()
+
+
+def _conditional(width: int) -> dict[str, Residual]:
+    return {"position": Residual(ConditionalPosition(width), nn.Identity())}
+
+
+SchemeName = Literal["none", "learned", "sinusoidal", "relative", "conditional", "local"]
+
+SCHEMES: dict[SchemeName, Scheme] = {
+    "none": Scheme(),
+    "learned": Scheme(on_tokens=LearnedPositions),  # a table, as ViT
+    "sinusoidal": Scheme(on_tokens=lambda width, grid: SinusoidalPositions(width)),
+    "relative": Scheme(in_attention=lambda width, heads, group: RelativeTable(heads, group)),  # as Swin
+    "conditional": Scheme(in_block=_conditional),  # CPE, as Pale
+    "local": Scheme(in_attention=lambda width, heads, group: LocalEnhancement(width)),  # LePE, as CSWin
+}

@@ -1,0 +1,35 @@
+"""What the configs of all image families share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from patchword.core.card import Preparation
+from patchword.core.errors import UserError
+from patchword.models.registry import Share
+
+PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number for each stage
+
+IMAGENET = Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig:
+    """Sizes of what goes in and what comes out."""
+
+    image: PositiveInt | tuple[PositiveInt, PositiveInt] = 224  # one side, or (height, width)
+    channels: PositiveInt = 3
+    classes: PositiveInt = 1000
+    drop_path: Share = 0.0  # stochastic depth of the last block; grows linearly from 0
+
+
+def check_stages(**fields: Sequence[object]) -> None:
+    """Fields with one entry for each stage must be equally long."""
+    if len({len(values) for values in fields.values()}) > 1:
+        raise UserError(
+            "the fields of the stages differ in length",
+            expected="one number for each stage",
+            got=", ".join(f"{name} {len(values)}" for name, values in fields.items()),
+        )

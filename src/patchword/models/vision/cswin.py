@@ -1,0 +1,119 @@
+"""CSWin (Dong et al., 2021): half of the heads attend in vertical stripes, half in horizontal ones; LePE for position.
+
+Any image size: a map that the stripe does not divide is padded and the padding masked. The last stage attends over the
+whole map, the others in two directions, whatever the image size; the authors' code also goes over to one direction
+where a stripe happens to cover the map, which changes the shapes of the weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import PositiveFloat, PositiveInt
+from torch import nn
+
+from patchword.core.grid import Grid, sides
+from patchword.layers import (
+    SCHEMES,
+    Attention,
+    Block,
+    ClassHead,
+    Encoder,
+    FeedForward,
+    Pattern,
+    Pyramid,
+    Scheme,
+    SchemeName,
+    Stage,
+    Windows,
+    mean_of_patches,
+    overlapping,
+    pre_norm_block,
+    rising,
+)
+from patchword.layers.initial import truncated_matrices
+from patchword.models.registry import Family, Share, Variant
+from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+
+
+@dataclass(frozen=True, kw_only=True)
+class CswinConfig(ImageConfig):
+    """Sizes of a CSWin."""
+
+    width: PositiveInt = 64  # of the first stage; each later one has twice the width
+    depths: PerStage = (1, 2, 21, 1)
+    heads: PerStage = (2, 4, 8, 16)
+    stripes: PerStage = (1, 2, 7, 7)  # width of a stripe; the last stage is one stripe
+    patch: PositiveInt = 4  # stride of the first convolution
+    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
+    positions: SchemeName = "local"
+    norm_eps: PositiveFloat = 1e-5
+    dropout: Share = 0.0
+    attention_dropout: Share = 0.0
+
+
+def build(c: CswinConfig, scheme: Scheme | None = None) -> Pyramid:
+    """scheme: how position enters, if not by the part that c.positions names."""
+    check_stages(depths=c.depths, heads=c.heads, stripes=c.stripes)
+    scheme = scheme or SCHEMES[c.positions]
+    rates = rising(c.drop_path, c.depths)
+    channels, grid, stages = c.channels, Grid(*sides(c.image)), []
+    for index, (heads, stripe) in enumerate(zip(c.heads, c.stripes, strict=True)):
+        width, last = c.width * 2**index, index == len(c.depths) - 1
+        entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
+        grid = entrance.grid(grid.height, grid.width)
+        cuts = [Windows(None, None)] if last else [Windows(None, stripe), Windows(stripe, None)]
+        blocks = [block(c, scheme, width, heads, cuts, grid, rate) for rate in rates[index]]
+        positions = None if index else scheme.on_tokens(width, grid)
+        stages.append(Stage(entrance, Encoder(blocks), positions=positions))
+        channels = width
+    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
+    truncated_matrices(model)
+    return model
+
+
+def block(
+    c: CswinConfig, scheme: Scheme, width: int, heads: int, cuts: Sequence[Windows], grid: Grid, drop_path: float
+) -> Block:
+    """cuts: vertical, then horizontal, each with its share of the heads and channels"""
+    share = len(cuts)
+    patterns = [Pattern(cut, scheme.in_attention(width // share, heads // share, cut.inner(grid))) for cut in cuts]
+    return pre_norm_block(
+        width,
+        Attention(width, heads, patterns=patterns, dropout=c.attention_dropout),
+        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
+        eps=c.norm_eps,
+        dropout=0.0,  # the authors' block drops nothing behind its attention
+        drop_path=drop_path,
+        before=scheme.in_block(width),
+    )
+
+
+TINY = CswinConfig()  # table 1 of the paper
+SMALL = CswinConfig(depths=(2, 4, 32, 2))
+BASE = CswinConfig(width=96, depths=(2, 4, 32, 2), heads=(4, 8, 16, 32))
+LARGE = CswinConfig(width=144, depths=(2, 4, 32, 2), heads=(6, 12, 24, 24))
+MINI = CswinConfig(width=32, depths=(2, 2), heads=(2, 4), stripes=(2, 7), patch=2, image=28, channels=1, classes=10)
+
+
+def _larger(c: CswinConfig) -> CswinConfig:
+    return replace(c, image=384, stripes=(1, 2, 12, 12))
+
+
+FAMILY = Family(
+    name="cswin",
+    title="CSWin",
+    paper="arXiv:2107.00652",
+    build=build,
+    preparation=IMAGENET,
+    variants={
+        "tiny": Variant(TINY, 22_320_552, 4_324_203_008),
+        "small": Variant(SMALL, 34_643_304, 6_800_714_752),
+        "base": Variant(BASE, 77_382_184, 14_955_348_480),
+        "large": Variant(LARGE, 173_262_664, 33_130_144_512),
+        "tiny-384": Variant(_larger(TINY), 22_320_552, 13_991_948_288),
+        "small-384": Variant(_larger(SMALL), 34_643_304, 21_994_606_592),
+        "base-384": Variant(_larger(BASE), 77_382_184, 46_963_660_800),
+        "large-384": Variant(_larger(LARGE), 173_262_664, 101_881_930_752),
+        "mini": Variant(MINI, 147_082, 12_080_512),
+    },
+)

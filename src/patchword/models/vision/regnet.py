@@ -1,0 +1,103 @@
+"""RegNetY (Radosavovic et al., 2020): a designed residual network with grouped convolutions; the teacher of DeiT.
+
+The squeeze of a block is a quarter of the width that enters the block, not of its own width.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.layers import (
+    ClassHead,
+    ConvNorm,
+    ConvResidual,
+    ConvStage,
+    Pyramid,
+    SqueezeExcite,
+    mean_of_patches,
+    rising,
+)
+from patchword.layers.initial import kaiming
+from patchword.layers.patch import check_channels
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegnetConfig(ImageConfig):
+    """Sizes of a RegNetY."""
+
+    widths: PerStage = (224, 448, 1232, 3024)
+    depths: PerStage = (2, 4, 11, 1)
+    group: PositiveInt = 112  # channels of a group of the 3 x 3 convolutions
+    stem: PositiveInt = 32  # width of the first convolution
+
+
+def build(c: RegnetConfig) -> Pyramid:
+    check_stages(widths=c.widths, depths=c.depths)
+    rates = rising(c.drop_path, c.depths)
+    channels, stages = c.stem, []
+    for index, width in enumerate(c.widths):
+        blocks = []
+        for number, rate in enumerate(rates[index]):
+            blocks.append(residual(channels, width, c.group, 1 if number else 2, rate))
+            channels = width
+        entrance = nn.Identity() if index else Stem(c.channels, c.stem)
+        stages.append(ConvStage(entrance, blocks, width, 2 if index else 4))
+    model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
+    kaiming(model)
+    return model
+
+
+def residual(channels: int, width: int, group: int, stride: int, drop_path: float) -> ConvResidual:
+    if width % group:
+        raise UserError("the groups of a RegNet", expected=f"widths that {group} divides", got=width)
+    branch = nn.Sequential(
+        ConvNorm(channels, width, 1),
+        nn.ReLU(),
+        ConvNorm(width, width, 3, stride, groups=width // group),
+        nn.ReLU(),
+        SqueezeExcite(width, round(channels / 4)),
+        ConvNorm(width, width, 1),
+    )
+    shortcut = ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
+    return ConvResidual(branch, shortcut, drop_path)
+
+
+class Stem(nn.Module):
+    """3 x 3 convolution that halves the sides."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.first = ConvNorm(channels, width, 3, 2)
+        self.activation = nn.ReLU()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> (batch, width, height / 2, width / 2)"""
+        check_channels(images, self.channels)
+        convolved: Tensor = self.activation(self.first(images))
+        return convolved
+
+
+MINI = RegnetConfig(widths=(64, 96), depths=(3, 4), group=16, stem=32, image=28, channels=1, classes=10)
+
+FAMILY = Family(
+    name="regnety",
+    title="RegNetY",
+    paper="arXiv:2003.13678",
+    build=build,
+    preparation=IMAGENET,
+    variants={  # table 6 of the paper
+        "4gf": Variant(
+            RegnetConfig(widths=(128, 192, 512, 1088), depths=(2, 6, 12, 2), group=64), 20_646_656, 3_973_288_448
+        ),
+        "8gf": Variant(
+            RegnetConfig(widths=(168, 448, 896, 2016), depths=(2, 4, 10, 1), group=56), 39_180_068, 7_963_057_312
+        ),
+        "16gf": Variant(RegnetConfig(), 83_590_140, 15_911_510_272),
+        "mini": Variant(MINI, 212_138, 5_255_744),
+    },
+)

@@ -1,0 +1,125 @@
+"""ResNet (He et al., 2015): residual blocks of convolutions, the measure of every vision Transformer.
+
+The stride of a bottleneck is on its 3 x 3 convolution ("v1.5", as in every current library), not on the first 1 x 1.
+"x2" doubles every width, the stem's and the head's included (as in Chen et al., 2021, who compare ViT with it).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from patchword.layers import ClassHead, ConvNorm, ConvResidual, ConvStage, Pyramid, mean_of_patches, rising
+from patchword.layers.initial import kaiming
+from patchword.layers.patch import check_channels
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResnetConfig(ImageConfig):
+    """Sizes of a ResNet."""
+
+    width: PositiveInt = 64  # of the stem, and inside the blocks of the first stage; doubles with every stage
+    depths: PerStage = (3, 4, 6, 3)
+    block: Literal["basic", "bottleneck"] = "bottleneck"
+    patch: Literal[1, 4] = 4  # stride of the stem: 4 for photographs, 1 for pictures of about 32 pixels
+
+
+def build(c: ResnetConfig) -> Pyramid:
+    rates = rising(c.drop_path, c.depths)
+    channels, stages = c.width, []
+    for index in range(len(c.depths)):
+        inner, stride = c.width * 2**index, 2 if index else 1
+        blocks = []
+        for number, rate in enumerate(rates[index]):
+            width = inner * EXPANSION[c.block]
+            blocks.append(residual(c.block, channels, inner, stride if number == 0 else 1, rate))
+            channels = width
+        entrance = nn.Identity() if index else STEMS[c.patch](c.channels, c.width)
+        stages.append(ConvStage(entrance, blocks, width, stride if index else c.patch))
+    model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
+    kaiming(model)
+    return model
+
+
+EXPANSION = {"basic": 1, "bottleneck": 4}  # width of a block / width inside it
+
+
+def residual(kind: str, channels: int, inner: int, stride: int, drop_path: float) -> ConvResidual:
+    width = inner * EXPANSION[kind]
+    if kind == "basic":
+        branch = nn.Sequential(ConvNorm(channels, inner, 3, stride), nn.ReLU(), ConvNorm(inner, width, 3))
+    else:
+        branch = nn.Sequential(
+            ConvNorm(channels, inner, 1),
+            nn.ReLU(),
+            ConvNorm(inner, inner, 3, stride),
+            nn.ReLU(),
+            ConvNorm(inner, width, 1),
+        )
+    shortcut = ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
+    return ConvResidual(branch, shortcut, drop_path)
+
+
+class Stem(nn.Module):
+    """7 x 7 convolution and pooling, each halving the sides."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.first = ConvNorm(channels, width, 7, 2)
+        self.activation = nn.ReLU()
+        self.pool = nn.MaxPool2d(3, 2, 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> (batch, width, height / 4, width / 4)"""
+        check_channels(images, self.channels)
+        pooled: Tensor = self.pool(self.activation(self.first(images)))
+        return pooled
+
+
+class SmallStem(nn.Module):
+    """3 x 3 convolution that keeps the sides, for small pictures (section 4.2 of the paper)."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.first = ConvNorm(channels, width, 3)
+        self.activation = nn.ReLU()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> (batch, width, height, width)"""
+        check_channels(images, self.channels)
+        convolved: Tensor = self.activation(self.first(images))
+        return convolved
+
+
+STEMS: dict[int, type[nn.Module]] = {1: SmallStem, 4: Stem}
+
+
+def _row(block: Literal["basic", "bottleneck"], *depths: int, width: int = 64) -> ResnetConfig:
+    return ResnetConfig(width=width, depths=depths, block=block)
+
+
+MINI = ResnetConfig(width=16, depths=(2, 2, 2), block="basic", patch=1, image=28, channels=1, classes=10)
+
+FAMILY = Family(
+    name="resnet",
+    title="ResNet",
+    paper="arXiv:1512.03385",
+    build=build,
+    preparation=IMAGENET,
+    variants={  # table 1 of the paper
+        "18": Variant(_row("basic", 2, 2, 2, 2), 11_689_512, 1_814_073_344),
+        "34": Variant(_row("basic", 3, 4, 6, 3), 21_797_672, 3_663_761_408),
+        "50": Variant(_row("bottleneck", 3, 4, 6, 3), 25_557_032, 4_089_184_256),
+        "101": Variant(_row("bottleneck", 3, 4, 23, 3), 44_549_160, 7_801_405_440),
+        "152": Variant(_row("bottleneck", 3, 8, 36, 3), 60_192_808, 11_513_626_624),
+        "50x2": Variant(_row("bottleneck", 3, 4, 6, 3, width=128), 98_004_072, 16_116_613_120),
+        "101x2": Variant(_row("bottleneck", 3, 4, 23, 3, width=128), 173_868_136, 30_965_497_856),
+        "152x2": Variant(_row("bottleneck", 3, 8, 36, 3, width=128), 236_350_568, 45_814_382_592),
+        "mini": Variant(MINI, 174_970, 20_183_936),
+    },
+)

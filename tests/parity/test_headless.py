@@ -1,0 +1,72 @@
+"""Files of Hugging Face's that hold an encoder without a head, or a head that we have not."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import patchword
+from helpers import TINY, difference, pixels, randomise
+from patchword.core.errors import UserError
+
+transformers = pytest.importorskip("transformers")
+
+SIZES = {
+    "hidden_size": TINY["width"],
+    "num_hidden_layers": TINY["depth"],
+    "num_attention_heads": TINY["heads"],
+    "intermediate_size": TINY["hidden"],
+    "patch_size": TINY["patch"],
+    "image_size": TINY["image"],
+}
+IMAGES = pixels(2, 3, 32, 32)
+
+
+def encoder(name, **options):
+    config = transformers.AutoConfig.for_model(name, **SIZES)
+    kind = {"vit": transformers.ViTModel, "deit": transformers.DeiTModel}[name]
+    return randomise(kind(config, **options)).eval()
+
+
+@pytest.mark.parametrize("name", ["vit", "deit"])
+@pytest.mark.parametrize("pooling", [True, False])
+@torch.no_grad()
+def test_an_encoder_alone_gets_a_new_head_if_the_classes_are_told(name, pooling, tmp_path):
+    theirs = encoder(name, add_pooling_layer=pooling)
+    theirs.save_pretrained(tmp_path)
+    model = patchword.load(tmp_path, classes=4)
+    assert difference(model.encode(IMAGES)[0], theirs(IMAGES).last_hidden_state) < 1e-5
+    assert torch.equal(model(IMAGES), torch.zeros(2, 4))
+    assert model.card.config["classes"] == 4
+    assert model.card.config.get("distilled", False) == (name == "deit")
+
+
+@torch.no_grad()
+def test_the_names_of_a_living_encoder_are_known(tmp_path):
+    theirs = encoder("vit")
+    save_file(theirs.state_dict(), tmp_path / "living.safetensors")
+    model = patchword.load(tmp_path / "living.safetensors", classes=4, heads=TINY["heads"])
+    assert difference(model.encode(IMAGES)[0], theirs(IMAGES).last_hidden_state) < 1e-5
+
+
+def test_an_encoder_alone_says_that_its_head_is_missing(tmp_path):
+    encoder("vit").save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="has no head") as caught:
+        patchword.load(tmp_path)
+    assert "load(source, classes=10)" in caught.value.hint
+
+
+def test_a_head_that_lost_its_bias_is_not_replaced(tmp_path):
+    """A head that is there is never overwritten."""
+    encoder("vit").save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors") | {"classifier.weight": torch.ones(4, TINY["width"])}
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(UserError) as caught:
+        patchword.load(tmp_path, classes=4)
+    assert caught.value.hint == "missing     head.linear.bias (4,)"
+
+
+def test_a_token_of_distillation_without_its_head_is_refused(tmp_path):
+    config = transformers.DeiTConfig(**SIZES, num_labels=7)
+    transformers.DeiTForImageClassification(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="has a distillation token, but no head for it"):
+        patchword.load(tmp_path)
