@@ -1,8 +1,7 @@
 """load: from a run, a saved folder, another library's folder or one file, to a model."""
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,12 @@ from torch import Tensor
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
-from patchword.core.files import read_json
-from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.core.tensors import Tensors
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
-from patchword.weights import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
-from patchword.weights.naming import Layout
+from patchword.weights.source import Source, read_file, read_folder
 
-# The first layout whose names are in a file is the file's.
-LAYOUTS = (
-    *vit.LAYOUTS,
-    *vit_jax.LAYOUTS,
-    *swin.LAYOUTS,
-    *cvt.LAYOUTS,
-    *cswin.LAYOUTS,
-    *pvt.LAYOUTS,
-    *mixer.LAYOUTS,
-    *resnet.LAYOUTS,
-    *regnet.LAYOUTS,
-)
-
-
-OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
-WEIGHT_FILES = ("model.safetensors", "model.npz")
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
 COUNTER = "num_batches_tracked"  # of a batch norm; older files lack it, and nothing depends on it
 
@@ -53,94 +34,12 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyra
     path = Path(source)
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
-    found = _read_folder(path) if path.is_dir() else _read_file(path)
+    found = read_folder(path) if path.is_dir() else read_file(path)
     card = _identify(found, model, overrides)
     return _build(found, card, overrides, path)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
-
-    ours: Tensors
-    unknown: list[str]
-    layout: Layout
-    told: Mapping[str, Any]
-    preprocessor: Mapping[str, Any]
-
-
-def _read_folder(folder: Path) -> _Source:
-    tensors: Tensors = {}
-    metadata: dict[str, str] = {}
-    for file in _weight_files(folder):
-        part, metadata = read_tensors(file)
-        tensors |= part
-    told = _read_object(folder / "config.json") or _card_of(metadata, folder)
-    return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
-
-
-def _read_file(path: Path) -> _Source:
-    """One file; a config.json that lies beside a model.safetensors belongs to it."""
-    tensors, metadata = read_tensors(path)
-    beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
-    return _recognise(tensors, _card_of(metadata, path) or beside, {})
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
-    value = read_json(path) if path.is_file() else {}
-    if not isinstance(value, dict):
-        raise UserError(f"{path} is not a configuration", expected="a JSON object", got=type(value).__name__)
-    return value
-
-
-def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
-    """The card that `save` puts into the file itself."""
-    try:
-        told: Mapping[str, Any] = json.loads(metadata.get("patchword", "{}"))
-    except ValueError as error:
-        raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
-    return told
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """The weight file of a folder, or its shards."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted({str(name) for name in dict(_read_object(index).get("weight_map") or {}).values()})
-        if any(Path(name).name != name for name in names):
-            raise UserError(f"{index} names files outside its folder", got=names)
-        return [folder / name for name in names]
-    if found := next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None):
-        return [found]
-    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
-        refuse_pickle(pickled)
-    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
-
-
-def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> _Source:
-    """Which library's names these are is read off the names."""
-    if told.get("library") == "patchword":
-        return _Source(tensors, [], OURS, told, preprocessor)
-    for named in _unwrapped(tensors):
-        for layout in LAYOUTS:
-            if layout.fits(named):
-                ours, unknown = layout.to_ours(named)
-                return _Source(ours, unknown, layout.reading(named), told, preprocessor)
-        if any(name.startswith("stages.0.") for name in named):
-            return _Source(named, [], OURS, told, preprocessor)
-    some = ", ".join(sorted(tensors)[:3])
-    raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
-
-
-def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
-    """As they are named, then without the words that all names begin with, such as "module." or "state_dict.model."."""
-    yield tensors
-    while len({name.partition(".")[0] for name in tensors}) == 1 and all("." in name for name in tensors):
-        tensors = {name.partition(".")[2]: tensor for name, tensor in tensors.items()}
-        yield tensors
-
-
-def _identify(source: _Source, model: str | None, overrides: Mapping[str, Any]) -> Card:
+def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -> Card:
     """The model these tensors came from: by its card, by the other library's config, or by the shapes."""
     if source.told.get("library") == "patchword":
         card = card_from_dict(source.told)
@@ -194,14 +93,14 @@ def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(told.get("label_names") or ())
 
 
-def _preparation(source: _Source) -> Preparation | None:
+def _preparation(source: Source) -> Preparation | None:
     other = source.told.get("pretrained_cfg") or {}
     mean = source.preprocessor.get("image_mean") or other.get("mean")
     std = source.preprocessor.get("image_std") or other.get("std")
     return Preparation(tuple(mean), tuple(std)) if mean and std else None
 
 
-def _build(source: _Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Pyramid:
+def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Pyramid:
     for field in overrides:
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))

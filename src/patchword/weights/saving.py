@@ -11,8 +11,9 @@ from patchword.core.files import write_json
 from patchword.core.tensors import write_tensors
 from patchword.layers.pyramid import Pyramid
 from patchword.models import REGISTRY
-from patchword.weights.loading import LAYOUTS, WEIGHT_FILES
+from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
+from patchword.weights.source import WEIGHT_FILES
 
 Library = Literal["patchword", "huggingface", "timm", "authors"]
 

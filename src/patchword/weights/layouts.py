@@ -1,0 +1,16 @@
+"""The list of name tables; a new family adds a line."""
+
+from patchword.weights import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
+
+# The first layout whose names are in a file is the file's.
+LAYOUTS = (
+    *vit.LAYOUTS,
+    *vit_jax.LAYOUTS,
+    *swin.LAYOUTS,
+    *cvt.LAYOUTS,
+    *cswin.LAYOUTS,
+    *pvt.LAYOUTS,
+    *mixer.LAYOUTS,
+    *resnet.LAYOUTS,
+    *regnet.LAYOUTS,
+)

@@ -1,0 +1,98 @@
+"""What lies on disk: tensors of any library, brought under our names, and what the files say besides."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.weights.layouts import LAYOUTS
+from patchword.weights.naming import Layout
+
+OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
+WEIGHT_FILES = ("model.safetensors", "model.npz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
+
+    ours: Tensors
+    unknown: list[str]
+    layout: Layout
+    told: Mapping[str, Any]
+    preprocessor: Mapping[str, Any]
+
+
+def read_folder(folder: Path) -> Source:
+    tensors: Tensors = {}
+    metadata: dict[str, str] = {}
+    for file in _weight_files(folder):
+        part, metadata = read_tensors(file)
+        tensors |= part
+    told = _read_object(folder / "config.json") or _card_of(metadata, folder)
+    return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
+
+
+def read_file(path: Path) -> Source:
+    """One file; a config.json that lies beside a model.safetensors belongs to it."""
+    tensors, metadata = read_tensors(path)
+    beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
+    return _recognise(tensors, _card_of(metadata, path) or beside, {})
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    value = read_json(path) if path.is_file() else {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is not a configuration", expected="a JSON object", got=type(value).__name__)
+    return value
+
+
+def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
+    """The card that `save` puts into the file itself."""
+    try:
+        told: Mapping[str, Any] = json.loads(metadata.get("patchword", "{}"))
+    except ValueError as error:
+        raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
+    return told
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The weight file of a folder, or its shards."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted({str(name) for name in dict(_read_object(index).get("weight_map") or {}).values()})
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"{index} names files outside its folder", got=names)
+        return [folder / name for name in names]
+    if found := next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None):
+        return [found]
+    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
+        refuse_pickle(pickled)
+    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
+
+
+def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> Source:
+    """Which library's names these are is read off the names."""
+    if told.get("library") == "patchword":
+        return Source(tensors, [], OURS, told, preprocessor)
+    for named in _unwrapped(tensors):
+        for layout in LAYOUTS:
+            if layout.fits(named):
+                ours, unknown = layout.to_ours(named)
+                return Source(ours, unknown, layout.reading(named), told, preprocessor)
+        if any(name.startswith("stages.0.") for name in named):
+            return Source(named, [], OURS, told, preprocessor)
+    some = ", ".join(sorted(tensors)[:3])
+    raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
+
+
+def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
+    """As they are named, then without the words that all names begin with, such as "module." or "state_dict.model."."""
+    yield tensors
+    while len({name.partition(".")[0] for name in tensors}) == 1 and all("." in name for name in tensors):
+        tensors = {name.partition(".")[2]: tensor for name, tensor in tensors.items()}
+        yield tensors
