@@ -59,7 +59,8 @@ def export(
         out.print(f"{model} is a name, so its weights are random; a run or a checkpoint has trained ones")
     for path in targets.values():
         seconds = expected_seconds(found, path, sides)
-        out.print(f"exporting {found.card.model}: about {seconds:.0f} s on a free core", highlight=False, markup=False)
+        time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+        out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
         _tell(out, write(found, path, size=sides, batch=count, tolerance=tolerance, remarks=remarks))
 
 

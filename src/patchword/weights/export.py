@@ -83,7 +83,7 @@ def expected_seconds(model: Pyramid, path: Path, size: Size | None = None) -> fl
     operations = _Operations()  # type: ignore[no-untyped-call]
     with torch.no_grad(), operations:
         model(_images(1, _shape(model.card, size)))
-    return 2 + format_of(path).pace * operations.count
+    return format_of(path).seconds(operations.count)
 
 
 class _Operations(TorchDispatchMode):
