@@ -10,7 +10,11 @@ from safetensors.torch import load_file, save_file
 
 import patchword
 from helpers import difference, pixels, randomise
+from patchword.core.card import Preparation
 from patchword.core.errors import UserError
+from patchword.layers import Scheme
+from patchword.models.vision import swin
+from patchword.weights.layouts import LAYOUTS
 
 CSWIN = {"width": 8, "depths": (1, 1, 1, 1), "heads": (2, 2, 4, 4), "stripes": (1, 2, 2, 7), "image": 64, "classes": 5}
 PVT = {"widths": (8, 16), "heads": (2, 4), "depths": (2, 1), "expansions": (2, 3), "reductions": (4, 1), "image": 32}
@@ -279,3 +283,57 @@ def test_a_missing_tensor_is_listed_under_our_name(layout, lost, listed, tmp_pat
     path = patchword.save(patchword.create("pvt-tiny", **PVT), tmp_path, layout=layout) / "model.safetensors"
     save_file({name: tensor for name, tensor in load_file(path).items() if name != lost}, path)
     assert error_of(patchword.load, tmp_path).hint.startswith(f"missing     {listed} ")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "image"), [("vit-exercise", (8, 32)), ("pvt-mini", (8, 32))])
+def test_a_table_is_not_taken_for_a_square_when_the_image_is_told(name, image, tmp_path):
+    """16 patches may lie 4 x 4 or 2 x 8, and a bare file does not say."""
+    model = randomise(patchword.create(name, image=image)).eval()
+    bare = tmp_path / "bare.safetensors"
+    layout = "timm" if name.startswith("vit") else "authors"
+    config = model.card.config
+    table = next(table for table in LAYOUTS if (table.library, table.family) == (layout, name.split("-")[0]))
+    save_file(table.to_theirs(model.state_dict()), bare)
+    again = patchword.load(bare, image=image, heads=config["heads"], **told(config))
+    assert difference(again(pixels(2, 1, *image)), model(pixels(2, 1, *image))) < 1e-6
+
+
+def told(config: dict[str, object]) -> dict[str, object]:
+    return {field: config[field] for field in ("reductions",) if field in config}
+
+
+def test_stripes_of_a_larger_image_are_those_of_its_variant(tmp_path):
+    with torch.device("meta"):
+        shapes = patchword.create("cswin-base-384").state_dict()
+    table = next(table for table in LAYOUTS if table.family == "cswin")
+    tensors = {name: torch.zeros(tensor.shape) for name, tensor in shapes.items()}
+    save_file(table.to_theirs(tensors), tmp_path / "cswin.safetensors")
+    assert patchword.load(tmp_path / "cswin.safetensors").card.config["stripes"] == (1, 2, 7, 7)
+    larger = patchword.load(tmp_path / "cswin.safetensors", image=384)
+    assert (larger.card.model, larger.card.config["stripes"]) == ("cswin-base-384", (1, 2, 12, 12))
+
+
+def test_a_preprocessor_of_another_save_does_not_stay(tmp_path):
+    model = patchword.create("resnet-18", width=8, depths=(1, 1, 1, 1))
+    patchword.save(model, tmp_path, layout="huggingface")
+    model.card = replace(model.card, preparation=Preparation((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
+    patchword.save(model, tmp_path)
+    assert patchword.load(tmp_path).card.preparation == model.card.preparation
+    assert not (tmp_path / "preprocessor_config.json").exists()
+
+
+def test_a_resnet_of_timms_that_differs_without_weights_is_refused(tmp_path):
+    folder = patchword.save(patchword.create("resnet-18"), tmp_path, layout="timm")
+    config = json.loads((folder / "config.json").read_text())
+    assert patchword.load(folder).card.model == "resnet-18"
+    (folder / "config.json").write_text(json.dumps(config | {"architecture": "resnetblur18"}))
+    with pytest.raises(UserError, match="resnetblur18"):
+        patchword.load(folder)
+
+
+def test_a_model_composed_by_hand_has_maps_but_no_file(tmp_path):
+    model = swin.build(swin.MINI, Scheme())
+    assert model.backbone().widths == (32, 64)
+    with pytest.raises(UserError, match="without a card"):
+        patchword.save(model, tmp_path)

@@ -131,3 +131,23 @@ def test_every_family_can_drop():
         name = min(family.names(), key=lambda name: family.names()[name].parameters)
         rates = [module.rate for module in patchword.create(name, drop_path=0.3).modules() if type(module) is DropPath]
         assert max(rates) == pytest.approx(0.3), name
+
+
+@pytest.mark.parametrize("name", ["vit-exercise", "cvt-mini", "resnet-mini"])
+def test_recomputing_and_compiling_go_together(name):
+    model = randomise(patchword.create(name)).train()
+    start, found = {key: tensor.clone() for key, tensor in model.state_dict().items()}, []
+    for on in (False, True):
+        model.load_state_dict(start)
+        model.zero_grad()
+        recompute(model, None if on else [])
+        torch.compiler.reset()
+        forward = torch.compile(model, backend="aot_eager", fullgraph=True) if on else model
+        forward(pixels(4, 1, 28, 28)).square().mean().backward()
+        buffers = [buffer.clone() for buffer in model.buffers()]
+        found.append(([parameter.grad for parameter in model.parameters()], buffers))
+    largest = max(float(gradient.abs().max()) for gradient in found[0][0])
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        assert float((one - other).abs().max()) < 1e-5 * largest
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,7 +1,8 @@
 """Entrances: from an image or a feature map to tokens and their grid.
 
 Each tells its `stride` (pixels of its input from one token to the next), its `width`, and the `grid` it makes of an
-input's sides. Sides that an entrance does not divide are padded with zeros, below and on the right.
+input's sides. Sides that patches do not divide are padded with zeros, below and on the right; a convolution whose
+patches overlap ends where its kernel does not fit any more, as in the authors' code of CvT and CSWin.
 """
 
 from typing import Protocol, cast

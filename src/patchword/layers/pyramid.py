@@ -82,7 +82,8 @@ class Pyramid(nn.Module):
     def backbone(self) -> Backbone:
         """The same stages, with the same weights, without norm and head."""
         backbone = Backbone(cast(Sequence[Stage | ConvStage], list(self.stages)))
-        backbone.card = self.card
+        if hasattr(self, "card"):  # a model that was composed by hand has none
+            backbone.card = self.card
         return backbone
 
 

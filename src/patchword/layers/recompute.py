@@ -21,6 +21,8 @@ class Recomputing(nn.Module):
     def run(self, block: nn.Module, *inputs: Any) -> Any:
         if not (self.recompute and self.training and torch.is_grad_enabled()):
             return block(*inputs)
+        if torch.compiler.is_compiling():  # the compiler traces a block once, so its statistics count once anyhow
+            return checkpoint(block, *inputs, use_reentrant=False)
         contexts: Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]
         contexts = partial(_contexts, block)
         return checkpoint(block, *inputs, use_reentrant=False, context_fn=contexts)

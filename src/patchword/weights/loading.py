@@ -45,9 +45,9 @@ def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -
         card = card_from_dict(source.told)
         return replace(card, model=model) if model else card
     shapes = {name: tuple(tensor.shape) for name, tensor in source.ours.items()}
-    fields = {**source.layout.sizes(shapes), **source.layout.told}
-    fields |= source.layout.read_config(source.told) if source.told else {}
-    name = model or _closest(source.layout.family, fields)
+    said = source.layout.read_config(source.told) if source.told else {}
+    fields = {**source.layout.sizes(shapes), **source.layout.told, **said}
+    name = model or _closest(source.layout.family, {**overrides, **fields})
     if model is None and _lacks_heads(name, {**fields, **overrides}) and not _agrees(name, fields):
         raise UserError(
             "the tensors do not tell the number of heads",
@@ -57,8 +57,17 @@ def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -
     family, variant = REGISTRY.find(name)
     known = asdict(variant.config)
     config = known | {field: value for field, value in fields.items() if field in known}
+    if "image" in overrides and "image" not in said and _fits(name, {**config, **overrides}, shapes):
+        config["image"] = overrides["image"]  # shapes tell how many patches there were, not how they lay
     preparation = _preparation(source) or family.preparation.over(config["channels"])
     return Card(name, config, _labels(source.told), preparation)
+
+
+def _fits(name: str, config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """These tensors are a model of this very config, with no table to resize."""
+    with torch.device("meta"):
+        expected = REGISTRY.create(name, **config).state_dict()
+    return all(shapes.get(key) == tuple(tensor.shape) for key, tensor in expected.items() if key.endswith(".table"))
 
 
 def _closest(family: str, fields: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The names of ResNet: timm's, which are torchvision's, and Hugging Face's."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,16 @@ def _widths(card: Card) -> list[int]:
     return [card.config["width"] * 2**stage for stage in range(len(card.config["depths"]))]
 
 
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Some of timm's ResNets differ in parts that hold no weights, such as a blurred pooling; only its names tell."""
+    name = str(config.get("architecture", "resnet"))
+    if not re.fullmatch(r"resnet\d*", name):
+        raise UserError(
+            "this ResNet differs from the paper's", expected="architecture resnet18, resnet50, ...", got=name
+        )
+    return read_timm_image(config)
+
+
 def _write_timm(card: Card) -> dict[str, Any]:
     kind, depths = card.config["block"], list(card.config["depths"])
     if len(depths) != 4:
@@ -93,7 +104,7 @@ LAYOUTS = (
         _timm_rows(),
         ("conv1.weight", "layer1.0.conv1.weight", "layer1.0.bn1.weight"),
         sizes,
-        read_config=read_timm_image,
+        read_config=_read_timm,
         write_config=_write_timm,
         needs={"patch": 4, "width": 64},  # timm's stem has 64 channels, always
     ),

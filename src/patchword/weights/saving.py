@@ -23,8 +23,9 @@ def save(model: Pyramid, folder: str | Path, layout: Library = "patchword") -> P
 
     layout: whose names the tensors get.
     """
-    if not isinstance(model, Pyramid):
-        raise UserError("cannot save this", expected="a model made by create or load", got=type(model).__name__)
+    if not isinstance(model, Pyramid) or not hasattr(model, "card"):
+        got = f"{type(model).__name__}{' without a card' if isinstance(model, Pyramid) else ''}"
+        raise UserError("cannot save this", expected="a model made by create or load", got=got)
     target, tensors, card = Path(folder), model.state_dict(), model.card
     file = "model.safetensors"
     if layout == "patchword":
@@ -39,8 +40,9 @@ def save(model: Pyramid, folder: str | Path, layout: Library = "patchword") -> P
         if layout == "huggingface":
             write_json(target / "preprocessor_config.json", _preprocessor(card, table))
     write_tensors(target / file, tensors, metadata)
-    for other in {*WEIGHT_FILES, "model.safetensors.index.json"} - {file}:
-        (target / other).unlink(missing_ok=True)  # of weights that lay here before, maybe in shards
+    stale = {*WEIGHT_FILES, "model.safetensors.index.json", "preprocessor_config.json"} - {file}
+    for other in stale - ({"preprocessor_config.json"} if layout == "huggingface" else set()):
+        (target / other).unlink(missing_ok=True)  # of a model that lay here before
     write_json(target / "config.json", config)
     return target
 

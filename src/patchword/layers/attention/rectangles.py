@@ -1,8 +1,7 @@
 """Partitions of a map into rectangles: windows, stripes, and the interlaced rows and columns of a pale.
 
 A map that the rectangles do not divide is padded below and on the right. Padding meets only padding, so no real token
-ever reads it, and it is cut off again. (Swin's detection code and timm let real tokens read their padding; where there
-is none, all agree.)
+ever reads it, and it is cut off again. (Swin's detection code and timm let real tokens read their padding.)
 """
 
 from dataclasses import dataclass

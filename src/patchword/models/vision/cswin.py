@@ -21,13 +21,13 @@ from patchword.layers import (
     FeedForward,
     Pattern,
     Pyramid,
+    Residual,
     Scheme,
     SchemeName,
     Stage,
     Windows,
     mean_of_patches,
     overlapping,
-    pre_norm_block,
     rising,
 )
 from patchword.layers.initial import truncated_matrices
@@ -77,14 +77,16 @@ def block(
     """cuts: vertical, then horizontal, each with its share of the heads and channels"""
     share = len(cuts)
     patterns = [Pattern(cut, scheme.in_attention(width // share, heads // share, cut.inner(grid))) for cut in cuts]
-    return pre_norm_block(
-        width,
-        Attention(width, heads, patterns=patterns, dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
-        eps=c.norm_eps,
-        dropout=0.0,  # the authors' block drops nothing behind its attention
-        drop_path=drop_path,
-        before=scheme.in_block(width),
+    attention = Attention(width, heads, patterns=patterns, dropout=c.attention_dropout)
+    feed_forward = FeedForward(width, round(c.expansion * width), dropout=c.dropout)
+
+    def residual(sublayer: nn.Module, dropout: float) -> Residual:
+        return Residual(sublayer, nn.LayerNorm(width, c.norm_eps), dropout=dropout, drop_path=drop_path)
+
+    return Block(
+        **scheme.in_block(width),
+        attention=residual(attention, 0.0),  # behind it the authors' block drops nothing
+        feed_forward=residual(feed_forward, c.dropout),
     )
 
 
