@@ -135,3 +135,11 @@ def test_every_entrance_tells_the_pixels_between_two_tokens():
         far, near = part.grid(64, 64), part.grid(32, 64)
         assert far.height - near.height == 32 // part.stride
         assert far.width == near.width
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 201), (201, 2), (2, 3), (30, 1)])
+def test_an_image_smaller_than_the_kernel_makes_the_grid_it_says(shape):
+    part = OverlapEmbed(3, 8, 7, 4, 2)
+    tokens, grid = part(pixels(1, 3, *shape))
+    assert grid == part.grid(*shape)
+    assert tokens.shape == (1, grid.tokens, 8)

@@ -69,8 +69,9 @@ class OverlapEmbed(nn.Module):
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
         check_channels(feature_map, self.channels)
         kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
-        if min(feature_map.shape[2:]) + 2 * padding < kernel:
-            feature_map = padded(feature_map, self.stride)
+        below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
+        if below or beside:  # smaller than the kernel
+            feature_map = F.pad(feature_map, (0, beside, 0, below))
         convolved = self.convolution(feature_map)
         return convolved.flatten(2).transpose(1, 2), Grid(convolved.shape[2], convolved.shape[3])
 

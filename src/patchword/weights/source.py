@@ -84,7 +84,7 @@ def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[
             if layout.fits(named):
                 ours, unknown = layout.to_ours(named)
                 return Source(ours, unknown, layout.reading(named), told, preprocessor)
-        if any(name.startswith("stages.0.") for name in named):
+        if any(name.startswith("stages.0.entrance.") for name in named):
             return Source(named, [], OURS, told, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
