@@ -43,7 +43,10 @@ def _name_only(value: Any) -> Any:
 
 def _from_text(value: Any) -> Any:
     """a list typed on a command line"""
-    return yaml.safe_load(value) if isinstance(value, str) and value.startswith("[") else value
+    try:
+        return yaml.safe_load(value) if isinstance(value, str) and value.startswith("[") else value
+    except yaml.YAMLError:
+        return value
 
 
 class Recipe(BaseModel):
