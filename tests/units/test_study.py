@@ -108,3 +108,23 @@ def test_the_table_has_the_runs_that_are_done(trained, tmp_path):
     print_results(rows, Console(file=out, width=120))
     assert "174,970" in out.getvalue()
     assert len(write_results("One.", rows, tmp_path / "new")) == 4
+
+
+def test_a_study_refuses_to_change_what_it_compares():
+    with pytest.raises(UserError, match="what this study compares"):
+        STUDIES["fashion-mnist-positions"]().with_settings(["model.positions=none"])
+    with pytest.raises(UserError, match="what this study compares"):
+        STUDIES["fashion-mnist-families"]().with_settings(["model=swin-mini"])
+
+
+def test_a_study_does_not_mix_recipes(trained):
+    again = train(trained.parent, "--resume", "--set", "epochs=2")
+    assert isinstance(again.exception, UserError)
+    assert "another recipe" in str(again.exception)
+
+
+def test_a_study_is_checked_before_it_trains(tmp_path):
+    study = STUDIES["fashion-mnist-families"]().with_settings(["model.heads=[3, 5]"])
+    with pytest.raises(UserError):
+        study.check(tmp_path)
+    assert not any(tmp_path.iterdir())

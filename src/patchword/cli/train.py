@@ -38,7 +38,13 @@ def train(
 
     changes, out = [*(settings or []), *(fields or [])], console()
     if recipe in STUDIES:
-        _study(STUDIES[recipe]().with_settings(changes), runs / (name or recipe), out, resume)
+        folder = runs / (name or recipe)
+        again = ["patchword", "train", recipe, *changes, "--name", folder.name, "--runs", str(runs), "--resume"]
+        try:
+            _study(STUDIES[recipe]().with_settings(changes), folder, out, resume)
+        except (typer.Exit, KeyboardInterrupt):
+            out.print(f"\nthe whole study goes on with:\n  {shlex.join(again)}", highlight=False, markup=False)
+            raise typer.Exit(130) from None
         return
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
@@ -67,6 +73,7 @@ def _study(study: "Study", folder: Path, out: "Console", resume: bool) -> None:
     from patchword.recipes.study import results
     from patchword.reports.study import print_results, write_results
 
+    study.check(folder)
     out.print(f"{study.about} {len(study.runs)} runs; {study.time}.", highlight=False, markup=False)
     for number, (label, recipe) in enumerate(study.runs.items(), 1):
         done = (folder / label / "evaluation.json").is_file()
