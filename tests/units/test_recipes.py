@@ -171,3 +171,17 @@ def test_field_names_reach_inside():
     names = field_names()
     assert {"epochs", "augmentation.flip", "expect.accuracy", "model"} <= set(names)
     assert "augmentation" not in names
+
+
+def test_another_model_brings_its_own_sizes():
+    recipe = find_recipe("image-folder-vit").with_settings(["model=resnet-18", "data=mine"])
+    assert (recipe.model.name, recipe.model.overrides()) == ("resnet-18", {"image": 64})
+    assert find_recipe("image-folder-vit").with_settings(["model=vit-tiny-16"]).model.overrides()["depth"] == 6
+
+
+def test_a_changed_recipe_does_not_expect_what_the_old_one_gave():
+    recipe = find_recipe("fashion-mnist-swin")
+    assert recipe.with_settings(["device=cpu", "compile=true"]).expect == recipe.expect
+    assert recipe.with_settings(["epochs=30"]).expect == recipe.expect
+    assert recipe.with_settings(["epochs=1"]).expect.accuracy == 0
+    assert recipe.with_settings(["epochs=1", "expect.accuracy=0.5"]).expect.accuracy == 0.5

@@ -49,6 +49,10 @@ def _from_text(value: Any) -> Any:
         return value
 
 
+# Fields that change how a run is done, not what comes out.
+HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "accumulate", "save_minutes"}
+
+
 class Recipe(BaseModel):
     model_config = _STRICT
     about: str = Field("", description="what this run shows")
@@ -86,14 +90,21 @@ class Recipe(BaseModel):
 
     def with_settings(self, settings: Iterable[str]) -> "Recipe":
         """`field=value` or `field.inner=value`, as typed on a command line."""
-        values = self.model_dump(mode="json")
-        for setting in settings:
+        values, touched = self.model_dump(mode="json"), set()
+        # A model's name comes first: it brings sizes of its own, which the other settings change.
+        for setting in sorted(settings, key=lambda text: text.partition("=")[0].strip() not in ("model", "model.name")):
             path, equals, text = setting.partition("=")
             if not equals:
                 raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
             steps = path.strip().split(".")
             _place(values, steps, _value(text) if steps[0] == "model" else text)
-        return checked(values)
+            touched.add(steps[0])
+        changed = checked(values)
+        if "expect" not in touched and any(
+            getattr(changed, name) != getattr(self, name) for name in touched - HARMLESS
+        ):
+            changed = changed.model_copy(update={"expect": Expect()})  # what was measured is not this run
+        return changed
 
 
 def checked(values: Mapping[str, Any]) -> Recipe:
@@ -131,6 +142,9 @@ def field_names() -> list[str]:
 def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
     if path[0] == "model" and len(path) == 1:
         path = ["model", "name"]
+    if path == ["model", "name"] and values["model"]["name"] != value:
+        kept = {field: values["model"][field] for field in ("image",) if field in values["model"]}
+        values["model"] = kept  # the other sizes were those of the model before
     for part in path[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
