@@ -41,7 +41,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 
     overrides = _fields(settings or ())
     if Path(model).exists() and model not in REGISTRY.names():
-        card = load(model).card
+        card = load(model, **overrides).card
         with torch.device("meta"):
             return replace(card, config=REGISTRY.create(card.model, **card.config | overrides).card.config)
     with torch.device("meta"):

@@ -11,7 +11,7 @@ from patchword.analysis.cost.rules import FREE, RULES, Call, Kind, Line
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import sides
-from patchword.layers import Block
+from patchword.layers import Block, ConvResidual
 from patchword.models import REGISTRY
 
 CONVENTION = (
@@ -107,7 +107,7 @@ def blocks_of(card: Card) -> list[str]:
     """The names of a model's blocks, in the order they run."""
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config)
-    return [name for name, module in model.named_modules() if isinstance(module, Block)]
+    return [name for name, module in model.named_modules() if isinstance(module, Block | ConvResidual)]
 
 
 @torch.no_grad()
