@@ -53,8 +53,8 @@ def test_output_equals_timms(golden, loaded):
 
 PARTS = {
     "mixer": "stages.0.encoder.blocks.1.token_mixing.sublayer.feed_forward.up.weight",
-    "resnet": "stages.2.blocks.1.branch.2.norm.running_mean",
-    "regnety": "stages.3.blocks.1.branch.4.squeeze.weight",
+    "resnet": "stages.2.blocks.1.branch.second.norm.running_mean",
+    "regnety": "stages.3.blocks.1.branch.weighing.squeeze.weight",
 }
 
 

@@ -260,6 +260,8 @@ def test_sizes_that_make_no_sense(refused, field):
         (["cost", "vit-exercise", "--block", "4"], r"has no block 4: expected 0 to 3"),
         (["cost", "vit-exercise", "--block", "-1"], r"has no block -1"),
         (["cost", "vit-exercise", "--part", "stages.0.encodr"], r"did you mean 'stages\.0\.encoder'"),
+        (["cost", "cswin-mini", "--set", "width=1"], r"local positions \(LePE\): expected a channel or more"),
+        (["cost", "swin-tiny", "--set", "image=99999"], r"less than or equal to 16384: got 99999"),
         (["cost", "vit-exercise", "--set", "image"], r"cannot set 'image': expected field=value"),
         (["cost", "vit-exercise", "--set", "imag=3"], r"has no field 'imag'\n  did you mean 'image'"),
         (["models", "bert-*"], r"no model matches 'bert-\*'"),
@@ -357,8 +359,30 @@ def test_cost_in_words(command):
     assert re.search(r"total +2,777,600 MACs\n +parameters +49,984\n", told)
     assert "N = 50 (tokens)" in told
     _, whole, _ = command("cost", "vit-exercise")
-    assert re.search(r"stages\.0\.encoder\.blocks \(4 alike\) +11,110,400 +199,936\n", whole)
+    assert re.search(r"stages\.0\.encoder\.blocks\.0 to 3 +11,110,400 +199,936\n", whole)
     assert re.search(r"parameters +205,066\n", whole)
+
+
+def test_cost_names_the_directions_of_shared_heads(command):
+    _, told, _ = command("cost", "cswin-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", told) == ["vertical", "horizontal"]
+    _, told, _ = command("cost", "pale-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", told) == ["rows", "columns"]
+    assert "query x key  " in command("cost", "swin-mini", "--block", 0)[1]
+
+
+def test_show_tells_convolutions_in_few_words(command):
+    _, told, _ = command("show", "resnet-mini")
+    assert "convolution: Conv2d(16 -> 32, 3 x 3, stride 2)  1 x 32 x 14 x 14  4,608\n" in told
+    assert "norm: BatchNorm2d(32)  1 x 32 x 14 x 14  64\n" in told
+    assert "depthwise" in command("show", "pale-mini")[1]
+
+
+def test_a_checkpoint_can_be_counted_at_another_size(command, mine):
+    """What --set says is put before the weights are read."""
+    code, told, _ = command("cost", mine, "--set", "image=16", "--json")
+    assert code == 0
+    assert json.loads(told)["input"][2:] == [16, 16]
 
 
 def test_models_as_json_and_in_words(command):

@@ -173,6 +173,13 @@ def test_everything_is_written(command, measured):
     assert not [path for path in everything_below(Path()) if path.name.startswith(".")]
 
 
+def test_pictures_of_an_earlier_comparison_do_not_stay(command, measured):
+    command("compare", "vit-tiny-16", "--no-speed")
+    Path("comparison/speed-over-macs.png").write_bytes(b"old")
+    command("compare", "vit-exercise", "--no-speed")
+    assert sorted(path.name for path in Path("comparison").iterdir()) == ["comparison.csv", "table.md"]
+
+
 def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
     measured["swin-tiny"] = NotMeasuredError("RuntimeError: no kernel [for this]")
     code, told, _ = command("compare", *THREE, "--device", "cpu")

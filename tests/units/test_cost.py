@@ -79,8 +79,8 @@ def test_the_exercises_block_is_counted_by_hand():
     assert lines["feed-forward, down"].parameters.working() == "F x D + D = 256 x 64 + 64 = 16,448"
     assert [line.label for line in cost.lines].count("norm: scale and shift") == 2
     assert cost.symbols()["N"] == ((50,), "tokens")
-    assert cost.symbols()["d"] == ((16,), "width of a head, D / h")
-    assert cost.to_json()["symbols"]["d"] == {"value": 16, "meaning": "width of a head, D / h"}
+    assert cost.symbols()["d"] == ((16,), "width of a head")
+    assert cost.to_json()["symbols"]["d"] == {"value": 16, "meaning": "width of a head"}
 
 
 def test_a_letter_of_a_pyramid_has_a_value_for_each_stage():

@@ -123,6 +123,9 @@ def test_a_folder_may_be_called_anything(data):
         ("epochs.most=3", r"recipe field 'epochs' has no inner fields: got epochs\.most"),
         ("=3", r"a recipe has no field ''"),
         ("data=", r"recipe field 'data'"),
+        ("drop_path=0.1", r"a recipe has no field 'drop_path'\ndid you mean 'model\.drop_path'"),
+        ("recompute=maybe", r"recipe field 'recompute': expected true, false, or stages such as \[0, 1\], got maybe"),
+        ("recompute=[-1]", r"recipe field 'recompute': expected true, false, or stages"),
     ],
 )
 def test_a_wrong_setting_is_explained(setting, message):

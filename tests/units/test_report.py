@@ -191,7 +191,7 @@ def test_many_classes_in_colour(tmp_path: Path) -> None:
 
 
 def test_a_model_without_attention_has_no_such_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchword.reports.looking.class_attention", lambda model, inputs: [])
+    monkeypatch.setattr("patchword.reports.looking.layers", lambda model, inputs: [])
     page = page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1, 1, 0])))
     assert "attention" not in [attributes["id"] for tag, attributes in page.elements if tag == "section"]
 

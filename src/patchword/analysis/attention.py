@@ -26,7 +26,12 @@ def class_attention(model: nn.Module, images: Tensor) -> list[Tensor]:
     the map, so a map sums to less than one. Where there is no leading token, the mean over all queries stands for it.
     The model must be in evaluation mode.
     """
-    return [patches(reader(layer.weights, layer.grid), layer.key_grid) for layer in layers(model, images)]
+    return [looked_at(layer) for layer in layers(model, images)]
+
+
+def looked_at(layer: Layer) -> Tensor:
+    """(batch, rows, columns): how much the reader of the layer looks at each patch"""
+    return patches(reader(layer.weights, layer.grid), layer.key_grid)
 
 
 def rollout(model: nn.Module, images: Tensor) -> Tensor:

@@ -65,4 +65,17 @@ def _detail(module: nn.Module) -> str:
         return f"{module.in_features} -> {module.out_features}"
     if isinstance(module, nn.LayerNorm):
         return f"{module.normalized_shape[0]}, eps {module.eps:g}"
+    if isinstance(module, nn.BatchNorm2d):
+        return str(module.num_features)
+    if isinstance(module, nn.Conv2d):
+        return _convolution(module)
     return module.extra_repr()
+
+
+def _convolution(module: nn.Conv2d) -> str:
+    words = [f"{module.in_channels} -> {module.out_channels}", " x ".join(str(side) for side in module.kernel_size)]
+    if module.stride != (1, 1):
+        words.append(f"stride {module.stride[0]}")
+    if module.groups > 1:
+        words.append("depthwise" if module.groups == module.in_channels else f"{module.groups} groups")
+    return ", ".join(words)

@@ -1,6 +1,7 @@
 """cost: parameters and multiply-accumulates, with the working shown."""
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,20 +112,24 @@ def _print_steps(out: "Console", chosen: "Cost") -> None:
 
 def _print_parts(out: "Console", chosen: "Cost") -> None:
     """One line for the entrance, each run of equal blocks, and the rest."""
-    groups: list[tuple[str, int, int, int]] = []
-    for name in _parts_in_order(chosen):
+
+    def alike(name: str) -> tuple[str, int, int]:
         below = chosen.below(name)
-        title = name.rstrip("0123456789").rstrip(".") if ".blocks." in name else name
-        if groups and groups[-1][0] == title and groups[-1][2:] == (below.macs, below.parameters):
-            groups[-1] = (title, groups[-1][1] + 1, below.macs, below.parameters)
-        else:
-            groups.append((title, 1, below.macs, below.parameters))
-    width = max(len(title) for title, *_ in groups) + 14
+        return name.rpartition(".")[0] if ".blocks." in name else name, below.macs, below.parameters
+
+    groups = [(list(names), cost) for cost, names in groupby(_parts_in_order(chosen), alike)]
+    titles = [_range(names) for names, _ in groups]
+    width = max(map(len, titles)) + 2
     out.print(f"  {'part':<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
-    for title, times, macs, parameters in groups:
-        name = f"{title} ({times} alike)" if times > 1 else title
-        out.print(f"  {name:<{width}}{macs * times:>18,}{parameters * times:>16,}", highlight=False)
+    for title, (names, (_, macs, parameters)) in zip(titles, groups, strict=True):
+        times = len(names)
+        out.print(f"  {title:<{width}}{macs * times:>18,}{parameters * times:>16,}", highlight=False)
     out.print()
+
+
+def _range(names: list[str]) -> str:
+    """stages.0.encoder.blocks.0 to 5"""
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1].rpartition('.')[2]}"
 
 
 def _parts_in_order(chosen: "Cost") -> list[str]:

@@ -22,7 +22,8 @@ def show(model: Model, settings: Settings = None) -> None:
     _grow(tree, root)
     out = console(120)
     out.print(tree, highlight=False)
-    out.print(f"[dim]input {_shape(root.input)}; shapes are (batch, tokens, width) or (batch, classes)[/dim]")
+    shapes = "(batch, tokens, width), (batch, classes), or of a map (batch, width, rows, columns)"
+    out.print(f"[dim]input {_shape(root.input)}; shapes are {shapes}[/dim]", highlight=False)
 
 
 def _grow(tree: "Tree", part: "Part") -> None:

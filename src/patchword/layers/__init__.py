@@ -9,7 +9,15 @@ from patchword.layers.attention.projection import LinearProjection, Projected, R
 from patchword.layers.attention.record import AttentionMap, plain_attention, record_attention
 from patchword.layers.attention.rectangles import Interlaced, Windows
 from patchword.layers.block import Block, LayerScale, Norm, Residual, pre_norm_block
-from patchword.layers.convolution import ConditionalPosition, ConvNorm, ConvResidual, ConvStage, SqueezeExcite
+from patchword.layers.convolution import (
+    ConditionalPosition,
+    ConvNorm,
+    ConvResidual,
+    ConvStage,
+    ConvStem,
+    SqueezeExcite,
+    shortcut,
+)
 from patchword.layers.drop_path import DropPath, rising
 from patchword.layers.embedding import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
 from patchword.layers.encoder import Encoder
@@ -32,6 +40,7 @@ __all__ = [
     "ConvNorm",
     "ConvResidual",
     "ConvStage",
+    "ConvStem",
     "DistilledHead",
     "DropPath",
     "Encoder",
@@ -78,4 +87,5 @@ __all__ = [
     "recompute",
     "record_attention",
     "rising",
+    "shortcut",
 ]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
+from patchword.layers.patch import check_channels
 from patchword.layers.recompute import Recomputing
 
 
@@ -24,6 +25,29 @@ class ConvNorm(nn.Module):
     def forward(self, feature_map: Tensor) -> Tensor:
         """(batch, channels, rows, columns) -> (batch, width, rows / stride, columns / stride)"""
         return cast(Tensor, self.norm(self.convolution(feature_map)))
+
+
+def shortcut(channels: int, width: int, stride: int) -> ConvNorm | None:
+    """What brings the input of a residual to the size of its branch; nothing where it has that size."""
+    return ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
+
+
+class ConvStem(nn.Module):
+    """The entrance of a network of convolutions. pool: makes the map smaller still."""
+
+    def __init__(
+        self, channels: int, width: int, kernel: int, stride: int = 1, *, pool: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.channels = channels
+        self.first = ConvNorm(channels, width, kernel, stride)
+        self.activation = nn.ReLU()
+        self.pool = pool or nn.Identity()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> (batch, width, rows, columns)"""
+        check_channels(images, self.channels)
+        return cast(Tensor, self.pool(self.activation(self.first(images))))
 
 
 class SqueezeExcite(nn.Module):

@@ -115,8 +115,23 @@ def checked(values: Mapping[str, Any]) -> Recipe:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UserError(f"a recipe has no field {path!r}", hint=nearest(path, field_names())) from None
+            raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values)) from None
+        if first["loc"][0] == "recompute":
+            raise UserError(
+                "recipe field 'recompute'", expected="true, false, or stages such as [0, 1]", got=values["recompute"]
+            ) from None
         raise UserError(f"recipe field {path!r}: {first['msg']}", got=repr(first["input"])) from None
+
+
+def _where(path: str, values: Mapping[str, Any]) -> str:
+    """A field that a recipe lacks may be the model's."""
+    from patchword.models import REGISTRY
+
+    model = values.get("model", {})
+    name = model.get("name") if isinstance(model, Mapping) else model
+    if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
+        return f"did you mean 'model.{path}'?"
+    return nearest(path, field_names())
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -112,9 +112,8 @@ def table(comparison: Comparison) -> str:
     lines += [comparison.cells(row) for row in comparison.rows]
     text = ["# Models: published, counted, measured", "", *(f"| {' | '.join(line)} |" for line in lines), ""]
     text += [f"- {note}" for note in comparison.notes()]
-    return "\n".join(
-        [*text, "", "Sources:", "", *(f"{n}. {told}" for n, told in enumerate(comparison.sources(), 1)), ""]
-    )
+    sources = [f"{number}. {told}" for number, told in enumerate(comparison.sources(), 1)]
+    return "\n".join([*text, *(["", "Sources:", "", *sources] if sources else []), ""])
 
 
 def spreadsheet(comparison: Comparison) -> str:
@@ -161,6 +160,8 @@ def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
         ("speed-over-macs", scatter.speed(comparison.rows, caption)),
     ):
         files |= {f"{name}.{kind}": content for kind, content in pictures.items()}
+        for kind in ("svg", "png"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of another comparison
     for name, content in files.items():
         with whole_file(folder / name) as temporary:
             temporary.write_bytes(content)

@@ -102,8 +102,10 @@ def _totals(cost: Cost, add: Callable[[list[int]], str]) -> Iterator[str]:
 
 
 def _sum(values: list[int]) -> str:
-    terms = " + ".join(f"{value:,}" for value in values)
-    return _working(f"{terms} = {sum(values):,}") if len(values) > 1 else terms
+    """A long sum breaks behind a plus."""
+    first, *rest = (f"{value:,}" for value in values)
+    steps = [first, *(f"+ {value}" for value in rest), *([f"= {sum(values):,}"] if rest else [])]
+    return " ".join(f"<span>{step}</span>" for step in steps)
 
 
 def _total(values: list[int]) -> str:

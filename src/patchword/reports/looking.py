@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from patchword.analysis.attention import class_attention, rollout
+from patchword.analysis.attention import Layer, layers, looked_at, rollout
 from patchword.core.errors import UserError
 from patchword.data.augment import prepared
 from patchword.data.images import Images
@@ -13,12 +13,21 @@ from patchword.reports import page, pictures
 from patchword.reports.words import percent
 
 _PICTURES = 6
-_ABOUT = (
-    "How much the [CLS] token, which the answer is read from, looks at each patch, layer by layer (mean of the heads; "
-    "for a model without such a token, the mean over all patches). Colours go from 0 (dark) to the layer's brightest "
-    "patch, whose share is written below, and follow the square root of the share. The last picture is attention "
-    "rollout (Abnar and Zuidema, 2020): all layers multiplied, half of each being the residual path, coloured from the "
-    "least to the most looked-at patch."
+_TOKEN = (
+    "How much the [CLS] token, which the answer is read from, looks at each patch, layer by layer (mean of the heads)."
+)
+_MEAN = (
+    "How much the patches look at each patch, layer by layer (mean of the heads and of all patches, since the answer "
+    "is the mean of all of them)."
+)
+_STAGES = "From one stage to the next there are fewer and larger patches."
+_COLOURS = (
+    "Colours go from 0 (dark) to the layer's brightest patch, whose share is written below, and follow the square root "
+    "of the share."
+)
+_ROLLOUT = (
+    "The last picture is attention rollout (Abnar and Zuidema, 2020): {} multiplied, half of each being the residual "
+    "path, coloured from the least to the most looked-at patch."
 )
 
 
@@ -28,15 +37,26 @@ def attention_section(model: Pyramid, scores: Scores, images: Images) -> str:
     pixels = images.pixels.take(chosen)
     device = next(model.parameters()).device
     inputs = prepared(pixels.to(device), model.card.preparation)
-    layers = class_attention(model, inputs)
-    if not layers:
+    recorded = layers(model, inputs)
+    if not recorded:
         return ""
+    maps = [looked_at(layer) for layer in recorded]
     whole = _rollout(model, inputs)
     shown = [
-        _heading(scores, index) + _row(pixels[place], [layer[place] for layer in layers], whole[place : place + 1])
+        _heading(scores, index) + _row(pixels[place], [shares[place] for shares in maps], whole[place : place + 1])
         for place, index in enumerate(chosen.tolist())
     ]
-    return page.section("Attention", page.paragraph(_ABOUT) + "".join(shown))
+    return page.section("Attention", page.paragraph(_about(recorded, len(whole) > 0)) + "".join(shown))
+
+
+def _about(recorded: list[Layer], has_rollout: bool) -> str:
+    """What the pictures of this model show."""
+    last = recorded[-1].grid
+    staged = any(layer.grid != last for layer in recorded)
+    told = [_TOKEN if last.prefix else _MEAN, *([_STAGES] if staged else []), _COLOURS]
+    if has_rollout:
+        told.append(_ROLLOUT.format("the layers of the last stage" if staged else "all layers"))
+    return " ".join(told)
 
 
 def of_different_classes(labels: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from typing import Any
 
 from patchword.weights.naming import Row, Shapes, rows
 
+PLACES = ("first", "second", "third")  # the convolutions of a branch
 STAGES = 8  # more than any of them has
 
 

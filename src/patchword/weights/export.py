@@ -124,6 +124,8 @@ def describe_file(card: Card, shape: tuple[int, int, int], batch: int | None) ->
     return {
         "input": f"{INPUT}, float32 ({count}, {', '.join(map(str, shape))}): {colours}; rows from the top; "
         "pixels of 0 to 255, / 255, - mean, / std, channel by channel",
+        "picture": f"upright (EXIF); its shorter side scaled so that it covers {shape[1]} x {shape[2]}, bicubic, and "
+        "the middle cut out",
         "mean": json.dumps(card.preparation.mean),
         "std": json.dumps(card.preparation.std),
         "output": f"{OUTPUT}, float32 ({count}, {card.config['classes']}): before the softmax, in the order of labels",

@@ -13,22 +13,20 @@ from patchword.weights.configs import (
     require,
     timm_config,
 )
-from patchword.weights.convolutions import STAGES, conv_norm, convolution_sizes
+from patchword.weights.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
 from patchword.weights.naming import Layout, Row, Shapes, rows
-
-_PLACES = (0, 2, 5)  # of the three convolutions in a branch; the squeeze is at 4
 
 
 def _timm_rows() -> tuple[Row, ...]:
     found = conv_norm("stages.0.entrance.first", "stem.conv", "stem.bn") + rows(("head.linear.{p}", "head.fc.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"s{stage + 1}.b{{n}}."
-        pairs = [(f"branch.{place}", f"conv{number + 1}.") for number, place in enumerate(_PLACES)]
+        pairs = [(f"branch.{place}", f"conv{number + 1}.") for number, place in enumerate(PLACES)]
         for part, name in [*pairs, ("shortcut", "downsample.")]:
             found += conv_norm(ours + part, f"{theirs}{name}conv", f"{theirs}{name}bn")
         found += rows(
-            (ours + "branch.4.squeeze.{p}", theirs + "se.fc1.{p}"),
-            (ours + "branch.4.excite.{p}", theirs + "se.fc2.{p}"),
+            (ours + "branch.weighing.squeeze.{p}", theirs + "se.fc1.{p}"),
+            (ours + "branch.weighing.excite.{p}", theirs + "se.fc2.{p}"),
         )
     return found
 
@@ -39,12 +37,12 @@ def _huggingface_rows() -> tuple[Row, ...]:
     found += rows(("head.linear.{p}", "classifier.1.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"regnet.encoder.stages.{stage}.layers.{{i}}."
-        pairs = [(f"branch.{place}", f"layer.{number}.") for place, number in zip(_PLACES, (0, 1, 3), strict=True)]
+        pairs = [(f"branch.{place}", f"layer.{number}.") for place, number in zip(PLACES, (0, 1, 3), strict=True)]
         for part, name in [*pairs, ("shortcut", "shortcut.")]:
             found += conv_norm(ours + part, f"{theirs}{name}convolution", f"{theirs}{name}normalization")
         found += rows(
-            (ours + "branch.4.squeeze.{p}", theirs + "layer.2.attention.0.{p}"),
-            (ours + "branch.4.excite.{p}", theirs + "layer.2.attention.2.{p}"),
+            (ours + "branch.weighing.squeeze.{p}", theirs + "layer.2.attention.0.{p}"),
+            (ours + "branch.weighing.excite.{p}", theirs + "layer.2.attention.2.{p}"),
         )
     return found
 
@@ -52,7 +50,7 @@ def _huggingface_rows() -> tuple[Row, ...]:
 def sizes(shapes: Shapes) -> dict[str, Any]:
     told = convolution_sizes(shapes)
     told.pop("kernel", None)
-    grouped = [shapes.get(f"stages.{stage}.blocks.0.branch.2.convolution.weight") for stage in range(STAGES)]
+    grouped = [shapes.get(f"stages.{stage}.blocks.0.branch.second.convolution.weight") for stage in range(STAGES)]
     found = [shape for shape in grouped if shape]
     return told | {"widths": tuple(shape[0] for shape in found)} | ({"group": found[0][1]} if found else {})
 

@@ -15,7 +15,7 @@ from patchword.weights.configs import (
     require,
     timm_config,
 )
-from patchword.weights.convolutions import STAGES, conv_norm, convolution_sizes
+from patchword.weights.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
 from patchword.weights.naming import Layout, Row, Shapes, rows
 
 
@@ -23,8 +23,8 @@ def _timm_rows() -> tuple[Row, ...]:
     found = conv_norm("stages.0.entrance.first", "conv1", "bn1") + rows(("head.linear.{p}", "fc.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"layer{stage + 1}.{{i}}."
-        for number in range(3):
-            found += conv_norm(f"{ours}branch.{2 * number}", f"{theirs}conv{number + 1}", f"{theirs}bn{number + 1}")
+        for number, place in enumerate(PLACES, 1):
+            found += conv_norm(f"{ours}branch.{place}", f"{theirs}conv{number}", f"{theirs}bn{number}")
         found += conv_norm(ours + "shortcut", theirs + "downsample.0", theirs + "downsample.1")
     return found
 
@@ -35,7 +35,7 @@ def _huggingface_rows() -> tuple[Row, ...]:
     found += rows(("head.linear.{p}", "classifier.1.{p}"))
     for stage in range(STAGES):
         block = f"resnet.encoder.stages.{stage}.layers.{{i}}."
-        pairs = [(f"branch.{2 * number}", f"{block}layer.{number}.") for number in range(3)]
+        pairs = [(f"branch.{place}", f"{block}layer.{number}.") for number, place in enumerate(PLACES)]
         for ours, theirs in [*pairs, ("shortcut", block + "shortcut.")]:
             found += conv_norm(f"stages.{stage}.blocks.{{i}}.{ours}", theirs + "convolution", theirs + "normalization")
     return found
@@ -43,7 +43,7 @@ def _huggingface_rows() -> tuple[Row, ...]:
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
     told = convolution_sizes(shapes)
-    kind = "bottleneck" if "stages.0.blocks.0.branch.4.convolution.weight" in shapes else "basic"
+    kind = "bottleneck" if "stages.0.blocks.0.branch.third.convolution.weight" in shapes else "basic"
     if "stem" in told:
         told |= {"width": told.pop("stem"), "patch": {3: 1, 7: 4}.get(told.pop("kernel"), 4)}
     return told | {"block": kind}

@@ -11,6 +11,7 @@ from patchword.core.grid import Grid
 from patchword.layers import (
     DropPath,
     Gelu,
+    Interlaced,
     LayerScale,
     LearnedPositions,
     LinearProjection,
@@ -23,6 +24,7 @@ from patchword.layers import (
     RelativeTable,
     ScaledDotProduct,
     SinusoidalPositions,
+    Windows,
 )
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import members
@@ -98,15 +100,30 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     groups, queries = _group_sizes(pattern, projected.query, grid)
     _, keys = _group_sizes(pattern, projected.key, projected.key_grid)
     heads = symbol("h", module.heads, "heads")
-    head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head, D / h")
+    head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head")
     rows = symbol("N", queries, "tokens") if groups == 1 else symbol("m", queries, "tokens of a group")
     columns = rows if keys == queries else symbol("M", keys, "keys")
     product = heads * rows * columns * head
     product = product if groups == 1 else symbol("G", groups, "groups") * product
+    where = _direction(pattern)
     return [
-        Line(part, "query x key", "attention", product, None),
-        Line(part, "weights x value", "attention", product, None),
+        Line(part, f"query x key{where}", "attention", product, None),
+        Line(part, f"weights x value{where}", "attention", product, None),
     ]
+
+
+def _direction(pattern: Pattern) -> str:
+    """Which of several patterns it is, where the heads are shared out between them."""
+    match pattern.partition:
+        case Interlaced(height=int(), width=None):
+            return ", rows"
+        case Interlaced(height=None, width=int()):
+            return ", columns"
+        case Windows(height=None, width=int()):
+            return ", vertical"
+        case Windows(height=int(), width=None):
+            return ", horizontal"
+    return ""
 
 
 def _group_sizes(pattern: Pattern, tokens: Tensor, grid: Grid | None) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 
 
@@ -71,6 +72,8 @@ class LocalEnhancement(Position):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        if width < 1:
+            raise UserError("local positions (LePE)", expected="a channel or more in each direction", got="none")
         self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
 
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:

@@ -12,6 +12,8 @@ from patchword.models.registry import Share
 
 PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number for each stage
 
+Side = Annotated[int, Field(gt=0, le=16384)]  # pixels
+
 IMAGENET = Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
@@ -19,7 +21,7 @@ IMAGENET = Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 class ImageConfig:
     """Sizes of what goes in and what comes out."""
 
-    image: PositiveInt | tuple[PositiveInt, PositiveInt] = 224  # one side, or (height, width)
+    image: Side | tuple[Side, Side] = 224  # one side, or (height, width)
     channels: PositiveInt = 3
     classes: PositiveInt = 1000
     drop_path: Share = 0.0  # stochastic depth of the last block; grows linearly from 0

@@ -3,10 +3,11 @@
 The squeeze of a block is a quarter of the width that enters the block, not of its own width.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from pydantic import PositiveInt
-from torch import Tensor, nn
+from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.layers import (
@@ -14,13 +15,14 @@ from patchword.layers import (
     ConvNorm,
     ConvResidual,
     ConvStage,
+    ConvStem,
     Pyramid,
     SqueezeExcite,
     mean_of_patches,
     rising,
+    shortcut,
 )
 from patchword.layers.initial import kaiming
-from patchword.layers.patch import check_channels
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
 
@@ -44,7 +46,7 @@ def build(c: RegnetConfig) -> Pyramid:
         for number, rate in enumerate(rates[index]):
             blocks.append(residual(channels, width, c.group, 1 if number else 2, rate))
             channels = width
-        entrance = nn.Identity() if index else Stem(c.channels, c.stem)
+        entrance = nn.Identity() if index else ConvStem(c.channels, c.stem, 3, 2)
         stages.append(ConvStage(entrance, blocks, width, 2 if index else 4))
     model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
     kaiming(model)
@@ -54,32 +56,15 @@ def build(c: RegnetConfig) -> Pyramid:
 def residual(channels: int, width: int, group: int, stride: int, drop_path: float) -> ConvResidual:
     if width % group:
         raise UserError("the groups of a RegNet", expected=f"widths that {group} divides", got=width)
-    branch = nn.Sequential(
-        ConvNorm(channels, width, 1),
-        nn.ReLU(),
-        ConvNorm(width, width, 3, stride, groups=width // group),
-        nn.ReLU(),
-        SqueezeExcite(width, round(channels / 4)),
-        ConvNorm(width, width, 1),
+    branch = OrderedDict(
+        first=ConvNorm(channels, width, 1),
+        relu=nn.ReLU(),
+        second=ConvNorm(width, width, 3, stride, groups=width // group),
+        relu_2=nn.ReLU(),
+        weighing=SqueezeExcite(width, max(1, round(channels / 4))),
+        third=ConvNorm(width, width, 1),
     )
-    shortcut = ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
-    return ConvResidual(branch, shortcut, drop_path)
-
-
-class Stem(nn.Module):
-    """3 x 3 convolution that halves the sides."""
-
-    def __init__(self, channels: int, width: int) -> None:
-        super().__init__()
-        self.channels = channels
-        self.first = ConvNorm(channels, width, 3, 2)
-        self.activation = nn.ReLU()
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> (batch, width, height / 2, width / 2)"""
-        check_channels(images, self.channels)
-        convolved: Tensor = self.activation(self.first(images))
-        return convolved
+    return ConvResidual(nn.Sequential(branch), shortcut(channels, width, stride), drop_path)
 
 
 MINI = RegnetConfig(widths=(64, 96), depths=(3, 4), group=16, stem=32, image=28, channels=1, classes=10)

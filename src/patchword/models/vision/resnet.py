@@ -4,15 +4,25 @@ The stride of a bottleneck is on its 3 x 3 convolution ("v1.5", as in every curr
 "x2" doubles every width, the stem's and the head's included (as in Chen et al., 2021, who compare ViT with it).
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import PositiveInt
-from torch import Tensor, nn
+from torch import nn
 
-from patchword.layers import ClassHead, ConvNorm, ConvResidual, ConvStage, Pyramid, mean_of_patches, rising
+from patchword.layers import (
+    ClassHead,
+    ConvNorm,
+    ConvResidual,
+    ConvStage,
+    ConvStem,
+    Pyramid,
+    mean_of_patches,
+    rising,
+    shortcut,
+)
 from patchword.layers.initial import kaiming
-from patchword.layers.patch import check_channels
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage
 
@@ -37,7 +47,7 @@ def build(c: ResnetConfig) -> Pyramid:
             width = inner * EXPANSION[c.block]
             blocks.append(residual(c.block, channels, inner, stride if number == 0 else 1, rate))
             channels = width
-        entrance = nn.Identity() if index else STEMS[c.patch](c.channels, c.width)
+        entrance = nn.Identity() if index else stem(c)
         stages.append(ConvStage(entrance, blocks, width, stride if index else c.patch))
     model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
     kaiming(model)
@@ -49,54 +59,25 @@ EXPANSION = {"basic": 1, "bottleneck": 4}  # width of a block / width inside it
 
 def residual(kind: str, channels: int, inner: int, stride: int, drop_path: float) -> ConvResidual:
     width = inner * EXPANSION[kind]
+    parts: dict[str, nn.Module]
     if kind == "basic":
-        branch = nn.Sequential(ConvNorm(channels, inner, 3, stride), nn.ReLU(), ConvNorm(inner, width, 3))
+        parts = {"first": ConvNorm(channels, inner, 3, stride), "relu": nn.ReLU(), "second": ConvNorm(inner, width, 3)}
     else:
-        branch = nn.Sequential(
-            ConvNorm(channels, inner, 1),
-            nn.ReLU(),
-            ConvNorm(inner, inner, 3, stride),
-            nn.ReLU(),
-            ConvNorm(inner, width, 1),
-        )
-    shortcut = ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
-    return ConvResidual(branch, shortcut, drop_path)
+        parts = {
+            "first": ConvNorm(channels, inner, 1),
+            "relu": nn.ReLU(),
+            "second": ConvNorm(inner, inner, 3, stride),
+            "relu_2": nn.ReLU(),
+            "third": ConvNorm(inner, width, 1),
+        }
+    return ConvResidual(nn.Sequential(OrderedDict(parts)), shortcut(channels, width, stride), drop_path)
 
 
-class Stem(nn.Module):
-    """7 x 7 convolution and pooling, each halving the sides."""
-
-    def __init__(self, channels: int, width: int) -> None:
-        super().__init__()
-        self.channels = channels
-        self.first = ConvNorm(channels, width, 7, 2)
-        self.activation = nn.ReLU()
-        self.pool = nn.MaxPool2d(3, 2, 1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> (batch, width, height / 4, width / 4)"""
-        check_channels(images, self.channels)
-        pooled: Tensor = self.pool(self.activation(self.first(images)))
-        return pooled
-
-
-class SmallStem(nn.Module):
-    """3 x 3 convolution that keeps the sides, for small pictures (section 4.2 of the paper)."""
-
-    def __init__(self, channels: int, width: int) -> None:
-        super().__init__()
-        self.channels = channels
-        self.first = ConvNorm(channels, width, 3)
-        self.activation = nn.ReLU()
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> (batch, width, height, width)"""
-        check_channels(images, self.channels)
-        convolved: Tensor = self.activation(self.first(images))
-        return convolved
-
-
-STEMS: dict[int, type[nn.Module]] = {1: SmallStem, 4: Stem}
+def stem(c: ResnetConfig) -> ConvStem:
+    """For small pictures that of section 4.2 of the paper."""
+    if c.patch == 1:
+        return ConvStem(c.channels, c.width, 3)
+    return ConvStem(c.channels, c.width, 7, 2, pool=nn.MaxPool2d(3, 2, 1))
 
 
 def _row(block: Literal["basic", "bottleneck"], *depths: int, width: int = 64) -> ResnetConfig:
