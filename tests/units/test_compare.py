@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import nn
 
+from helpers import image_families, smallest
 from material import everything_below
 from patchword.analysis.comparison import LECTURES, chosen, row_of
 from patchword.analysis.published import PUBLISHED
@@ -80,11 +81,19 @@ def test_patterns_and_names_mean_each_model_once():
 
 
 @pytest.mark.parametrize(
-    ("word", "message"), [("swin-tinny", "did you mean 'swin-tiny'"), ("swin-?x*", "no model matches")]
+    ("word", "message"), [("swin-tinny", "did you mean 'swin-tiny'"), ("swin-?x*", "no model of images matches")]
 )
 def test_a_word_that_means_nothing_is_an_error(word, message):
     with pytest.raises(UserError, match=message):
         chosen([word])
+
+
+def test_models_of_texts_are_not_compared():
+    assert chosen(["*-tiny"]) == [name for name in REGISTRY.names("*-tiny") if name != "bert-tiny"]
+    with pytest.raises(UserError, match="'bert-tiny' reads texts: expected a model of images"):
+        chosen(["swin-tiny", "bert-tiny"])
+    with pytest.raises(UserError, match="no model of images matches"):
+        chosen(["bert-*"])
 
 
 def test_a_row_has_the_registrys_counts():
@@ -225,7 +234,7 @@ def test_json_stands_alone(command, measured, undrawn):
     ("words", "message"),
     [
         (["swin-tinny"], "no model is called 'swin-tinny'\n  did you mean 'swin-tiny'"),
-        (["swin-tiny", "nothing-*"], "no model matches 'nothing-*'"),
+        (["swin-tiny", "nothing-*"], "no model of images matches 'nothing-*'"),
         (["swin-tiny", "--device", "abacus"], "cannot use device 'abacus'"),
         (["swin-tiny", "--no-speed", "--out", "file/deeper"], "cannot make the folder"),
     ],
@@ -332,7 +341,7 @@ def test_the_process_tells_why_it_failed(monkeypatch, capsys, error, memory):
 
 
 def test_every_family_has_a_colour_and_a_mark_of_its_own():
-    titles = [family.title for family in REGISTRY.families]
+    titles = [REGISTRY.find(name)[0].title for name in map(smallest, image_families())]
     assert set(titles) <= scatter.STYLES.keys()
     assert len({mark for _, mark in scatter.STYLES.values()}) == len({c for c, _ in scatter.STYLES.values()})
     assert len({mark for _, mark in scatter.STYLES.values()}) == len(scatter.STYLES)

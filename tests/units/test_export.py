@@ -10,15 +10,14 @@ import pytest
 import torch
 
 import patchword
-from helpers import difference, pixels, randomise, smallest, tiny
+from helpers import difference, image_families, pixels, randomise, smallest, tiny
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.models import REGISTRY
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.image_recipe import ImageRecipe
 from patchword.weights import export as exporting
 from patchword.weights.export import expected_seconds, export
 
-NAMES = [*(smallest(family.name) for family in REGISTRY.families), "deit-mini-distilled"]
+NAMES = [*map(smallest, image_families()), "deit-mini-distilled"]
 SHALLOW = {  # one block of every kind, since an export takes long for each
     "swin-mini": {"depths": (2,), "heads": (2,)},
     "cvt-mini": {"depths": (1, 1)},
@@ -141,7 +140,7 @@ def test_a_program_for_torch_runs_with_gradients_on_too(command):
 
 def test_a_run_is_found_by_its_name_and_its_fields_can_be_changed(command):
     patchword.save(tiny(depth=1), "runs/mine")
-    Path("runs/mine/recipe.yaml").write_text(Recipe().to_yaml())
+    Path("runs/mine/recipe.yaml").write_text(ImageRecipe().to_yaml())
     code, told, _ = command("export", "mine", "--torch", "mine.pt2", "--set", "image=[40, 24]", "--batch", "2")
     assert code == 0
     assert "random" not in told

@@ -203,6 +203,8 @@ def test_the_formulas_as_json(command):
     [
         ([], "no model was named"),
         (["--formula", "--block", "0"], "--formula is about the first stage"),
+        (["--formula", "--tokens", "9"], "--formula is about the first stage"),
+        (["bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),
         (["swin-tiny", "--out", "here"], "--out is for the picture"),
         (["swin-tinny", "--formula", "--out", "here"], "did you mean 'swin-tiny'"),
     ],

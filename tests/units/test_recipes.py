@@ -6,9 +6,10 @@ from patchword.data.augment import Augmentation
 from patchword.data.named import SETS
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
-from patchword.recipes.recipe import Augment, Recipe, checked, field_names, read_recipe
+from patchword.recipes.image_recipe import Augment, ImageRecipe
+from patchword.recipes.recipe import checked, field_names, read_recipe
 
-BASE = Recipe()
+BASE = ImageRecipe()
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -39,7 +40,7 @@ def test_the_exercise_is_left_as_it_was_set():
 
 def test_the_yaml_has_every_field():
     values = yaml.safe_load(BASE.to_yaml())
-    assert values.keys() == Recipe.model_fields.keys()
+    assert values.keys() == ImageRecipe.model_fields.keys()
 
 
 def test_a_recipe_without_fields_is_the_default():
@@ -92,7 +93,7 @@ def test_the_model_is_set_by_its_name_and_its_fields():
 
 def test_the_last_setting_counts_and_the_base_stays():
     assert BASE.with_settings(["epochs=3", "epochs=4"]).epochs == 4
-    assert Recipe() == BASE
+    assert ImageRecipe() == BASE
 
 
 @pytest.mark.parametrize("data", ["2024", "1e5", "on"])
@@ -171,7 +172,7 @@ def test_an_unknown_recipe_names_the_nearest():
 
 
 def test_field_names_reach_inside():
-    names = field_names()
+    names = field_names(ImageRecipe)
     assert {"epochs", "augmentation.flip", "expect.accuracy", "model"} <= set(names)
     assert "augmentation" not in names
 

@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 import patchword
-from helpers import pixels, randomise
+from helpers import image_families, pixels, randomise, smallest
 from patchword.core.errors import UserError
 from patchword.layers import ConvResidual, DropPath, recompute, rising
 from patchword.layers.block import Block
-from patchword.models import REGISTRY
 
 PYRAMIDS = ["swin-mini", "resnet-mini", "regnety-mini", "pvt-mini"]
 
@@ -127,8 +126,7 @@ def test_a_pyramids_rates_rise_over_its_stages(name, expected):
 
 
 def test_every_family_can_drop():
-    for family in REGISTRY.families:
-        name = min(family.names(), key=lambda name: family.names()[name].parameters)
+    for name in map(smallest, image_families()):
         rates = [module.rate for module in patchword.create(name, drop_path=0.3).modules() if type(module) is DropPath]
         assert max(rates) == pytest.approx(0.3), name
 

@@ -17,9 +17,10 @@ from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.data.images import Held, Images
-from patchword.layers import Pyramid
 from patchword.objectives.scores import Scores
-from patchword.recipes.recipe import Expect, ModelChoice, Recipe
+from patchword.recipes.evaluation import ImageEvaluation
+from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run
 from patchword.reports import figures, write_report
 from patchword.reports.costs import grouped
@@ -67,17 +68,18 @@ def metrics(epochs: int) -> list[dict[str, float]]:
 
 def made(
     folder: Path, classes: tuple[str, ...], predictions: Tensor, epochs: int = 3, channels: int = 1, **fields: object
-) -> tuple[Run, Scores, Images, Pyramid]:
+) -> tuple[Run, ImageEvaluation]:
     """A finished run in `folder`; picture i is of class i modulo the number of classes."""
     model = tiny("vit-exercise", image=(8, 16), patch=4, channels=channels, classes=len(classes))
     model.card = replace(model.card, labels=classes, preparation=Preparation((0.5,) * channels, (0.5,) * channels))
-    recipe = Recipe(model=ModelChoice(name="vit-exercise"), expect=Expect(accuracy=0.84), **fields)
+    recipe = ImageRecipe(model=ModelChoice(name="vit-exercise"), expect=Expect(accuracy=0.84), **fields)
     (folder / "recipe.yaml").write_text(recipe.to_yaml())
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics(epochs)))
     labels = torch.arange(len(predictions)) % len(classes)
     scores = Scores(0.25, labels, predictions, torch.linspace(0.999, 0.1, len(labels)), classes)
     held = Held(torch.randint(0, 256, (len(labels), channels, 8, 16), dtype=torch.uint8))
-    return Run(folder), scores, Images("clothes", "a test", held, labels, classes, torch.arange(len(labels))), model
+    images = Images("clothes", "a test", held, labels, classes, torch.arange(len(labels)))
+    return Run(folder), ImageEvaluation(model, scores, images)
 
 
 def page_of(*run: object) -> Page:

@@ -13,10 +13,13 @@ from safetensors.torch import load_file
 from material import differing, everything_below, silent, tiny_recipe, write_classes
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.data.batches import Batch
 from patchword.data.images import Held, decode
 from patchword.data.sources import DigitsSource
+from patchword.recipes import image_task
 from patchword.recipes import train as recipe_run
-from patchword.recipes.run import Run, evaluate
+from patchword.recipes.evaluation import evaluate
+from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
@@ -126,7 +129,7 @@ def test_killed_at_the_end_of_an_epoch(whole, tmp_path, monkeypatch, place, epoc
     owner, name = {
         "log": (RunJournal, "epoch"),
         "checkpoint": (Checkpoints, "save"),
-        "weights": (recipe_run, "save"),
+        "weights": (image_task, "save"),
     }[place]
     original = getattr(owner, name)
 
@@ -214,7 +217,8 @@ def test_the_test_set_is_read_only_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(DigitsSource, "read", watched)
     assert train(RECIPE, tmp_path / "run", silent())
     assert asked == ["train"]
-    scores, images = evaluate(Run(tmp_path / "run"), "cpu")
+    found = evaluate(Run(tmp_path / "run"), "cpu")
+    scores, images = found.scores, found.images
     assert asked == ["train", "test"]
     assert len(images) == len(scores.labels) == 359
     assert read_json(tmp_path / "run" / "evaluation.json")["accuracy"] == scores.accuracy
@@ -238,12 +242,12 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
         pixels = ((inputs * std + mean) * 255).round().long()
         return (pixels[:, 0, 0, 0] * 256 + pixels[:, 0, 0, 1]).tolist()
 
-    class Watched(recipe_run.Classification):
-        def __call__(self, inputs: torch.Tensor, labels: torch.Tensor) -> object:
-            seen["trained"] += numbers(inputs, self.model)
-            return super().__call__(inputs, labels)
+    class Watched(image_task.Classification):
+        def __call__(self, piece: Batch, batch: Batch) -> object:
+            seen["trained"] += numbers(piece.inputs, self.model)
+            return super().__call__(piece, batch)
 
-    score = recipe_run.score
+    score = image_task.score
 
     def watched(model, batches, classes):
         kept = list(batches)
@@ -251,8 +255,8 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
         return score(model, kept, classes)
 
     monkeypatch.setattr(DigitsSource, "read", numbered)
-    monkeypatch.setattr(recipe_run, "Classification", Watched)
-    monkeypatch.setattr(recipe_run, "score", watched)
+    monkeypatch.setattr(image_task, "Classification", Watched)
+    monkeypatch.setattr(image_task, "score", watched)
     plain = tiny_recipe("augmentation.flip=0", "augmentation.shift=0", "augmentation.erase=0", "epochs=4")
     assert train(plain, tmp_path / "run", silent())
     trained, validated = set(seen["trained"]), set(seen["validated"])
@@ -266,6 +270,6 @@ def test_a_sets_own_validation_part_is_used_and_all_of_training_is_trained_on(tm
     for part, count in (("train", 6), ("val", 2), ("test", 3)):
         write_classes(tmp_path / part, count=count)
     material = recipe_run.gather(tiny_recipe(f"data={tmp_path}"), silent())
-    assert material.train.labels.bincount().tolist() == [6, 6]
-    assert material.validation.labels.bincount().tolist() == [2, 2]
-    assert material.validation.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])
+    assert material.train.images.labels.bincount().tolist() == [6, 6]
+    assert material.held.images.labels.bincount().tolist() == [2, 2]
+    assert material.held.images.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])

@@ -11,6 +11,7 @@ from torch import nn
 
 from helpers import tiny
 from patchword.core.errors import UserError
+from patchword.data.batches import Batch
 from patchword.objectives.classification import Classification
 from patchword.training.average import Average
 from patchword.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
@@ -128,8 +129,12 @@ def gradients_and_weights(parts: int, clip: float = 0.0, count: int = 10, smooth
     torch.manual_seed(3)
     inputs, labels = torch.randn(count, 3, 32, 32), torch.randint(0, 7, (count,))
     step = PlainStep(Classification(model, smoothing), optimizer, clip=clip, parts=parts)
-    told = step(inputs, labels, 1e-3)
+    told = step(batch_of(inputs, labels), 1e-3)
     return caught, dict(model.named_parameters()), told, (model, inputs, labels)
+
+
+def batch_of(inputs: torch.Tensor, labels: torch.Tensor) -> Batch:
+    return Batch(inputs, labels, torch.arange(len(labels)))
 
 
 def norm_of(tensors) -> float:
@@ -172,7 +177,7 @@ def test_a_step_uses_the_rate_it_is_given_and_leaves_no_gradient():
     model = tiny()
     optimizer = adamw(model, 1.0, 0.0)
     before = model.head.linear.bias.detach().clone()
-    PlainStep(Classification(model), optimizer)(torch.randn(4, 3, 32, 32), torch.arange(4), 0.25)
+    PlainStep(Classification(model), optimizer)(batch_of(torch.randn(4, 3, 32, 32), torch.arange(4)), 0.25)
     moved = (model.head.linear.bias - before).abs().detach()
     assert moved == pytest.approx(torch.full_like(moved, 0.25), rel=1e-2)  # Adam's first step is the rate itself
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -184,7 +189,7 @@ def test_autocast_computes_in_half_precision_and_keeps_single_weights():
     model = tiny()
     model.head.linear.register_forward_hook(lambda _, __, answer: seen.append(answer.dtype))
     step = PlainStep(Classification(model), adamw(model, 1e-3, 0.0), precision="bfloat16")
-    loss, _ = step(torch.randn(4, 3, 32, 32), torch.arange(4), 1e-3)
+    loss, _ = step(batch_of(torch.randn(4, 3, 32, 32), torch.arange(4)), 1e-3)
     assert seen == [torch.bfloat16]
     assert loss.dtype == torch.float32
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
@@ -195,7 +200,8 @@ def test_smoothing_is_the_formula(smoothing):
     logits, labels = torch.randn(20, 7), torch.randint(0, 7, (20,))
     target = F.one_hot(labels, 7) * (1 - smoothing) + smoothing / 7
     by_hand = -(target * logits.log_softmax(1)).sum(1).mean()
-    outcome = Classification(lambda inputs: inputs, smoothing)(logits, labels)
+    batch = batch_of(logits, labels)
+    outcome = Classification(lambda inputs: inputs, smoothing)(batch, batch)
     assert float(outcome.loss) == pytest.approx(float(by_hand), rel=1e-5)
     assert int(outcome.right) == int((logits.argmax(1) == labels).sum())
 
@@ -410,7 +416,7 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         step=PlainStep(Classification(model), optimizer),
         schedule=WarmupCosine(0.1, 3 * len(accuracies)),
         average=Average(model, 0.0),
-        data=lambda _, first: ((torch.randn(4, 2), torch.tensor([0, 1, 0, 1]), None) for _ in range(first, 3)),
+        data=lambda _, first: (batch_of(torch.randn(4, 2), torch.tensor([0, 1, 0, 1])) for _ in range(first, 3)),
         validate=lambda: Validation(1.0, next(answers)),
         keep_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),

@@ -328,9 +328,19 @@ def test_an_override_nobody_knows(folder):
     assert error.hint == "did you mean 'image'?"
 
 
-def test_an_override_of_another_shape_lists_the_head(folder):
-    lines = error_of(folder, classes=3).hint.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["misshapen   head.linear.weight", "misshapen   head.linear.bias"]
+@torch.no_grad()
+def test_other_classes_give_a_new_head_and_keep_the_encoder(folder, model):
+    again = patchword.load(folder, classes=3)
+    images = pixels(2, 3, 32, 32)
+    assert again(images).shape == (2, 3)
+    assert again.card.labels == ()
+    assert torch.equal(again.encode(images)[0], model.encode(images)[0])
+
+
+def test_an_override_of_another_shape_lists_what_differs(folder):
+    lines = error_of(folder, hidden=63).hint.splitlines()
+    assert lines[0].split(":")[0] == "misshapen   stages.0.encoder.blocks.0.feed_forward.sublayer.up.weight"
+    assert not any("head." in line for line in lines)
 
 
 @pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"qkv_bias": False}])

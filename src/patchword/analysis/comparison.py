@@ -86,14 +86,14 @@ def row_of(name: str) -> Row:
 
 
 def chosen(words: Iterable[str]) -> list[str]:
-    """The models that names and patterns mean, each once; the lectures' choice if there are none."""
+    """The models of images that names and patterns mean, each once; the lectures' choice if there are none."""
     names: list[str] = []
     for word in list(words) or LECTURES:
         if not any(letter in word for letter in "*?["):
-            REGISTRY.find(word)
+            REGISTRY.require_images(word)
             names.append(word)
-        elif found := REGISTRY.names(word):
+        elif found := [name for name in REGISTRY.names(word) if REGISTRY.reads_images(name)]:
             names += found
         else:
-            raise UserError(f"no model matches {word!r}", hint="`patchword models` lists all")
+            raise UserError(f"no model of images matches {word!r}", hint="`patchword models` lists all")
     return list(dict.fromkeys(names))

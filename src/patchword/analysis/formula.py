@@ -18,10 +18,10 @@ from patchword.analysis.cost.rules import Kind as Work
 from patchword.analysis.speed import timed
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.grid import Grid, sides
+from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import Attention, Everything, Interlaced, LinearProjection, Pattern, SeparableProjection, Windows
-from patchword.models import REGISTRY
+from patchword.models import REGISTRY, create
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ def _told(grid: Grid) -> str:
 
 def first_stage(card: Card) -> Sizes:
     """The map that a model's first stage works on, with the model's own window, stripe or pale if it has one."""
+    REGISTRY.require_images(card.model)
     with torch.device("meta"):
-        backbone = REGISTRY.create(card.model, **card.config).eval().backbone()
-        images = torch.empty(1, card.config["channels"], *sides(card.config["image"]))
-        _, channels, height, width = backbone(images)[0].shape
+        backbone = create(card.model, features=True, **card.config).eval()
+        _, channels, height, width = backbone(REGISTRY.example(card))[0].shape
     found: dict[str, Any] = {
         "window": card.config.get("window"),
         "stripe": card.config.get("stripes", (None,))[0],

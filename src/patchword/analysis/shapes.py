@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.card import Card
-from patchword.core.grid import sides
+from patchword.core.text import Text
 from patchword.layers import DropPath, Pattern, Position
 from patchword.models import REGISTRY
 
@@ -34,12 +34,13 @@ class Part:
 def part_tree(card: Card) -> Part:
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config).eval()
-        images = torch.empty(1, card.config["channels"], *sides(card.config["image"]))
+        example = REGISTRY.example(card)
         answers: dict[nn.Module, Any] = {}
         for module in model.modules():
             module.register_forward_hook(lambda module, _, answer: answers.update({module: answer}))
-        model(images)
-    return _part("", model, answers, tuple(images.shape))
+        model(example)
+    given = example.ids if isinstance(example, Text) else example
+    return _part("", model, answers, tuple(given.shape))
 
 
 def _part(name: str, module: nn.Module, answers: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:

@@ -11,12 +11,16 @@ from patchword.cli import (
     data,
     demo,
     doctor,
+    embed,
     evaluate,
     export,
+    fill,
     models,
     predict,
     recipes,
     show,
+    similar,
+    tokenizer,
     train,
     windows,
 )
@@ -54,9 +58,13 @@ app.command("cost")(cost.cost)
 app.command("windows")(windows.windows)
 app.command("compare")(compare.compare)
 app.add_typer(recipes.app, name="recipes")
+app.add_typer(tokenizer.app, name="tokenizer")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("fill")(fill.fill)
+app.command("embed")(embed.embed)
+app.command("similar")(similar.similar)
 app.command("export")(export.export)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

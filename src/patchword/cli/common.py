@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.core.card import Card
-    from patchword.models.registry import Pyramid
+    from patchword.models.registry import Model as AnyModel
     from patchword.recipes.run import Run
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")]
@@ -48,7 +48,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
         return REGISTRY.create(model, **overrides).card
 
 
-def model_of(model: str, settings: Iterable[str] | None) -> "Pyramid":
+def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
     """The model of a run or a checkpoint, or that of a registry name with random weights; ready to evaluate."""
     from patchword.models import REGISTRY
 
@@ -86,7 +86,7 @@ def find_run(path: Path) -> "Run":
     return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
 
 
-def trained_model(path: Path, **overrides: Any) -> "Pyramid":
+def trained_model(path: Path, **overrides: Any) -> "AnyModel":
     """The model of a run, or of a folder or file that `load` understands, with some fields changed."""
     from patchword.weights import load
 
@@ -97,12 +97,12 @@ def trained_model(path: Path, **overrides: Any) -> "Pyramid":
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:
     """The test result of a run, printed, and its report."""
-    from patchword.recipes.run import evaluate
+    from patchword.recipes.evaluation import evaluate
     from patchword.reports import write_report
 
-    scores, images = evaluate(run, device)
+    found = evaluate(run, device)
     out.print()
-    for line in scores.lines():
+    for line in found.lines():
         out.print(line, highlight=False, markup=False)
-    report = write_report(run, scores, images, run.model())
+    report = write_report(run, found)
     out.print(f"\nreport: {report}", highlight=False, markup=False)

@@ -30,6 +30,9 @@ def cost(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="With --formula: draw it, counted and timed.")
     ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", min=1, help="Tokens of the text; a model of texts is counted for 128.")
+    ] = None,
     as_json: Json = False,
     settings: Settings = None,
 ) -> None:
@@ -37,13 +40,13 @@ def cost(
 
     --formula compares global, window, cross-shaped and pale attention; without MODEL, for the first stage of swin-tiny.
     """
-    from patchword.analysis.cost import count
+    from patchword.analysis.cost import count, text_of
     from patchword.cli.formula import formula as show_formula
     from patchword.core.errors import UserError
 
     if formula:
-        if block is not None or part or steps:
-            raise UserError("--formula is about the first stage", expected="no --block, --part or --steps")
+        if block is not None or part or steps or tokens is not None:
+            raise UserError("--formula is about the first stage", expected="no --block, --part, --steps or --tokens")
         show_formula(model, settings, out, as_json)
         return
     if out is not None:
@@ -53,7 +56,8 @@ def cost(
     if block is not None and part:
         raise UserError("--block and --part name two parts", expected="one of them")
     card = card_of(model, settings)
-    chosen = count(card, _block_name(card, block) if block is not None else part)
+    text = None if tokens is None else text_of(card, tokens)
+    chosen = count(card, _block_name(card, block) if block is not None else part, text)
     if as_json:
         typer.echo(json.dumps(chosen.to_json(), indent=2))
     else:

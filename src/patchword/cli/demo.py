@@ -26,7 +26,8 @@ def demo(runs: Runs = Path("runs")) -> None:
         )
         out.print("[yellow]`patchword data get fashion-mnist` brings it.[/yellow]\n")
         recipe, folder = find_recipe("digits-vit"), runs / "demo-digits"
-    out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {recipe.data}: {recipe.expect.time}\n", highlight=False)
+    data = "Fashion-MNIST" if folder.name == "demo" else "digits"
+    out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {data}: {recipe.expect.time}\n", highlight=False)
     if not train(recipe, folder, out, resume=True):
         out.print("\nstopped; `patchword demo` goes on from here")
         return

@@ -11,7 +11,7 @@ from patchword.cli.common import Model, Settings, console, model_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.models.registry import Pyramid
+    from patchword.models.registry import Model as AnyModel
     from patchword.weights.export import Exported
 
 
@@ -53,6 +53,7 @@ def export(
         FORMATS[suffix].require()
     sides, count = _size(size), _batch(batch)
     found, remarks, out = model_of(model, settings), {}, console()
+    REGISTRY.require_images(found.card.model)
     if model in REGISTRY.names():
         _stir(found)
         remarks["weights"] = "random"
@@ -81,7 +82,7 @@ def _batch(text: str) -> int | None:
     return None if text == "dynamic" else int(text)
 
 
-def _stir(model: "Pyramid") -> None:
+def _stir(model: "AnyModel") -> None:
     """A head that starts as zeros scores zero, which would agree with a wrong file, too: it gets random numbers."""
     from torch import nn
 

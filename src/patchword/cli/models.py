@@ -8,6 +8,13 @@ import typer
 from patchword.cli.common import Json, console
 
 
+def input_size(config: Any) -> list[int]:
+    """of one input: channels, height and width, or tokens"""
+    from patchword.core.grid import sides
+
+    return [config.channels, *sides(config.image)] if hasattr(config, "image") else [config.tokens]
+
+
 def models(
     pattern: Annotated[str, typer.Argument(help="A shell pattern, e.g. 'vit-*-16'.")] = "*", as_json: Json = False
 ) -> None:
@@ -15,13 +22,12 @@ def models(
     from rich.table import Table
 
     from patchword.core.errors import UserError
-    from patchword.core.grid import sides
     from patchword.models import REGISTRY
 
     rows: list[dict[str, Any]] = []
     for name in REGISTRY.names(pattern):
         family, variant = REGISTRY.find(name)
-        size = [variant.config.channels, *sides(variant.config.image)]
+        size = input_size(variant.config)
         rows.append(
             {"name": name, "parameters": variant.parameters, "macs": variant.macs, "input": size, "paper": family.paper}
         )
@@ -36,4 +42,4 @@ def models(
     for row in rows:
         size_text = " x ".join(str(side) for side in row["input"])
         table.add_row(row["name"], f"{row['parameters']:,}", f"{row['macs']:,}", size_text, row["paper"])
-    console(100).print(table)
+    console(110).print(table)

@@ -1,11 +1,14 @@
 """recipes: list them, read one, copy one to make it yours."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from patchword.recipes import Recipe
 
 app = typer.Typer(help="List the recipes; read one with `cat`, make it yours with `copy`.", invoke_without_command=True)
 
@@ -24,13 +27,42 @@ def _list() -> None:
     table = Table("recipe", "what it does", "expects")
     for name, function in RECIPES.items():
         recipe = function()
-        expects = f"{recipe.expect.accuracy:.0%} test accuracy; {recipe.expect.time}" if recipe.expect.accuracy else ""
-        table.add_row(name, (function.__doc__ or "").strip(), expects)
+        table.add_row(name, (function.__doc__ or recipe.about).strip(), _expects(recipe))
     table.add_section()
     for name, making in STUDIES.items():
         study = making()
         table.add_row(name, (making.__doc__ or "").strip(), f"{len(study.runs)} runs; {study.time}")
     console().print(table)
+
+
+def _expects(recipe: "Recipe") -> str:
+    """What comes out, if it was measured, and what the user has to give."""
+    needed = _needed(recipe)
+    told = [f"needs {needed}"] if needed else []
+    if recipe.expect.accuracy:
+        told.append(f"{recipe.expect.accuracy:.0%} {_measure(recipe)}; {recipe.expect.time}")
+    return "; ".join(told)
+
+
+def _measure(recipe: "Recipe") -> str:
+    from patchword.recipes.text_recipe import TextRecipe
+
+    if not isinstance(recipe, TextRecipe):
+        return "test accuracy"
+    return recipe.metric or {"tags": "F1 or accuracy", "span": "F1"}.get(recipe.task, "accuracy")
+
+
+def _needed(recipe: "Recipe") -> str:
+    """The fields that have no value of their own, as they are typed."""
+    from patchword.recipes.pretraining_recipe import PretrainingRecipe
+    from patchword.recipes.text_recipe import TextRecipe
+
+    match recipe:
+        case TextRecipe(train=""):
+            return "train=FOLDER" if recipe.glue else "train=FILE"
+        case PretrainingRecipe(text=()):
+            return "text=FILE tokenizer=FOLDER"
+    return ""
 
 
 @app.command("list")
@@ -58,8 +90,9 @@ def copy(
     from patchword.recipes import find_recipe
 
     target = file or Path(f"{name}.yaml")
-    text = find_recipe(name).to_yaml()
+    recipe = find_recipe(name)
     if target.exists():
         raise UserError(f"{target} is there already", hint="give another name, or remove it first")
-    write_text(target, text)
-    console().print(f"{target}\ntrain it with: patchword train {target}", highlight=False, markup=False)
+    write_text(target, recipe.to_yaml())
+    words = " ".join(["patchword train", str(target), _needed(recipe)]).strip()
+    console().print(f"{target}\ntrain it with: {words}", highlight=False, markup=False)

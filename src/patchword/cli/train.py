@@ -1,6 +1,8 @@
 """train: from a recipe to a run."""
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.recipes import Recipe, Study
+    from patchword.recipes.study import Result
 
 
 def train(
@@ -24,32 +27,48 @@ def train(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The run's name; by default the recipe's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run of that name, if it has begun.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", metavar="NUMBER", help="Train from so many seeds, and tell mean, standard deviation and median."
+        ),
+    ] = None,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
 
     A study trains several recipes that differ in one thing, and brings them into one table and one picture.
 
+    --seeds 5 trains the same recipe from the seeds 0 to 4 (or from the recipe's seed on), each into a folder of its
+    own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
+    by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
+
     Examples:  patchword train fashion-mnist-vit  |  patchword train fashion-mnist-vit --set epochs=5 model.depth=6
     |  patchword train image-folder-vit --set data=my/pictures  |  patchword train fashion-mnist-families
+    |  patchword train classify-text model=runs/bert train=reviews.csv text=review label=sentiment --seeds 5
     """
+    from patchword.core.errors import UserError
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
+    from patchword.recipes.seeds import check_seeds_folder, over_seeds
 
     changes, out = [*(settings or []), *(fields or [])], console()
+    again = ["patchword", "train", recipe, *changes]
     if recipe in STUDIES:
+        if seeds is not None:
+            raise UserError("--seeds", expected="a recipe of one run", got=f"the study {recipe!r}")
         folder = runs / (name or recipe)
-        again = ["patchword", "train", recipe, *changes, "--name", folder.name, "--runs", str(runs), "--resume"]
-        try:
-            _study(STUDIES[recipe]().with_settings(changes), folder, out, resume)
-        except (typer.Exit, KeyboardInterrupt):
-            out.print(f"\nthe whole study goes on with:\n  {shlex.join(again)}", highlight=False, markup=False)
-            raise typer.Exit(130) from None
+        _several(Several(STUDIES[recipe]().with_settings(changes), folder, again, _StudyTable()), out, resume)
         return
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
     chosen = base.with_settings(changes)
     folder = runs / (name or (file.absolute().parent.name if file.name == "recipe.yaml" else file.stem))
+    if seeds is not None:
+        study = over_seeds(folder.name, chosen, seeds)
+        check_seeds_folder(folder)
+        _several(Several(study, folder, [*again, "--seeds", str(seeds)], _SeedsTable()), out, resume)
+        return
     if chosen == base and base.expect.time:
         out.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
     _run(chosen, folder, out, resume)
@@ -68,19 +87,64 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
     finish(Run(folder), out, recipe.device)
 
 
-def _study(study: "Study", folder: Path, out: "Console", resume: bool) -> None:
+class _StudyTable:
+    """How the runs of a study are told."""
+
+    name = "study"
+
+    def tell(self, about: str, rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.study import print_results, write_results
+
+        print_results(rows, console(120))
+        return write_results(about, rows, folder)
+
+
+class _SeedsTable:
+    """How the runs from several seeds are told."""
+
+    name = "series of seeds"
+
+    def tell(self, about: str, rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.seeds import seeds_grid, seeds_in_words, write_seeds
+
+        seeds_grid(rows).print(console(120))
+        out.print(seeds_in_words(rows), highlight=False, markup=False)
+        return write_seeds(about, rows, folder)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Runs that belong together: where they go, the command that goes on with them, and how they are told."""
+
+    study: "Study"
+    folder: Path
+    words: Sequence[str]
+    table: _StudyTable | _SeedsTable
+
+    def again(self) -> str:
+        place = ["--name", self.folder.name, "--runs", str(self.folder.parent), "--resume"]
+        return shlex.join([*self.words, *place])
+
+
+def _several(several: Several, out: "Console", resume: bool) -> None:
     """Each run in its own folder; with `resume`, runs that are done are not repeated."""
     from patchword.recipes.study import results
-    from patchword.reports.study import print_results, write_results
+    from patchword.reports.words import counted
 
+    study, folder = several.study, several.folder
     study.check(folder)
-    out.print(f"{study.about} {len(study.runs)} runs; {study.time}.", highlight=False, markup=False)
-    for number, (label, recipe) in enumerate(study.runs.items(), 1):
-        done = (folder / label / "evaluation.json").is_file()
-        out.print(f"\n[bold]{number} of {len(study.runs)}: {label}[/bold]{' (done)' if done else ''}", highlight=False)
-        if not (done and resume):
-            _run(recipe, folder / label, out, resume)
+    out.print(f"{study.about} {counted(len(study.runs), 'run')}; {study.time}.", highlight=False, markup=False)
+    try:
+        for number, (label, recipe) in enumerate(study.runs.items(), 1):
+            done = (folder / label / "evaluation.json").is_file()
+            told = f"\n[bold]{number} of {len(study.runs)}: {label}[/bold]{' (done)' if done else ''}"
+            out.print(told, highlight=False)
+            if not (done and resume):
+                _run(recipe, folder / label, out, resume)
+    except (typer.Exit, KeyboardInterrupt):
+        told = f"\nthe whole {several.table.name} goes on with:\n  {several.again()}"
+        out.print(told, highlight=False, markup=False)
+        raise typer.Exit(130) from None
     rows = results(study, folder)
-    print_results(rows, console(120))
-    for path in write_results(study.about, rows, folder):
+    for path in several.table.tell(study.about, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)

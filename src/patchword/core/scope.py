@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from patchword.core.grid import Grid
+from patchword.core.text import Rows
 
 
 @dataclass(frozen=True)
@@ -15,3 +16,4 @@ class Scope:
     memory: Tensor | None = None  # (batch, keys, width): an encoder's output, read by cross-attention
     memory_mask: Tensor | None = None
     grid: Grid | None = None
+    rows: Rows | None = None  # where each text lies, if the tokens of all lie in one row

@@ -23,6 +23,18 @@ class Batch(NamedTuple):
     labels: Tensor
     samples: Tensor
 
+    @property
+    def weight(self) -> int:
+        return len(self.labels)
+
+    @property
+    def device(self) -> torch.device:
+        return self.inputs.device
+
+    def split(self, parts: int) -> list["Batch"]:
+        pieces = zip(*(tensor.chunk(parts) for tensor in self), strict=True)
+        return [Batch(*piece) for piece in pieces]
+
 
 @dataclass(frozen=True)
 class Batches:

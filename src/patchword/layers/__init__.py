@@ -23,10 +23,25 @@ from patchword.layers.embedding import LearnedPositions, NoPositions, NoPrefix, 
 from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.heads import ClassHead, DistilledHead, first_token, mean_of_patches
+from patchword.layers.model import Model
 from patchword.layers.patch import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
 from patchword.layers.pyramid import Backbone, Pyramid, Stage
 from patchword.layers.recompute import recompute
 from patchword.layers.scheme import SCHEMES, Scheme, SchemeName
+from patchword.layers.text import TextEmbedding, TextModel
+from patchword.layers.text_heads import (
+    FirstToken,
+    MeanPool,
+    PooledHead,
+    Pooler,
+    PretrainingHead,
+    SentenceHead,
+    TiedLinear,
+    TokenHead,
+    VectorHead,
+    WordHead,
+    Words,
+)
 from patchword.layers.token_mixing import TokenMixing
 
 __all__ = [
@@ -46,12 +61,15 @@ __all__ = [
     "Encoder",
     "Everything",
     "FeedForward",
+    "FirstToken",
     "Gelu",
     "Interlaced",
     "LayerScale",
     "LearnedPositions",
     "LinearProjection",
     "LocalEnhancement",
+    "MeanPool",
+    "Model",
     "NoPositions",
     "NoPrefix",
     "Norm",
@@ -61,8 +79,11 @@ __all__ = [
     "PatchEmbed",
     "PatchMerge",
     "Pattern",
+    "PooledHead",
+    "Pooler",
     "Position",
     "Prefix",
+    "PretrainingHead",
     "Projected",
     "Pyramid",
     "QuickGelu",
@@ -72,12 +93,20 @@ __all__ = [
     "ScaledDotProduct",
     "Scheme",
     "SchemeName",
+    "SentenceHead",
     "SeparableProjection",
     "SinusoidalPositions",
     "SqueezeExcite",
     "Stage",
+    "TextEmbedding",
+    "TextModel",
+    "TiedLinear",
+    "TokenHead",
     "TokenMixing",
+    "VectorHead",
     "Windows",
+    "WordHead",
+    "Words",
     "first_token",
     "mean_of_patches",
     "members",

@@ -31,9 +31,12 @@ def xavier(model: nn.Module) -> None:
 
 
 def truncated(model: nn.Module) -> None:
-    """DeiT (Touvron et al., 2020): N(0, 0.02), truncated, for every matrix, leading token and position; zero biases."""
+    """BERT (Devlin et al., 2018), DeiT (Touvron et al., 2020): N(0, 0.02), truncated, for every matrix, table of words,
+    leading token and position; zero biases."""
     for module in model.modules():
-        if isinstance(module, nn.Linear | PatchEmbed):
+        if isinstance(module, nn.Embedding):
+            nn.init.trunc_normal_(module.weight, std=0.02)
+        elif isinstance(module, nn.Linear | PatchEmbed):
             _zero_bias(module.bias)
             nn.init.trunc_normal_(module.weight, std=0.02)
         elif isinstance(module, LearnedPositions):

@@ -12,6 +12,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers.convolution import ConvStage
 from patchword.layers.embedding import NoPositions, NoPrefix
+from patchword.layers.model import Model
 from patchword.layers.patch import Entrance
 
 
@@ -61,10 +62,8 @@ class Backbone(nn.Module):
         return [grid.to_map(tokens)[1] for tokens, grid in run_stages(self.stages, images)]
 
 
-class Pyramid(nn.Module):
+class Pyramid(Model):
     """Stages, a last norm, a head. Each stage reads the map of the one before."""
-
-    card: Card  # set by the registry: the model's name and sizes
 
     def __init__(self, stages: Sequence[Stage | ConvStage], norm: nn.Module, head: nn.Module) -> None:
         super().__init__()

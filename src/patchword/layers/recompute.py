@@ -29,11 +29,12 @@ class Recomputing(nn.Module):
 
 
 def recompute(model: nn.Module, stages: Iterable[int] | None = None) -> None:
-    """Switches recomputing on in these stages of a model and off in the others; None is all of them.
+    """Switches recomputing on in these stages of a model and off in the others; None is all of them. A text model is
+    one stage.
 
     The early stages of a pyramid hold the most activations: recompute(model, [0, 1]) saves most of what all would.
     """
-    found = list(model.get_submodule("stages").children())
+    found = list(model.get_submodule("stages").children()) if hasattr(model, "stages") else [model]
     chosen = set(range(len(found)) if stages is None else stages)
     if not chosen <= set(range(len(found))):
         raise UserError("no such stage to recompute", expected=f"0 to {len(found) - 1}", got=sorted(chosen))

@@ -2,8 +2,11 @@
 
 from typing import Any, Literal, overload
 
+from patchword.core.errors import UserError
+from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
 from patchword.models.registry import Registry
+from patchword.models.text import bert
 from patchword.models.vision import cswin, cvt, deit, mixer, pale, pvt, regnet, resnet, swin, vit
 
 REGISTRY = Registry(
@@ -18,6 +21,7 @@ REGISTRY = Registry(
         mixer.FAMILY,
         resnet.FAMILY,
         regnet.FAMILY,
+        bert.FAMILY,
     )
 )
 
@@ -28,21 +32,26 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 @overload
-def create(name: str, /, *, features: Literal[False] = False, **overrides: Any) -> Pyramid: ...
+def create(name: str, /, *, features: Literal[False] = False, **overrides: Any) -> Model: ...
 
 
 @overload
 def create(name: str, /, *, features: Literal[True], **overrides: Any) -> Backbone: ...
 
 
-def create(name: str, /, *, features: bool = False, **overrides: Any) -> Pyramid | Backbone:
+def create(name: str, /, *, features: bool = False, **overrides: Any) -> Model | Backbone:
     """A model with fresh weights; any size can be overridden.
 
     features: without norm and head, answering the feature map of every stage; `strides` and `widths` describe them.
 
     >>> create("vit-base-16", image=384, classes=10)
+    >>> create("bert-base", head="classes", classes=2)
     >>> create("swin-tiny", features=True).strides
     (4, 8, 16, 32)
     """
     model = REGISTRY.create(name, **overrides)
-    return model.backbone() if features else model
+    if not features:
+        return model
+    if not isinstance(model, Pyramid):
+        raise UserError(f"{name!r} has no feature maps", expected="a model of images with features=True")
+    return model.backbone()

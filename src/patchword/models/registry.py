@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
-from patchword.layers.pyramid import Pyramid as Pyramid
+from patchword.layers.model import Model as Model
 
 Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
 
@@ -30,9 +30,9 @@ class Family:
     name: str
     title: str
     paper: str
-    build: Callable[[Any], Pyramid]
+    build: Callable[[Any], Model]
     variants: Mapping[str, Variant]
-    preparation: Preparation
+    preparation: Preparation | None = None  # of pixels
 
     def names(self) -> dict[str, Variant]:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
@@ -69,9 +69,22 @@ class Registry:
             field = str(first["loc"][0])
             raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(first["input"])) from None
 
-    def create(self, name: str, /, **overrides: Any) -> Pyramid:
+    def example(self, card: Card) -> Any:
+        """An input of the size the model is for, on the default device."""
+        return self.configure(card.model, card.config).example()
+
+    def reads_images(self, name: str) -> bool:
+        return self.find(name)[0].preparation is not None
+
+    def require_images(self, name: str) -> None:
+        if not self.reads_images(name):
+            raise UserError(f"{name!r} reads texts", expected="a model of images")
+
+    def create(self, name: str, /, **overrides: Any) -> Model:
         family, _ = self.find(name)
         config = self.configure(name, overrides)
         model = family.build(config)
-        model.card = Card(name, asdict(config), preparation=family.preparation.over(config.channels))
+        model.card = Card(name, asdict(config))
+        if family.preparation:
+            model.card = replace(model.card, preparation=family.preparation.over(config.channels))
         return model

@@ -1,17 +1,25 @@
 """One label for each example."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor
 
 
 class Outcome(NamedTuple):
-    """The mean loss of some examples, and how many of them were right."""
+    """The share that some examples have in the mean loss of their batch, and how many of them were right."""
 
     loss: Tensor
     right: Tensor
+
+
+class Labelled(Protocol):
+    @property
+    def inputs(self) -> Tensor: ...
+
+    @property
+    def labels(self) -> Tensor: ...
 
 
 class Classification:
@@ -20,7 +28,7 @@ class Classification:
     def __init__(self, model: Callable[[Tensor], Tensor], smoothing: float = 0.0) -> None:
         self.model, self.smoothing = model, smoothing
 
-    def __call__(self, inputs: Tensor, labels: Tensor) -> Outcome:
-        scores = self.model(inputs)
-        loss = F.cross_entropy(scores.float(), labels, label_smoothing=self.smoothing)
-        return Outcome(loss, (scores.detach().argmax(-1) == labels).sum())
+    def __call__(self, piece: Labelled, batch: Labelled) -> Outcome:
+        scores = self.model(piece.inputs)
+        loss = F.cross_entropy(scores.float(), piece.labels, reduction="sum", label_smoothing=self.smoothing)
+        return Outcome(loss / len(batch.labels), (scores.detach().argmax(-1) == piece.labels).sum())

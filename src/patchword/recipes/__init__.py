@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
-from patchword.recipes import vision
+from patchword.recipes import texts, vision
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.study import Study
 
@@ -15,6 +15,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         *vision.FAMILIES,
         vision.digits_vit,
         vision.image_folder_vit,
+        *texts.TASKS,
     )
 }
 STUDIES: dict[str, Callable[[], Study]] = {

@@ -10,7 +10,8 @@ from patchword.core.errors import UserError
 from patchword.data.augment import prepared
 from patchword.data.images import OnDisk
 from patchword.data.sources import PICTURES
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device
 
 _BATCH = 64
@@ -38,7 +39,8 @@ def pictures_of(paths: Iterable[Path]) -> list[Path]:
 
 
 @torch.inference_mode()
-def classify(model: Pyramid, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
+def classify(model: Model, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
+    REGISTRY.require_images(model.card.model)
     target = pick_device(device)
     model = model.to(target)
     config = model.card.config

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, cast
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelChoice(BaseModel):
@@ -22,23 +22,19 @@ class ModelChoice(BaseModel):
         return dict(self.model_extra or {})
 
 
-class Augment(BaseModel):
-    model_config = _STRICT
-    flip: float = Field(0.0, ge=0, le=1, description="chance of a mirror image")
-    shift: int = Field(0, ge=0, description="pixels to move, at most, each way")
-    erase: float = Field(0.0, ge=0, le=1, description="chance of a blank square")
-
-
 class Expect(BaseModel):
     """What a run of this recipe should give, and how long it takes; measured, not hoped."""
 
-    model_config = _STRICT
-    accuracy: float = Field(0.0, ge=0, le=1, description="on the test set")
+    model_config = STRICT
+    accuracy: float = Field(0.0, ge=0, le=1, description="the run's metric on the test set")
     time: str = ""
 
 
 def _name_only(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
+
+
+Chosen = Annotated[ModelChoice, BeforeValidator(_name_only)]
 
 
 def _from_text(value: Any) -> Any:
@@ -54,28 +50,28 @@ HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "acc
 
 
 class Recipe(BaseModel):
-    model_config = _STRICT
+    """What the recipes of all kinds of runs have in common."""
+
+    model_config = STRICT
+    kind: str
     about: str = Field("", description="what this run shows")
     expect: Expect = Expect()
-    model: Annotated[ModelChoice, BeforeValidator(_name_only)] = ModelChoice(name="vit-exercise")
-    data: str = Field(
-        "fashion-mnist", min_length=1, description="a named set, a folder of classes, or a .csv/.jsonl manifest"
-    )
-    validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
-    augmentation: Augment = Augment()
+    model: Chosen
     epochs: int = Field(10, gt=0)
     batch: int = Field(128, gt=0)
     accumulate: int = Field(1, gt=0, description="pieces a batch is worked on in, to save memory")
     rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the rate rises")
     floor: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
+    schedule: Literal["cosine", "linear"] = Field("cosine", description="how the rate falls")
     decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
-    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="each block learns at this share of the rate of the block above it"
+    )
+    corrected: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
-    patience: int = Field(
-        0, ge=0, description="epochs without a better validation accuracy before stopping; 0 is never"
-    )
+    patience: int = Field(0, ge=0, description="epochs without a better validation score before stopping; 0 is never")
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
     recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(_from_text)] = Field(
@@ -88,7 +84,11 @@ class Recipe(BaseModel):
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
-    def with_settings(self, settings: Iterable[str]) -> "Recipe":
+    def located(self) -> Self:
+        """The same, with files named by their whole paths, so that the run can be evaluated from anywhere."""
+        return self
+
+    def with_settings(self, settings: Iterable[str]) -> Self:
         """`field=value` or `field.inner=value`, as typed on a command line."""
         values, touched = self.model_dump(mode="json"), set()
         # A model's name comes first: it brings sizes of its own, which the other settings change.
@@ -104,18 +104,23 @@ class Recipe(BaseModel):
             getattr(changed, name) != getattr(self, name) for name in touched - HARMLESS
         ):
             changed = changed.model_copy(update={"expect": Expect()})  # what was measured is not this run
-        return changed
+        return cast(Self, changed)
 
 
 def checked(values: Mapping[str, Any]) -> Recipe:
     """A recipe from plain values; the first field that is wrong is named, with the nearest right one."""
+    from patchword.recipes.kinds import KINDS
+
+    kind = values.get("kind", "images")
+    if kind not in KINDS:
+        raise UserError("recipe field 'kind'", expected=" or ".join(KINDS), got=kind)
     try:
-        return Recipe.model_validate(values)
+        return KINDS[kind].model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values)) from None
+            raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values, KINDS[kind])) from None
         if first["loc"][0] == "recompute":
             raise UserError(
                 "recipe field 'recompute'", expected="true, false, or stages such as [0, 1]", got=values["recompute"]
@@ -123,7 +128,7 @@ def checked(values: Mapping[str, Any]) -> Recipe:
         raise UserError(f"recipe field {path!r}: {first['msg']}", got=repr(first["input"])) from None
 
 
-def _where(path: str, values: Mapping[str, Any]) -> str:
+def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
     """A field that a recipe lacks may be the model's."""
     from patchword.models import REGISTRY
 
@@ -131,7 +136,7 @@ def _where(path: str, values: Mapping[str, Any]) -> str:
     name = model.get("name") if isinstance(model, Mapping) else model
     if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
         return f"did you mean 'model.{path}'?"
-    return nearest(path, field_names())
+    return nearest(path, field_names(kind))
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -145,9 +150,9 @@ def read_recipe(path: Path) -> Recipe:
     return checked(values)
 
 
-def field_names() -> list[str]:
+def field_names(kind: type[Recipe]) -> list[str]:
     names = []
-    for name, field in Recipe.model_fields.items():
+    for name, field in kind.model_fields.items():
         inner = field.annotation
         nested = isinstance(inner, type) and issubclass(inner, BaseModel) and inner is not ModelChoice
         names += [f"{name}.{sub}" for sub in inner.model_fields] if nested else [name]  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 recipe.yaml         what was done; can be trained again as it is
 config.json         the model's card
 model.safetensors   the weights that were best on the validation set
+tokenizer.json      of a run on texts, its tokenizer
 metrics.jsonl       a line an epoch
 checkpoints/        where a restart goes on
 evaluation.json     the test result
@@ -17,18 +18,14 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.files import read_json, write_json
-from patchword.data.batches import Batches
+from patchword.core.files import read_json
 from patchword.data.images import Images
 from patchword.data.named import open_source
-from patchword.layers.pyramid import Pyramid
-from patchword.objectives.scores import Scores, score
-from patchword.recipes.device import pick_device
+from patchword.layers.model import Model
+from patchword.recipes.image_recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.training.journal import read_metrics
 from patchword.weights import load
-
-EVALUATION_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,12 @@ class Run:
     def recipe(self) -> Recipe:
         return read_recipe(self.folder / "recipe.yaml")
 
+    def image_recipe(self) -> ImageRecipe:
+        recipe = self.recipe()
+        if not isinstance(recipe, ImageRecipe):
+            raise UserError(f"{self.folder} is a run on texts", expected="a run on images")
+        return recipe
+
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.folder / "metrics.jsonl")
 
@@ -53,7 +56,7 @@ class Run:
         path = self.folder / "machine.json"
         return dict(read_json(path)) if path.is_file() else {}
 
-    def model(self, **overrides: Any) -> Pyramid:
+    def model(self, **overrides: Any) -> Model:
         if not (self.folder / "model.safetensors").is_file():
             hint = f"patchword train {self.folder / 'recipe.yaml'} --name {self.folder.name} --resume"
             raise UserError(f"{self.folder} has no weights yet", hint=f"let its first epoch end: {hint}")
@@ -61,16 +64,5 @@ class Run:
 
     def test_images(self, card: Card) -> Images:
         """The test part of the run's data, as the model of this card wants it."""
-        source = open_source(self.recipe().data)
+        source = open_source(self.image_recipe().data)
         return source.read("test", card.config["image"], card.config["channels"]).with_classes(card.labels)
-
-
-def evaluate(run: Run, device: str = "auto") -> tuple[Scores, Images]:
-    """The best weights on the test set, which nothing has read before; the result is kept in evaluation.json."""
-    target = pick_device(device)
-    model = run.model().to(target)
-    images = run.test_images(model.card)
-    batches = Batches(images, EVALUATION_BATCH, model.card.preparation, target)
-    scores = score(model, batches.whole(), model.card.labels)
-    write_json(run.folder / "evaluation.json", scores.summary())
-    return scores, images

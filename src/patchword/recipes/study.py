@@ -1,7 +1,7 @@
 """A study: several runs that differ in one thing, brought into one table."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.models import REGISTRY
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.train import check_folder, located
+from patchword.recipes.train import check_folder
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,16 @@ class Study:
     def check(self, folder: Path) -> None:
         """Before training: every model can be made, and every run that has begun was begun with this recipe."""
         for label, recipe in self.runs.items():
-            with torch.device("meta"):
-                REGISTRY.create(recipe.model.name, **recipe.model.overrides())
+            _check_model(recipe.model)
             if (folder / label / "recipe.yaml").is_file():
-                check_folder(located(recipe), folder / label, resume=True)
+                check_folder(recipe.located(), folder / label, resume=True)
+
+
+def _check_model(choice: ModelChoice) -> None:
+    """A name with its fields; the weights of a folder are checked where they are read."""
+    if choice.name in REGISTRY.names() or not Path(choice.name).exists():
+        with torch.device("meta"):
+            REGISTRY.create(choice.name, **choice.overrides())
 
 
 def _value_at(recipe: Recipe, path: str) -> Any:
@@ -53,19 +59,37 @@ def _value_at(recipe: Recipe, path: str) -> Any:
 
 @dataclass(frozen=True)
 class Result:
-    """One row of a study's table."""
+    """One row of a study's table. metric: the measure that counts. part: of the data, on which it was measured."""
 
     run: str
     model: str
     parameters: int
     macs: int
-    accuracy: float
+    metric: str
+    part: str
+    measures: dict[str, float]
     loss: float
     epochs: int
     seconds: float
 
+    @property
+    def score(self) -> float:
+        return self.measures[self.metric]
+
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """One field a measure, in its place."""
+        return {
+            "run": self.run,
+            "model": self.model,
+            "parameters": self.parameters,
+            "macs": self.macs,
+            "metric": self.metric,
+            "part": self.part,
+            **self.measures,
+            "loss": self.loss,
+            "epochs": self.epochs,
+            "seconds": self.seconds,
+        }
 
 
 def results(study: Study, folder: Path) -> list[Result]:
@@ -78,13 +102,17 @@ def results(study: Study, folder: Path) -> list[Result]:
 
 def _result(label: str, run: Run) -> Result:
     evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
-    cost = count(run.model().card)
+    card = run.model().card
+    cost = count(card)
+    measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
     return Result(
         run=label,
-        model=recipe.model.name,
+        model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,
         parameters=cost.parameters,
         macs=cost.macs,
-        accuracy=float(evaluation["accuracy"]),
+        metric=evaluation.get("metric", "accuracy"),
+        part=evaluation.get("part", "test"),
+        measures=measures,
         loss=float(evaluation["loss"]),
         epochs=int(metrics[-1]["epoch"]) if metrics else 0,
         seconds=float(metrics[-1]["seconds"]) if metrics else 0.0,

@@ -2,121 +2,75 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
-from torch import Tensor
 
-from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
-from patchword.data.augment import Augmentation
-from patchword.data.batches import Batches
-from patchword.data.images import Images
-from patchword.data.named import SETS, open_source
 from patchword.data.randomness import step_seed
-from patchword.data.sources import Source, held_out
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
-from patchword.models import REGISTRY
-from patchword.objectives.classification import Classification
-from patchword.objectives.scores import score
-from patchword.recipes.device import machine, pick_device, pick_precision
+from patchword.recipes import image_task, pretraining_task, text_task
+from patchword.recipes.device import machine, pick_precision
+from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
-from patchword.recipes.run import EVALUATION_BATCH
+from patchword.recipes.task import Task
+from patchword.recipes.text_recipe import TextRecipe
 from patchword.training.average import Average
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
 from patchword.training.lock import exclusive, interruptible
-from patchword.training.loop import Loop, Validation
+from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
-from patchword.training.schedule import WarmupCosine
-from patchword.training.step import PlainStep, autocast
-from patchword.weights import save
+from patchword.training.schedule import WarmupCosine, WarmupLinear
+from patchword.training.step import PlainStep
 
-
-@dataclass(frozen=True)
-class Material:
-    """What a recipe asks for, brought together and checked, before anything is written."""
-
-    recipe: Recipe
-    model: Pyramid
-    train: Images
-    validation: Images
-    device: torch.device
-
-
-def gather(recipe: Recipe, console: Console) -> Material:
-    """Reads the training part of the data and builds the model; the test part is not touched."""
-    device = pick_device(recipe.device)
-    overrides = recipe.model.overrides()
-    config = REGISTRY.configure(recipe.model.name, overrides)
-    with console.status(f"reading {recipe.data}") as status:
-
-        def told(done: int, of: int) -> None:
-            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
-
-        source = open_source(recipe.data)
-        images = source.read("train", config.image, config.channels, told)
-        source.check(config.image, config.channels)
-    classes = int(overrides.get("classes", len(images.classes)))
-    labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
-    images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
-    train, validation = split(source, images, recipe)
-    torch.manual_seed(recipe.seed)
-    model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
-    model.card = replace(model.card, labels=labels, preparation=measured(train))
-    if recipe.recompute is not False:
-        recompute(model, None if recipe.recompute is True else recipe.recompute)
-    return Material(recipe, model.to(device), train, validation, device)
-
-
-def split(source: Source, images: Images, recipe: Recipe) -> tuple[Images, Images]:
-    """The training part without its validation samples, and those: the source's own, or some of each class."""
-    if source.brings_validation:
-        config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
-        return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
-    aside = held_out(images.labels, images.keys, recipe.validation)
-    if not aside.any():
-        raise UserError(f"{images.name} has too few pictures to set any aside", expected="two or more of some class")
-    return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
+SCHEDULES: dict[str, type[WarmupCosine | WarmupLinear]] = {"cosine": WarmupCosine, "linear": WarmupLinear}
 
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
     """Trains until the end (True) or until asked to stop (False); the same call with `resume` goes on bit by bit."""
-    recipe = located(recipe)
+    recipe = recipe.located()
     check_folder(recipe, folder, resume)
-    material = gather(recipe, console)
+    task = gather(recipe, console)
+    if recipe.recompute is not False:
+        recompute(task.model, None if recipe.recompute is True else recipe.recompute)
     with exclusive(folder), interruptible() as interrupted:
-        remember_data(material.train, folder)
+        remember_data(task.fingerprint(), folder)
         clear_litter(folder)
         write_text(folder / "recipe.yaml", recipe.to_yaml())
-        write_json(folder / "machine.json", machine(material.device))
-        loop = assemble(material, folder, console)
+        write_json(folder / "machine.json", machine(task.device))
+        loop = assemble(recipe, task, folder, console)
         loop.interrupted = interrupted
         if resume and loop.resume(console.print) and not loop.finished():
             console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
         return loop.run()
 
 
-def located(recipe: Recipe) -> Recipe:
-    """Data in files is named by its whole path, so that the run can be evaluated from anywhere."""
-    path = Path(recipe.data)
-    is_file = recipe.data not in (*SETS, "digits") and path.exists()
-    return recipe.model_copy(update={"data": str(path.absolute())}) if is_file else recipe
+def gather(recipe: Recipe, console: Console) -> Task:
+    """Reads the training data and builds the model."""
+    match recipe:
+        case ImageRecipe():
+            return image_task.gather(recipe, console)
+        case TextRecipe():
+            return text_task.gather(recipe, console)
+        case PretrainingRecipe():
+            return pretraining_task.gather(recipe, console)
+    raise TypeError(f"no task is made of a {type(recipe).__name__}")
 
 
-def remember_data(images: Images, folder: Path) -> None:
+def remember_data(now: dict[str, Any], folder: Path) -> None:
     """Refuses to go on with other training samples than a run began with."""
-    now = {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
     before = read_json(folder / "data.json") if (folder / "data.json").is_file() else now
     if before != now:
         raise UserError(
-            f"the training samples of {images.name} have changed since {folder} was begun",
+            f"the training samples of {now['name']} have changed since {folder} was begun",
             expected=f"{before.get('samples')} samples as they were",
-            got=f"{len(images)} samples",
+            got=f"{now['samples']} samples",
             hint="restore them, or give this run another --name",
         )
     write_json(folder / "data.json", now)
@@ -130,7 +84,7 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
             raise UserError(
                 f"{folder} holds a run already", hint="add --resume to go on with it, or give another --name"
             )
-        changed = [name for name in Recipe.model_fields if getattr(before, name) != getattr(recipe, name)]
+        changed = [name for name in type(recipe).model_fields if getattr(before, name, None) != getattr(recipe, name)]
         changed = [name for name in changed if name not in ("about", "expect", "save_minutes")]
         if changed:
             was = ", ".join(f"{name}={getattr(before, name)}" for name in changed)
@@ -147,64 +101,40 @@ def check_writable(folder: Path) -> None:
     make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
-def assemble(material: Material, folder: Path, console: Console) -> Loop:
+def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop:
     """The loop of a recipe."""
-    recipe, model, device = material.recipe, material.model, material.device
-    precision = pick_precision(recipe.precision, device)
-    forward: Callable[[Tensor], Tensor] = compiled(model, device) if recipe.compile else model
-    batches = Batches(material.train, recipe.batch, model.card.preparation, device).on_device()
-    held = Batches(material.validation, EVALUATION_BATCH, model.card.preparation, device).on_device()
-    augmentation = Augmentation(**recipe.augmentation.model_dump())
-    steps = batches.steps_per_epoch()
-    optimizer = adamw(model, recipe.rate, recipe.decay)
+    model, device = task.model, task.device
+    forward: Callable[[Any], Any] = compiled(model, device) if recipe.compile else model
+    optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
+    steps = task.steps_per_epoch()
     total = steps * recipe.epochs
-
-    def validate() -> Validation:
-        with autocast(precision, device):
-            scores = score(model, held.whole(), model.card.labels)
-        return Validation(scores.loss, scores.accuracy)
-
-    def keep_best() -> None:
-        save(model, folder)
-
     return Loop(
         model=model,
         optimizer=optimizer,
         step=PlainStep(
-            Classification(forward, recipe.smoothing),
+            task.objective(forward),
             optimizer,
             clip=recipe.clip,
             parts=recipe.accumulate,
-            precision=precision,
+            precision=pick_precision(recipe.precision, device),
         ),
-        schedule=WarmupCosine(recipe.rate, total, round(total * recipe.warmup), recipe.floor),
+        schedule=SCHEDULES[recipe.schedule](recipe.rate, total, round(total * recipe.warmup), recipe.floor),
         average=Average(model, recipe.average),
-        data=lambda epoch, first: batches.epoch(epoch, recipe.seed, augmentation, first),
-        validate=validate,
-        keep_best=keep_best,
+        data=task.data,
+        validate=task.validate,
+        keep_best=lambda: task.save(folder),
         checkpoints=Checkpoints(folder / "checkpoints"),
-        journal=RunJournal(folder, console),
+        journal=RunJournal(folder, console, task.unit, task.metric),
         step_seed=lambda step: step_seed(recipe.seed, step),
         epochs=recipe.epochs,
         steps_per_epoch=steps,
         patience=recipe.patience,
         save_seconds=60 * recipe.save_minutes,
+        metric=task.metric,
     )
 
 
-def compiled(model: Pyramid, device: torch.device) -> Callable[[Tensor], Tensor]:
+def compiled(model: Model, device: torch.device) -> Callable[[Any], Any]:
     """On a GPU as recorded graphs, since small models wait for the launches of their kernels."""
     mode = "reduce-overhead" if device.type == "cuda" else "default"
     return torch.compile(model, mode=mode)
-
-
-def measured(images: Images) -> Preparation:
-    """The mean and spread of each channel, over 4,096 training pictures at most, spread evenly over the set."""
-    sample = torch.arange(0, len(images), -(-len(images) // 4096))
-    mean = squares = torch.zeros(1, dtype=torch.float64)
-    for part in sample.split(64):
-        pixels = images.pixels.take(part).double() / 255
-        mean = mean + pixels.mean((2, 3)).sum(0) / len(sample)
-        squares = squares + pixels.square().mean((2, 3)).sum(0) / len(sample)
-    std = (squares - mean.square()).clamp(min=0).sqrt().clamp(min=1e-3)
-    return Preparation(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from patchword.recipes.recipe import Augment, Expect, ModelChoice, Recipe
+from patchword.recipes.image_recipe import Augment, ImageRecipe
+from patchword.recipes.recipe import Expect, ModelChoice, Recipe
 from patchword.recipes.study import Study
 
 
 def fashion_mnist_vit() -> Recipe:
     """The exercise: a ViT of 4 layers, 4 heads, 4 x 4 patches and width 64 on Fashion-MNIST, trained to its best."""
-    return Recipe(
+    return ImageRecipe(
         about="The Fashion-MNIST exercise, trained to its best.",
         expect=Expect(accuracy=0.92, time="3 minutes on one H200 (2 with compile=true), 7 hours on 2 CPU cores"),
         model=ModelChoice(name="vit-exercise"),
@@ -27,7 +28,7 @@ def fashion_mnist_vit() -> Recipe:
 
 def fashion_mnist_vit_short() -> Recipe:
     """The exercise in minutes on a laptop: the same model, two passes over the data."""
-    return Recipe(
+    return ImageRecipe(
         about="The Fashion-MNIST exercise in minutes on a laptop.",
         expect=Expect(accuracy=0.84, time="about 5 minutes on 2 CPU cores"),
         model=ModelChoice(name="vit-exercise"),
@@ -42,7 +43,7 @@ def fashion_mnist_vit_short() -> Recipe:
 
 def digits_vit() -> Recipe:
     """A small real set that needs no download: the 8 x 8 digits of scikit-learn, in a minute."""
-    return Recipe(
+    return ImageRecipe(
         about="The exercise's model on the digits that scikit-learn carries.",
         expect=Expect(accuracy=0.93, time="a minute on 2 CPU cores"),
         model=ModelChoice.model_validate({"name": "vit-exercise", "image": 8, "patch": 2}),
@@ -55,7 +56,7 @@ def digits_vit() -> Recipe:
 
 def image_folder_vit() -> Recipe:
     """Your own pictures: a folder with one sub-folder a class, or a CSV of paths and labels (--set data=...)."""
-    return Recipe(
+    return ImageRecipe(
         about="A small ViT from scratch on your own pictures.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
         data="pictures",
@@ -70,7 +71,7 @@ def image_folder_vit() -> Recipe:
 
 def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
     """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
-    return Recipe(
+    return ImageRecipe(
         about=about,
         expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, judged by 6 epochs"),
         model=ModelChoice(name=model),

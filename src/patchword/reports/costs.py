@@ -42,7 +42,8 @@ def _whole(cost: Cost, blocks: list[str]) -> str:
             rows += [_line(line, "") for line in group[0].lines]
             outside += group[0].lines
     size = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in cost.input[1:])
-    caption = f"The whole model, {cost.model}, for one picture of {size} (channels, height, width)"
+    one = f"text of {size} tokens" if len(cost.input) == 2 else f"picture of {size} (channels, height, width)"
+    caption = f"The whole model, {cost.model}, for one {one}"
     table = page.table(caption, _HEAD, rows, _totals(cost, _total), kind="cost")
     return table + _letters(Cost(cost.model, cost.part, cost.input, tuple(outside)))
 

@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -48,13 +48,14 @@ def looks() -> Iterator[None]:
 def curves(
     epochs: Sequence[int], training: Sequence[float], validation: Sequence[float], unit: str, best: int
 ) -> bytes:
-    """Two lines over the epochs; `best` is the epoch whose weights were kept."""
+    """Two lines over the epochs, or one without `training`; `best` is the epoch whose weights were kept."""
     with looks():
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
         mark = "o" if len(epochs) <= 30 else None
         axes.axvline(best, color="#8a939c", linestyle=":", label=f"kept: epoch {best}")
-        axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
+        if training:
+            axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
         axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
         if len(epochs) == 1:
@@ -64,7 +65,7 @@ def curves(
         return _svg(figure)
 
 
-def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
+def confusion(counts: Tensor, classes: Sequence[str], thing: str = "picture") -> bytes:
     """Counts and names are written in while there is room.
 
     Coloured by the square root of the share of the true class, so that rare confusions show.
@@ -73,7 +74,7 @@ def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
     cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
     with looks():
         figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
-        axes = figure.add_subplot(xlabel="the model said", ylabel="the picture is", aspect="equal")
+        axes = figure.add_subplot(xlabel="the model said", ylabel=f"the {thing} is", aspect="equal")
         axes.grid(visible=False)
         shares = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
         if number <= WITH_NAMES:
@@ -82,7 +83,7 @@ def confusion(counts: Tensor, classes: Sequence[str]) -> bytes:
             )
             _names(axes, classes)
         else:
-            cells = _overview(axes, shares)
+            cells = _overview(axes, shares, thing)
         axes.set_ylim(number, 0)
         if number <= WITH_NUMBERS:
             _numbers(axes, counts, shares, size=min(13.0, 19 * cell))
@@ -107,25 +108,35 @@ def _numbers(axes: Axes, counts: Tensor, shares: np.ndarray, size: float) -> Non
         axes.text(said + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
 
 
-def _overview(axes: Axes, shares: np.ndarray) -> ScalarMappable:
+def _overview(axes: Axes, shares: np.ndarray, thing: str) -> ScalarMappable:
     """Class numbers instead of names."""
     extent = (0, len(shares), len(shares), 0)
-    axes.set(xlabel="the model said (class number)", ylabel="the picture is (class number)")
+    axes.set(xlabel="the model said (class number)", ylabel=f"the {thing} is (class number)")
     return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
 
 
-def dots(labels: Sequence[str], values: Sequence[float], unit: str, kind: Literal["svg", "png"]) -> bytes:
-    """One value for each label, the best on top."""
+def dots(
+    labels: Sequence[str],
+    values: Sequence[float],
+    unit: str,
+    kind: Literal["svg", "png"],
+    lines: Mapping[str, float] | None = None,
+) -> bytes:
+    """One value for each label, the best on top. lines: values to compare with, by name."""
     order = sorted(range(len(values)), key=values.__getitem__)
     with looks():
         figure = Figure(figsize=(6.4, 0.34 * len(values) + 1.0), layout="constrained")
         axes = figure.add_subplot(xlabel=unit)
         places, shown = range(len(order)), [values[index] for index in order]
+        for (name, value), line in zip((lines or {}).items(), ("--", ":"), strict=False):
+            axes.axvline(value, color=ORANGE, linestyle=line, linewidth=1.2, label=f"{name} {value:.2f}")
         axes.plot(shown, places, "o", color=BLUE)
         for place, value in zip(places, shown, strict=True):
             axes.annotate(f"{value:.2f}", (value, place), (8, 0), textcoords="offset points", va="center", size=9)
         axes.set_yticks(places, [shortened(labels[index], 40) for index in order])
         axes.margins(x=0.14, y=0.6 / len(order))
+        if lines:
+            figure.legend(loc="outside upper center", ncols=len(lines), fontsize=9)
         return drawn(figure, kind)
 
 

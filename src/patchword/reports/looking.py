@@ -7,7 +7,7 @@ from patchword.analysis.attention import Layer, layers, looked_at, rollout
 from patchword.core.errors import UserError
 from patchword.data.augment import prepared
 from patchword.data.images import Images
-from patchword.layers import Pyramid
+from patchword.layers import Model
 from patchword.objectives.scores import Scores
 from patchword.reports import page, pictures
 from patchword.reports.words import percent
@@ -31,7 +31,7 @@ _ROLLOUT = (
 )
 
 
-def attention_section(model: Pyramid, scores: Scores, images: Images) -> str:
+def attention_section(model: Model, scores: Scores, images: Images) -> str:
     """Empty for a model without attention."""
     chosen = of_different_classes(scores.labels)
     pixels = images.pixels.take(chosen)
@@ -67,7 +67,7 @@ def of_different_classes(labels: Tensor) -> Tensor:
     return torch.stack([(labels == label).nonzero()[0, 0] for label in classes])
 
 
-def _rollout(model: Pyramid, inputs: Tensor) -> Tensor:
+def _rollout(model: Model, inputs: Tensor) -> Tensor:
     """(batch, rows, columns), or nothing where the tokens of the layers cannot be followed"""
     try:
         return rollout(model, inputs)

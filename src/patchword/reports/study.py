@@ -3,27 +3,69 @@
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchword.core.files import whole_file, write_text
 from patchword.recipes.study import Result
 from patchword.reports import figures
-from patchword.reports.words import duration
+from patchword.reports.words import duration, is_share, measured
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-COLUMNS = ("run", "model", "parameters", "MACs", "test accuracy", "test loss", "epochs", "training time")
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts: the columns, of which the first so many are words; the rows; and rows below a line."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    below: Sequence[Sequence[str]] = ()
+
+    def print(self, out: "Console") -> None:
+        from rich.table import Table
+
+        table = Table()
+        for number, title in enumerate(self.columns):
+            table.add_column(title, justify="left" if number < self.words else "right", no_wrap=True)
+        for number, row in enumerate(self.rows, 1):
+            table.add_row(*row, end_section=number == len(self.rows))
+        for row in self.below:
+            table.add_row(*row)
+        out.print()
+        out.print(table)
+
+    def markdown(self) -> str:
+        lines = [self.columns, ["---"] * self.words + ["---:"] * (len(self.columns) - self.words)]
+        return "".join(f"| {' | '.join(line)} |\n" for line in [*lines, *self.rows, *self.below])
 
 
-def cells(result: Result) -> list[str]:
+def grid(results: Sequence[Result]) -> Grid:
+    """Every measure that a run has is a column; the one that counts comes first."""
+    measures = list(dict.fromkeys([result.metric for result in results] + [n for r in results for n in r.measures]))
+    part = told_part(results)
+    columns = ["run", "model", "parameters", "MACs", *(f"{part} {name}" for name in measures)]
+    return Grid(
+        [*columns, f"{part} loss", "epochs", "training time"], [_cells(result, measures) for result in results], words=2
+    )
+
+
+def told_part(results: Sequence[Result]) -> str:
+    """of the data, if it is the same for all"""
+    parts = {result.part for result in results}
+    return parts.pop() if len(parts) == 1 else "final"
+
+
+def _cells(result: Result, measures: Sequence[str]) -> list[str]:
     return [
         result.run,
         result.model,
         f"{result.parameters:,}",
         f"{result.macs:,}",
-        f"{100 * result.accuracy:.2f}%",
+        *(measured(name, result.measures[name]) if name in result.measures else "" for name in measures),
         f"{result.loss:.4f}",
         str(result.epochs),
         duration(result.seconds),
@@ -31,31 +73,32 @@ def cells(result: Result) -> list[str]:
 
 
 def print_results(results: Sequence[Result], out: "Console") -> None:
-    from rich.table import Table
-
-    table = Table()
-    for number, title in enumerate(COLUMNS):
-        table.add_column(title, justify="left" if number < 2 else "right", no_wrap=True)
-    for result in results:
-        table.add_row(*cells(result))
-    out.print()
-    out.print(table)
+    grid(results).print(out)
 
 
 def write_results(about: str, results: Sequence[Result], folder: Path) -> list[Path]:
     """results.md, results.csv, results.svg and results.png in the study's folder"""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * (len(COLUMNS) - 2)]
-    lines += [f"| {' | '.join(cells(result))} |" for result in results]
-    write_text(folder / "results.md", f"{about}\n\n" + "\n".join(lines) + "\n")
+    write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}")
+    return [folder / "results.md", write_csv(results, folder), *write_dots(results, folder)]
+
+
+def write_csv(results: Sequence[Result], folder: Path) -> Path:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(results[0].to_json()), lineterminator="\n")
+    records = [result.to_json() for result in results]
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for record in records for key in record)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(result.to_json() for result in results)
+    writer.writerows(records)
     write_text(folder / "results.csv", text.getvalue())
-    written = [folder / "results.md", folder / "results.csv"]
-    labels, values = [result.run for result in results], [100 * result.accuracy for result in results]
+    return folder / "results.csv"
+
+
+def write_dots(results: Sequence[Result], folder: Path, lines: dict[str, float] | None = None) -> list[Path]:
+    """The measure that counts, a dot a run, in hundredths. lines: values to compare with, by name."""
+    metric = results[0].metric
+    unit = f"{told_part(results)} {metric} " + ("(%)" if is_share(metric) else "(x 100)")
+    labels, values = [result.run for result in results], [100 * result.score for result in results]
+    scaled = {name: 100 * value for name, value in (lines or {}).items()}
     for kind in ("svg", "png"):
         with whole_file(folder / f"results.{kind}") as temporary:
-            temporary.write_bytes(figures.dots(labels, values, "test accuracy (%)", kind))
-        written.append(folder / f"results.{kind}")
-    return written
+            temporary.write_bytes(figures.dots(labels, values, unit, kind, scaled))
+    return [folder / f"results.{kind}" for kind in ("svg", "png")]

@@ -5,6 +5,40 @@ def percent(share: float, digits: int = 2) -> str:
     return f"{100 * share:.{digits}f}%"
 
 
+_CORRELATIONS = ("pearson", "spearman", "matthews")
+_NAMES = {
+    "f1": "F1",
+    "f1-macro": "macro F1",
+    "f1-micro": "micro F1",
+    "multilabel-f1-micro": "micro F1",
+    "multilabel-f1-macro": "macro F1",
+    "multilabel-accuracy": "share of texts with all labels right",
+    "exact": "exact match",
+    "answerable-exact": "exact match, questions with an answer",
+    "answerable-f1": "F1, questions with an answer",
+    "impossible-exact": "exact match, questions without an answer",
+    "impossible-f1": "F1, questions without an answer",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "matthews": "Matthews correlation",
+    "next_accuracy": "next-sentence accuracy",
+}
+
+
+def is_share(metric: str) -> bool:
+    """Shares are told in percent; correlations and perplexity are not shares of anything."""
+    return metric not in (*_CORRELATIONS, "perplexity", "loss")
+
+
+def named(metric: str) -> str:
+    """A metric as a page calls it; one without another name keeps its own."""
+    return _NAMES.get(metric, metric)
+
+
+def measured(metric: str, value: float) -> str:
+    return percent(value) if is_share(metric) else f"{value:,.2f}" if metric == "perplexity" else f"{value:.4f}"
+
+
 def amount(number: int) -> str:
     """205 k, 11.16 M, 17.56 G: short enough for a tile"""
     for size, name in ((10**12, "T"), (10**9, "G"), (10**6, "M")):

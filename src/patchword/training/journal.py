@@ -31,8 +31,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 class RunJournal:
     """Writes metrics.jsonl and TensorBoard events into the run's folder, and shows the progress on the console."""
 
-    def __init__(self, folder: Path, console: Console) -> None:
-        self.folder, self.console = folder, console
+    def __init__(self, folder: Path, console: Console, unit: str = "images", metric: str = "accuracy") -> None:
+        self.folder, self.console, self.unit, self.metric = folder, console, unit, metric
         self.events: Any = None
         self.bar: Progress | None = None
         self.task: TaskID | None = None
@@ -67,7 +67,7 @@ class RunJournal:
         taken = state.step - self.first_step
         speed = taken * self.batch / (now - self.began)
         left = (self.epochs * self.steps_per_epoch - state.step) * (now - self.began) / max(1, taken)
-        told = f"loss {loss():.4f}  accuracy {accuracy():.2%}  {speed:,.0f} images/s  {_duration(left)} left"
+        told = f"loss {loss():.4f}  accuracy {accuracy():.2%}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
         if self.bar and self.task is not None:
             self.bar.update(
                 self.task, completed=state.step, told=told, description=f"epoch {state.epoch + 1}/{self.epochs}"
@@ -85,10 +85,12 @@ class RunJournal:
             if self.events and key not in ("epoch", "step"):
                 self.events.add_scalar(key, value, record["step"])
         star = " *" if state.waited == 0 else ""
+        score = record[f"validation_{self.metric}"]
+        told = f"{score:.2%}" if self.metric == "accuracy" else f"{score:.4f}"
         self.console.print(
             f"epoch {record['epoch']:>{len(str(self.epochs))}}/{self.epochs}  "
             f"loss {record['loss']:.4f}  accuracy {record['accuracy']:.2%}  |  "
-            f"validation loss {record['validation_loss']:.4f}  accuracy {record['validation_accuracy']:.2%}{star}  "
+            f"validation loss {record['validation_loss']:.4f}  {self.metric} {told}{star}  "
             f"[dim]{_duration(record['seconds'])}[/dim]",
             highlight=False,
         )

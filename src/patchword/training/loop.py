@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,8 +13,7 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.training.average import Average
 from patchword.training.checkpoint import Checkpoints, Say, optimizer_tensors, restore_optimizer
-from patchword.training.schedule import WarmupCosine
-from patchword.training.step import Step
+from patchword.training.step import Batch, Step
 
 
 @dataclass
@@ -23,7 +23,7 @@ class State:
     step: int = 0
     epoch: int = 0
     batch: int = 0  # batches of this epoch already taken
-    seen: int = 0  # examples of this epoch already seen
+    seen: int = 0  # examples of this epoch already seen, or masked words, or tags
     loss: float = 0.0  # summed over them
     right: float = 0.0
     best: float = float("-inf")
@@ -33,14 +33,17 @@ class State:
 
 
 class Validation(NamedTuple):
+    """score: what the best weights are chosen by; measures: what else is worth keeping"""
+
     loss: float
-    accuracy: float
+    score: float
+    measures: Mapping[str, float] = MappingProxyType({})
 
 
 class Data(Protocol):
     """The batches of an epoch from one on; everything random in them follows from the epoch and the sample."""
 
-    def __call__(self, epoch: int, first: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]: ...
+    def __call__(self, epoch: int, first: int) -> Iterator[Batch]: ...
 
 
 class Journal(Protocol):
@@ -59,7 +62,7 @@ class Loop:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     step: Step
-    schedule: WarmupCosine
+    schedule: Callable[[int], float]
     average: Average
     data: Data
     validate: Callable[[], Validation]
@@ -69,8 +72,9 @@ class Loop:
     step_seed: Callable[[int], int]
     epochs: int
     steps_per_epoch: int
-    patience: int = 0  # epochs without a better validation accuracy before stopping; 0 is never
+    patience: int = 0  # epochs without a better validation score before stopping; 0 is never
     save_seconds: float = 60.0
+    metric: str = "accuracy"  # what the validation's score is
     interrupted: Callable[[], bool] = lambda: False
     state: State = field(default_factory=State)
 
@@ -108,13 +112,13 @@ class Loop:
         self.model.train()
         loss = right = None
         before = state.seconds
-        for inputs, labels, _ in self.data(state.epoch, state.batch):
+        for batch in self.data(state.epoch, state.batch):
             torch.manual_seed(self.step_seed(state.step))  # dropout and the like repeat themselves after a restart
-            step_loss, step_right = self.step(inputs, labels, self.schedule(state.step))
+            step_loss, step_right = self.step(batch, self.schedule(state.step))
             # double, so that the sum is the same however often it passed through a checkpoint
             loss = _exact(step_loss) + (state.loss if loss is None else loss)
             right = _exact(step_right) + (state.right if right is None else right)
-            state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + len(labels)
+            state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
             self.average.update(state.step)
             now = time.monotonic()
             state.seconds = before + now - began
@@ -138,8 +142,8 @@ class Loop:
         with self.average.applied():
             self.model.eval()
             validation = self.validate()
-            if validation.accuracy > state.best:
-                state.best, state.best_epoch, state.waited = validation.accuracy, state.epoch, 0
+            if validation.score > state.best:
+                state.best, state.best_epoch, state.waited = validation.score, state.epoch, 0
                 self.keep_best()
             else:
                 state.waited += 1
@@ -150,7 +154,8 @@ class Loop:
             "loss": state.loss / max(1, state.seen),
             "accuracy": state.right / max(1, state.seen),
             "validation_loss": validation.loss,
-            "validation_accuracy": validation.accuracy,
+            f"validation_{self.metric}": validation.score,
+            **{f"validation_{name}": value for name, value in validation.measures.items()},
             "rate": self.schedule(state.step - 1),
             "seconds": round(state.seconds, 3),
         }

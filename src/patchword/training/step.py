@@ -1,8 +1,8 @@
 """A step: from a batch to one change of the weights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -10,8 +10,22 @@ from torch import Tensor
 Precision = str  # "float32" or "bfloat16"
 
 
+class Batch(Protocol):
+    """What a step is taken on. `weight`: how many terms the mean of its loss has (examples, masked words, tags)."""
+
+    @property
+    def weight(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def split(self, parts: int) -> Sequence[Any]:
+        """the same batch in so many pieces, or fewer"""
+        ...
+
+
 class Outcome(Protocol):
-    """What an objective answers: a mean loss to descend, and how many of its examples were right."""
+    """What an objective answers: a loss to descend, and how many of its terms were right."""
 
     @property
     def loss(self) -> Tensor: ...
@@ -20,13 +34,14 @@ class Outcome(Protocol):
     def right(self) -> Tensor: ...
 
 
-Objective = Callable[[Tensor, Tensor], Outcome]
+# A piece, and the batch it is of: the piece's share of the batch's mean loss, so that pieces add up to the whole.
+Objective = Callable[[Any, Any], Outcome]
 
 
 class Step(Protocol):
     """Returns the summed loss and the number of right answers of the batch, still on the device."""
 
-    def __call__(self, inputs: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, batch: Any, rate: float) -> tuple[Tensor, Tensor]: ...
 
 
 class PlainStep:
@@ -44,18 +59,18 @@ class PlainStep:
         self.objective, self.optimizer = objective, optimizer
         self.clip, self.parts, self.precision = clip, parts, precision
 
-    def __call__(self, inputs: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-        loss, right = torch.zeros((), device=inputs.device), torch.zeros((), device=inputs.device)
-        for piece, truth in zip(inputs.chunk(self.parts), labels.chunk(self.parts), strict=True):
-            with autocast(self.precision, inputs.device):
-                outcome = self.objective(piece, truth)
-            (outcome.loss * (len(piece) / len(inputs))).backward()
-            loss += outcome.loss.detach() * len(piece)
+    def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
+        loss, right = torch.zeros((), device=batch.device), torch.zeros((), device=batch.device)
+        for piece in batch.split(self.parts):
+            with autocast(self.precision, batch.device):
+                outcome = self.objective(piece, batch)
+            outcome.loss.backward()
+            loss += outcome.loss.detach() * batch.weight
             right += outcome.right
         if self.clip:
             torch.nn.utils.clip_grad_norm_(self._parameters(), self.clip, foreach=True)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("share", 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss, right

@@ -17,7 +17,8 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.files import flush, make_folder
 from patchword.core.grid import Size, sides
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
 from patchword.weights.formats import FORMATS, INPUT, OUTPUT, Format, Runner, quiet
 from patchword.weights.saving import describe
 
@@ -39,7 +40,7 @@ class Exported:
 
 
 def export(
-    model: Pyramid,
+    model: Model,
     path: str | Path,
     *,
     size: Size | None = None,
@@ -78,7 +79,7 @@ def export(
     return Exported(target, written, detail, notes, form.reader, batches, worst, time.perf_counter() - start)
 
 
-def expected_seconds(model: Pyramid, path: Path, size: Size | None = None) -> float:
+def expected_seconds(model: Model, path: Path, size: Size | None = None) -> float:
     """How long an export takes, roughly: it grows with the number of operations, not with their size."""
     operations = _Operations()  # type: ignore[no-untyped-call]
     with torch.no_grad(), operations:
@@ -104,7 +105,7 @@ def format_of(path: Path) -> Format:
     return FORMATS[path.suffix]
 
 
-def trace(model: Pyramid, images: Tensor, shapes: Any) -> ExportedProgram:
+def trace(model: Model, images: Tensor, shapes: Any) -> ExportedProgram:
     """The model's operations as a graph, whatever the size of the axes that `shapes` leaves open.
 
     Its weights, shared with the model, ask for no gradient: torch's attention would then answer in another layout of
@@ -135,6 +136,7 @@ def describe_file(card: Card, shape: tuple[int, int, int], batch: int | None) ->
 
 
 def _shape(card: Card, size: Size | None) -> tuple[int, int, int]:
+    REGISTRY.require_images(card.model)
     return (card.config["channels"], *sides(size or card.config["image"]))
 
 

@@ -1,6 +1,6 @@
 """The list of name tables; a new family adds a line."""
 
-from patchword.weights import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
+from patchword.weights import bert, cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
 
 # The first layout whose names are in a file is the file's.
 LAYOUTS = (
@@ -13,4 +13,5 @@ LAYOUTS = (
     *mixer.LAYOUTS,
     *resnet.LAYOUTS,
     *regnet.LAYOUTS,
+    *bert.LAYOUTS,
 )

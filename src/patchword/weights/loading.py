@@ -11,16 +11,18 @@ from torch import Tensor
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensors import Tensors
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
 from patchword.weights.source import Source, read_file, read_folder
 
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
+HEAD = ("head", "classes", "pool")  # fields with another value of which the model gets another head
+SPARE = ("head.pool.linear.weight", "head.pool.linear.bias")  # BERT's pooler, which not all heads read
 COUNTER = "num_batches_tracked"  # of a batch norm; older files lack it, and nothing depends on it
 
 
-def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyramid:
+def load(source: str | Path, model: str | None = None, **overrides: Any) -> Model:
     """A model with the weights of `source`, in float32, ready to evaluate.
 
     source: a run's folder, a folder written by `save`, a Hugging Face style folder, or one .safetensors file whose
@@ -28,8 +30,8 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Pyra
         Mixer.
     model: the registry name to build; needed only where the source cannot tell it. A file without a config does not
         tell the number of heads: it is taken from the model of the same width, depth and hidden width, if there is one.
-    overrides: config fields to change, e.g. image=384; position tables are resized to fit. Where the source has no
-        head, classes=... gives it a new one, which starts from zeros.
+    overrides: config fields to change, e.g. image=384; position tables are resized to fit. With classes=... or head=...
+        the model gets a new head, which starts afresh.
     """
     path = Path(source)
     if not path.exists():
@@ -59,8 +61,10 @@ def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -
     config = known | {field: value for field, value in fields.items() if field in known}
     if "image" in overrides and "image" not in said and _fits(name, {**config, **overrides}, shapes):
         config["image"] = overrides["image"]  # shapes tell how many patches there were, not how they lay
-    preparation = _preparation(source) or family.preparation.over(config["channels"])
-    return Card(name, config, _labels(source.told), preparation)
+    card = Card(name, config, _labels(source.told))
+    if family.preparation:
+        card = replace(card, preparation=_preparation(source) or family.preparation.over(config["channels"]))
+    return card
 
 
 def _fits(name: str, config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
@@ -82,7 +86,7 @@ def _closest(family: str, fields: Mapping[str, Any]) -> str:
     return max((name for name in REGISTRY.names() if REGISTRY.find(name)[0].name == family), key=shared)
 
 
-NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps")
+NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps", "head", "pool", "vocabulary", "positions")
 
 
 def _lacks_heads(name: str, fields: Mapping[str, Any]) -> bool:
@@ -109,7 +113,7 @@ def _preparation(source: Source) -> Preparation | None:
     return Preparation(tuple(mean), tuple(std)) if mean and std else None
 
 
-def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Pyramid:
+def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Model:
     for field in overrides:
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
@@ -120,29 +124,43 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
         new = REGISTRY.create(card.model, **wanted)
     fitted = fit_resolution(source.ours, old, new)
     fitted |= {name: torch.tensor(0) for name in new.state_dict() if name.endswith(COUNTER) and name not in fitted}
-    fitted |= _new_head(fitted, new, "classes" in overrides)
+    changed = any(wanted[field] != card.config[field] for field in HEAD if field in wanted)
+    if changed or _lacks_head(fitted, new, told="classes" in overrides):
+        card = replace(card, labels=() if changed else card.labels)
+        fitted = _new_head(fitted, card, wanted)
+    fitted = {name: tensor for name, tensor in fitted.items() if name not in SPARE or name in new.state_dict()}
     _check(fitted, new, path, source.unknown)
     new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
     new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
     return new.requires_grad_(True).eval()
 
 
-def _new_head(tensors: Mapping[str, Tensor], model: Pyramid, wanted: bool) -> Tensors:
-    """Zeros, if the source has an encoder alone."""
-    if any(name.startswith("head.") for name in tensors):
-        return {}
-    if not wanted:
+def _lacks_head(tensors: Tensors, model: Model, told: bool) -> bool:
+    """The source has an encoder alone, and it was told how many classes the model should have."""
+    if any(name.startswith("head.") for name in tensors) or not any(True for _ in model.head.parameters()):
+        return False
+    if not told:
         hint = "tell the number of classes, and the model gets a new head: load(source, classes=10)"
         raise UserError("the source has no head", expected="tensors of a classifier", got="an encoder alone", hint=hint)
-    names = [name for name in model.state_dict() if name.startswith("head.")]
-    return {name: torch.zeros(model.state_dict()[name].shape) for name in names}
+    return True
+
+
+def _new_head(tensors: Tensors, card: Card, wanted: Mapping[str, Any]) -> Tensors:
+    """The encoder, and of the head what serves the new one as well; the rest of it starts afresh."""
+    fresh = REGISTRY.create(card.model, **wanted).state_dict()
+    encoder = {name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
+    same_task = wanted.get("head") == card.config.get("head")
+    for name in (name for name in fresh if name.startswith("head.")):
+        kept = tensors.get(name) if same_task or not name.startswith("head.linear.") else None
+        encoder[name] = fresh[name] if kept is None or kept.shape != fresh[name].shape else kept
+    return encoder
 
 
 def _float(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _check(tensors: Mapping[str, Tensor], model: Pyramid, path: Path, unknown: list[str]) -> None:
+def _check(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
     """Every tensor must be there, be expected and have its shape; otherwise all that is wrong is listed."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     wrong = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]

@@ -9,7 +9,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import write_json
 from patchword.core.tensors import write_tensors
-from patchword.layers.pyramid import Pyramid
+from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
@@ -18,16 +18,16 @@ from patchword.weights.source import WEIGHT_FILES
 Library = Literal["patchword", "huggingface", "timm", "authors"]
 
 
-def save(model: Pyramid, folder: str | Path, layout: Library = "patchword") -> Path:
+def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Path:
     """Writes model.safetensors (model.npz for authors who use JAX) and config.json into `folder`.
 
     layout: whose names the tensors get.
     """
-    if not isinstance(model, Pyramid) or not hasattr(model, "card"):
-        got = f"{type(model).__name__}{' without a card' if isinstance(model, Pyramid) else ''}"
+    if not isinstance(model, Model) or not hasattr(model, "card"):
+        got = f"{type(model).__name__}{' without a card' if isinstance(model, Model) else ''}"
         raise UserError("cannot save this", expected="a model made by create or load", got=got)
     target, tensors, card = Path(folder), model.state_dict(), model.card
-    file = "model.safetensors"
+    file, beside = "model.safetensors", set[str]()
     if layout == "patchword":
         config: dict[str, Any] = describe(card)
         metadata = {"patchword": json.dumps(config)}
@@ -37,11 +37,12 @@ def save(model: Pyramid, folder: str | Path, layout: Library = "patchword") -> P
         tensors = table.to_theirs(tensors)
         config = table.write_config(card)
         metadata = {"format": "pt"}
-        if layout == "huggingface":
+        if layout == "huggingface" and REGISTRY.reads_images(card.model):
             write_json(target / "preprocessor_config.json", _preprocessor(card, table))
+            beside.add("preprocessor_config.json")
     write_tensors(target / file, tensors, metadata)
-    stale = {*WEIGHT_FILES, "model.safetensors.index.json", "preprocessor_config.json"} - {file}
-    for other in stale - ({"preprocessor_config.json"} if layout == "huggingface" else set()):
+    stale = {*WEIGHT_FILES, "model.safetensors.index.json", "preprocessor_config.json", "modules.json"}
+    for other in stale - {file} - beside:
         (target / other).unlink(missing_ok=True)  # of a model that lay here before
     write_json(target / "config.json", config)
     return target

@@ -11,6 +11,7 @@ from patchword.core.files import read_json
 from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
+from patchword.weights.tensorflow import is_old, modern
 
 OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
 WEIGHT_FILES = ("model.safetensors", "model.npz")
@@ -34,6 +35,7 @@ def read_folder(folder: Path) -> Source:
         part, metadata = read_tensors(file)
         tensors |= part
     told = _read_object(folder / "config.json") or _card_of(metadata, folder)
+    told = {**told, **_sentence_transformers(folder)}
     return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
 
 
@@ -42,6 +44,21 @@ def read_file(path: Path) -> Source:
     tensors, metadata = read_tensors(path)
     beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
     return _recognise(tensors, _card_of(metadata, path) or beside, {})
+
+
+def _sentence_transformers(folder: Path) -> dict[str, Any]:
+    """How a folder of that library makes one vector of a text."""
+    if not (folder / "modules.json").is_file():
+        return {}
+    modules = read_json(folder / "modules.json")
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise UserError(f"{folder / 'modules.json'} is not a list of modules", expected="a JSON list of objects")
+    kinds = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
+    unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
+    if unknown or any(Path(path).name != path for path in kinds.values() if path):
+        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown) or kinds)
+    pooling = _read_object(folder / kinds.get("Pooling", "") / "config.json") if "Pooling" in kinds else {}
+    return {"sentence_transformers": {"pooling": pooling, "normalize": "Normalize" in kinds}}
 
 
 def _read_object(path: Path) -> Mapping[str, Any]:
@@ -79,12 +96,13 @@ def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[
     """Which library's names these are is read off the names."""
     if told.get("library") == "patchword":
         return Source(tensors, [], OURS, told, preprocessor)
+    tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
         for layout in LAYOUTS:
             if layout.fits(named):
                 ours, unknown = layout.to_ours(named)
                 return Source(ours, unknown, layout.reading(named), told, preprocessor)
-        if any(name.startswith("stages.0.entrance.") for name in named):
+        if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):
             return Source(named, [], OURS, told, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")

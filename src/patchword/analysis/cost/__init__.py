@@ -1,5 +1,5 @@
 """Parameters and multiply-accumulates of any part of a model, with the working shown."""
 
-from patchword.analysis.cost.count import CONVENTION, Cost, blocks_of, count, lines_of
+from patchword.analysis.cost.count import CONVENTION, Cost, blocks_of, count, lines_of, text_of
 
-__all__ = ["CONVENTION", "Cost", "blocks_of", "count", "lines_of"]
+__all__ = ["CONVENTION", "Cost", "blocks_of", "count", "lines_of", "text_of"]

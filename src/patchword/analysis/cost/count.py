@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
-from patchword.analysis.cost.rules import FREE, RULES, Call, Kind, Line
+from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, Line
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
-from patchword.core.grid import sides
+from patchword.core.text import Text
 from patchword.layers import Block, ConvResidual
 from patchword.models import REGISTRY
 
 CONVENTION = (
-    "multiply-accumulates of matrix products and convolutions, for one image; biases, norms, softmax and activations "
-    "are not counted. Papers call these FLOPs; counted as separate multiplications and additions they would be double."
+    "multiply-accumulates of matrix products and convolutions, for one image or one text; biases, norms, softmax and "
+    "activations are not counted. Papers call these FLOPs; counted as separate multiplications and additions they "
+    "would be double."
 )
 _KINDS: tuple[Kind, ...] = ("linear", "attention", "convolution")
 
@@ -79,23 +80,35 @@ class Cost:
         }
 
 
-def count(card: Card, part: str = "") -> Cost:
-    """What a model, or one of its parts, costs at its own input size.
+def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
+    """What a model, or one of its parts, costs at its own input size, or for `inputs` on the meta device.
 
     >>> count(model.card, "stages.0.encoder.blocks.0").macs
     """
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config).eval()
-        shape = (1, card.config["channels"], *sides(card.config["image"]))
-        calls = _calls(model, torch.empty(shape))
+        example = REGISTRY.example(card) if inputs is None else inputs
+        calls = _calls(model, example)
+    shape = tuple(example.ids.shape if isinstance(example, Text) else example.shape)
     names = [name for name, _ in model.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
-    lines = tuple(_lines(model.get_submodule(part), part, calls))
+    lines = tuple(_named(line, card) for line in _lines(model.get_submodule(part), part, calls))
     cost = Cost(card.model, part, shape, lines)
     expected = sum(parameter.numel() for parameter in model.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the model has {expected}"
     return cost
+
+
+def text_of(card: Card, tokens: int) -> Text:
+    """A text of so many tokens on the meta device, to count a model of texts for."""
+    if REGISTRY.reads_images(card.model):
+        raise UserError(f"{card.model!r} reads images", expected="a model of texts", hint="try --set image=384")
+    config = REGISTRY.configure(card.model, card.config)
+    if not 0 < tokens <= config.positions:
+        raise UserError(f"{card.model!r} reads {config.positions} tokens at most", got=tokens)
+    with torch.device("meta"):
+        return cast(Text, config.example(tokens))
 
 
 def lines_of(module: nn.Module, *inputs: Any) -> list[Line]:
@@ -108,6 +121,12 @@ def blocks_of(card: Card) -> list[str]:
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config)
     return [name for name, module in model.named_modules() if isinstance(module, Block | ConvResidual)]
+
+
+def _named(line: Line, card: Card) -> Line:
+    """What the last linear map of a text model answers, only its config tells."""
+    answers = TEXT_HEADS.get(card.config.get("head", ""))
+    return replace(line, label=answers) if answers and line.part == "head.linear" else line
 
 
 @torch.no_grad()

@@ -10,11 +10,13 @@ from patchword.analysis.cost.expression import Expression, symbol
 from patchword.core.grid import Grid
 from patchword.layers import (
     DropPath,
+    FirstToken,
     Gelu,
     Interlaced,
     LayerScale,
     LearnedPositions,
     LinearProjection,
+    MeanPool,
     NoPositions,
     NoPrefix,
     PatchEmbed,
@@ -24,6 +26,7 @@ from patchword.layers import (
     RelativeTable,
     ScaledDotProduct,
     SinusoidalPositions,
+    TiedLinear,
     Windows,
 )
 from patchword.layers.attention.core import Pattern
@@ -46,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Call:
-    """What a part was given and what it answered, for one image."""
+    """What a part was given and what it answered, for one image or one text."""
 
     arguments: Sequence[Any]
     answer: Any
@@ -62,16 +65,27 @@ _LINEAR = {
     "reduce": ("patch merging", ("4C", "four neighbours"), ("2C", "twice the width before")),
     "linear": ("class head", ("D", "width"), ("K", "classes")),
     "distilled": ("distillation head", ("D", "width"), ("K", "classes")),
+    "transform": ("word head, transform", ("D", "width"), ("D", "width")),
 }
+
+TEXT_HEADS = {  # what head.linear is called, by the name of the head; "class head" of the others
+    "next": "next sentence",
+    "pretraining": "next sentence",
+    "tags": "tag of each token",
+    "span": "begin and end of an answer",
+}
+
+# Maps called "linear", by the part that holds them: those of a separable projection, and BERT's pooler.
+_SQUARE = {"query": "query", "key": "key", "value": "value", "pool": "pooler"}
 
 _ROWS = {"joint": ("M", "keys")}  # what a linear layer is applied to, if not to the tokens
 
 
 def linear(part: str, module: nn.Linear, call: Call) -> list[Line]:
     name = part.rsplit(".", 1)[-1]
-    owner = part.rsplit(".", 2)[-2] if name == "linear" else ""  # of a separable projection: query, key or value
-    if owner in ("query", "key", "value"):
-        label, inner, outer = owner, ("D", "width"), ("D", "width")
+    owner = part.rsplit(".", 2)[-2] if name == "linear" else ""
+    if owner in _SQUARE:
+        label, inner, outer = _SQUARE[owner], ("D", "width"), ("D", "width")
     elif ".token_mixing." in part:
         letters = ("N", "tokens"), ("T", "hidden tokens")
         label, (inner, outer) = f"token mixing, {name}", letters if name == "up" else letters[::-1]
@@ -187,6 +201,23 @@ def positions(part: str, module: LearnedPositions, call: Call) -> list[Line]:
     return [Line(part, "positions", "other", None, symbol("N", count, "tokens") * symbol("D", width, "width"))]
 
 
+def table(part: str, module: nn.Embedding, call: Call) -> list[Line]:
+    letter, meaning = _TABLES.get(part.rsplit(".", 1)[-1], ("R", "rows of a table"))
+    size = symbol(letter, module.num_embeddings, meaning) * symbol("D", module.embedding_dim, "width")
+    return [Line(part, meaning, "other", None, size)]
+
+
+_TABLES = {"words": ("V", "vocabulary"), "positions": ("P", "positions"), "segments": ("S", "segments")}
+
+
+def words(part: str, module: TiedLinear, call: Call) -> list[Line]:
+    """The matrix is the table of words, which is held once."""
+    size = symbol("V", len(module.bias), "vocabulary")
+    width = symbol("D", call.arguments[0].shape[-1], "width")
+    asked = symbol("N", call.arguments[0].numel() // width.value, "tokens")
+    return [Line(part, "word head, a score for each word", "linear", asked * width * size, size)]
+
+
 def scale(part: str, module: LayerScale, call: Call) -> list[Line]:
     return [Line(part, "layer scale", "other", None, symbol("D", len(module.factor), "width"))]
 
@@ -205,6 +236,8 @@ FREE = (
     NoPrefix,
     NoPositions,
     SinusoidalPositions,
+    FirstToken,
+    MeanPool,
 )
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
@@ -219,4 +252,6 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     LayerScale: scale,
     nn.BatchNorm2d: batch_norm,
     RelativeTable: offsets,
+    nn.Embedding: table,
+    TiedLinear: words,
 }

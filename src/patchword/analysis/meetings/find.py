@@ -16,17 +16,17 @@ from patchword.analysis.meetings.footprint import footprint
 from patchword.analysis.meetings.meeting import Meeting
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.grid import sides
 from patchword.layers import Attention, AttentionMap, TokenMixing, record_attention
 from patchword.models import REGISTRY
 
 
 def meetings(card: Card) -> list[Meeting]:
     """Every way in which the tokens of a model meet, in the order of the stages, blocks and heads."""
+    REGISTRY.require_images(card.model)
     with torch.device("meta"), torch.no_grad():
         model = REGISTRY.create(card.model, **card.config).eval()
         with record_attention(model) as maps:
-            model(torch.empty(1, card.config["channels"], *sides(card.config["image"])))
+            model(REGISTRY.example(card))
     if not maps:
         raise UserError(f"{card.model!r} has no attention, so no groups of tokens meet", hint=_instead(model))
     found: list[Meeting] = []

@@ -5,15 +5,20 @@ rule counts its multiplications.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from patchword.core.grid import Grid
+from patchword.kernels.rows import has_row_kernel, in_row
 from patchword.layers.attention.partition import Everything, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
+
+SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Pattern(nn.Module):
@@ -46,6 +51,22 @@ class ScaledDotProduct(nn.Module):
 
     def forward(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         """(batch, tokens, width) thrice -> (batch, tokens, width)"""
+        rows = projected.rows
+        if rows is None:
+            return self._attend(projected, pattern, grid)
+        if self.fused and self.recorder is None and self._can_stay_in_row(projected.query, pattern):
+            query, key, value = (part[0].unflatten(-1, (self.heads, -1)) for part in projected[:3])
+            return in_row(query, key, value, rows, self.scale).flatten(1)[None]
+        query, key, value = (rows.pad(part) for part in projected[:3])
+        padded = Projected(query, key, value, rows.mask[:, None, None], None)
+        return rows.join(self._attend(padded, pattern, None))
+
+    def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
+        """The kernel for rows knows no dropout, no other partition and no position inside attention."""
+        plain = type(pattern.partition) is Everything and type(pattern.position) is Position
+        return plain and has_row_kernel(query) and not (self.training and self.dropout)
+
+    def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)
         query = self._to_heads(partition.split(projected.query, grid))
         key = self._to_heads(partition.split(projected.key, projected.key_grid))
@@ -73,7 +94,8 @@ class ScaledDotProduct(nn.Module):
 
     def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(query, key, value, bias, dropout, scale=self.scale)
+        with _sound(query, bias):
+            return F.scaled_dot_product_attention(query, key, value, bias, dropout, scale=self.scale)
 
     def _weights(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
         scores = query @ key.transpose(-2, -1) * self.scale
@@ -83,6 +105,13 @@ class ScaledDotProduct(nn.Module):
             # zeroed once more for a query that may read nothing: it gets nothing, as from the fused kernels
             return scores.masked_fill(~bias, _lowest(scores)).softmax(-1).masked_fill(~bias, 0.0)
         return (scores + bias).softmax(-1)
+
+
+def _sound(query: Tensor, bias: Tensor | None) -> AbstractContextManager[object]:
+    """Without cuDNN's kernel where a mask is learned through: at some lengths its gradient is not a number on H100 and
+    H200 (PyTorch issue 196678, since 2.11)."""
+    risky = bias is not None and query.is_cuda and torch.is_grad_enabled()
+    return sdpa_kernel(SOUND) if risky else nullcontext()
 
 
 def _for_each_image(mask: Tensor | None, groups: int) -> Tensor | None:

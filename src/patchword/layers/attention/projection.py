@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.core.text import Rows
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.patch import PatchEmbed
 
@@ -20,6 +21,7 @@ class Projected(NamedTuple):
     value: Tensor
     mask: Tensor | None
     key_grid: Grid | None
+    rows: Rows | None = None  # the tokens of several texts lie in one row; each reads its own text
 
     def share(self, parts: int) -> list["Projected"]:
         """the channels dealt out to `parts` groups of heads"""
@@ -27,7 +29,7 @@ class Projected(NamedTuple):
             return [self]
         queries, keys, values = (tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value))
         shares = zip(queries, keys, values, strict=True)
-        return [Projected(query, key, value, self.mask, self.key_grid) for query, key, value in shares]
+        return [self._replace(query=query, key=key, value=value) for query, key, value in shares]
 
 
 class LinearProjection(nn.Module):
@@ -39,7 +41,7 @@ class LinearProjection(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         query, key, value = self.joint(tokens).chunk(3, dim=-1)
-        return Projected(query, key, value, scope.mask, scope.grid)
+        return Projected(query, key, value, scope.mask, scope.grid, scope.rows)
 
 
 class ReducedProjection(nn.Module):

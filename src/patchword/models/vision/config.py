@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import torch
 from pydantic import Field, PositiveInt
+from torch import Tensor
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
+from patchword.core.grid import sides
 from patchword.models.registry import Share
 
 PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number for each stage
@@ -25,6 +28,10 @@ class ImageConfig:
     channels: PositiveInt = 3
     classes: PositiveInt = 1000
     drop_path: Share = 0.0  # stochastic depth of the last block; grows linearly from 0
+
+    def example(self) -> Tensor:
+        """An image of the config's size, for counting and drawing."""
+        return torch.empty(1, self.channels, *sides(self.image))
 
 
 def check_stages(**fields: Sequence[object]) -> None:

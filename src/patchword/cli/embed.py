@@ -1,0 +1,83 @@
+"""embed: texts as vectors."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from patchword.cli.answers import progress, tell_counts
+from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from patchword.recipes.embedding import Manner
+    from patchword.recipes.text_reader import Reader
+
+_POOLS = {"mean": "the mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "every token"}
+
+
+def embed(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run, or a model's folder; sentence-transformers' too.")
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="One text a line, a table with --text, - for stdin; or texts."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="In .npy, .csv, .jsonl or .safetensors.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="0 is what enters the first block; -1, the last, is the default.")
+    ] = None,
+    pool: Annotated[
+        Literal["mean", "first", "pooler", "none"] | None,
+        typer.Option("--pool", help="How tokens become one vector; none keeps a vector for each token."),
+    ] = None,
+    normalize: Annotated[
+        bool | None, typer.Option("--normalize/--no-normalize", help="Vectors of length 1, or as they are.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("--length", help="Tokens read of a text, special ones included.")
+    ] = None,
+    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
+) -> None:
+    """Turn each text into a vector, to search, cluster or compare them.
+
+    What is not said is as the folder has it: a sentence-transformers folder knows its pooling, its length and whether
+    vectors get length 1; of other models it is the mean of the last layer, as it is.
+
+    Examples:  patchword embed minilm questions.txt --out vectors.npy  |  patchword embed runs/bert reviews.csv --text
+    review --layer 4 --pool first --out vectors.safetensors
+    """
+    from patchword.core.errors import UserError
+    from patchword.recipes.embedding import embed, manner_of
+    from patchword.recipes.text_input import Columns, read_texts
+    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.vector_files import check_kind, records, write_vectors
+
+    if out is None and not as_json:
+        raise UserError("where should the vectors go?", expected="--out FILE, or --json")
+    if out is not None:
+        check_kind(out, per_token=pool == "none")
+    asked = read_texts(inputs or (), Columns(text))
+    reader = open_reader(model, device)
+    manner = manner_of(reader, layer, pool, normalize, length)
+    with progress(len(asked)) as bar:
+        found = embed(reader, [one.text for one in asked], manner, bar)
+    tell_counts(reader, manner.length)
+    if as_json:
+        for record in records(asked, found):
+            typer.echo(json.dumps(record, ensure_ascii=False))
+    if out is not None:
+        write_vectors(out, asked, found)
+        if not as_json:
+            shape = " x ".join(f"{size:,}" for size in found.vectors.shape)
+            console().print(f"{shape} in {out}: {_told(reader, manner)}", highlight=False, markup=False)
+
+
+def _told(reader: "Reader", manner: "Manner") -> str:
+    scaled = ", length 1" if manner.normalize else ""
+    return f"{_POOLS[manner.pool]}, layer {manner.layer} of {reader.depth}{scaled}, {manner.length} tokens at most"

@@ -1,0 +1,139 @@
+"""tokenizer: learn a vocabulary from text, and see how text is cut."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Json, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.data.text.tokenizer import Tokenizer
+    from patchword.data.text.wordpiece import Casing, Learned
+
+_EXAMPLE = 100  # characters
+
+app = typer.Typer(help="Train a tokenizer on your own text; see how one cuts a text with `show`.", no_args_is_help=True)
+
+
+@app.command("train")
+def train(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Text or .jsonl files (field text), or folders of them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the tokenizer is written.")],
+    vocabulary: Annotated[int, typer.Option("--vocabulary", min=1, help="Entries at most.")] = 30_000,
+    cased: Annotated[
+        bool, typer.Option("--cased/--uncased", help="Keep capitals and accents, or make them plain.")
+    ] = False,
+    least: Annotated[
+        int, typer.Option("--min-frequency", min=1, metavar="N", help="How often a piece must be seen to get an entry.")
+    ] = 2,
+) -> None:
+    """Learn a WordPiece vocabulary, as BERT has it. The same text gives the same vocabulary.
+
+    Chinese characters are always words by themselves. The folder is one that Hugging Face's libraries read, too.
+
+    Examples:  patchword tokenizer train books/*.txt --out vocabulary  |  patchword tokenizer train wiki.jsonl --cased
+    --vocabulary 50000 --out vocabulary
+    """
+    from patchword.data.text.tokenizer import Tokenizer
+    from patchword.data.text.wordpiece import wordpiece
+
+    _check_place(out)
+    casing: Casing = "cased" if cased else "uncased"
+    told, start = console(), time.perf_counter()
+    learned = _learn(files, vocabulary, casing, least, told)
+    tokenizer = Tokenizer(wordpiece(learned.entries, casing))
+    tokenizer.save(out)
+    _tell(told, tokenizer, learned, time.perf_counter() - start, _first_line(files))
+    told.print(f"\n{out}", highlight=False, markup=False)
+
+
+def _check_place(out: Path) -> None:
+    """Before the work, not after it."""
+    from patchword.core.errors import UserError
+
+    present = next((name for name in ("tokenizer.json", "vocab.txt") if (out / name).exists()), None)
+    if present:
+        raise UserError(f"{out} holds a tokenizer already", got=present, hint="choose another folder, or remove it")
+    above = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write into {out}", expected="a folder you may write to", got=above)
+
+
+def _learn(files: Sequence[Path], vocabulary: int, casing: "Casing", least: int, out: "Console") -> "Learned":
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from patchword.data.text.wordpiece import learn_from_files
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def progress(done: int, total: int) -> None:
+            stage = "reading" if done < total else "merging pieces"
+            bar.update(task, description=stage, completed=done, total=total)
+
+        return learn_from_files(files, vocabulary, casing, least, progress)
+
+
+def _first_line(files: Sequence[Path]) -> str:
+    from patchword.data.text.corpus import form_of, passages, text_files
+
+    texts = (passage.text for path in text_files(files) for passage in passages(path, form_of(path)))
+    return next(texts, "")[:_EXAMPLE]
+
+
+def _tell(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: float, example: str) -> None:
+    pieces = " ".join(tokenizer.tokens(tokenizer.encode([example])[0].ids))
+    for line in (
+        f"vocabulary  {tokenizer.vocabulary:,} entries, {tokenizer.casing}",
+        f"text        {learned.characters:,} characters, {learned.words:,} different words",
+        f"unknown     {learned.unknown / learned.characters:.4%} of the characters are too rare for an entry",
+        f"time        {seconds:.1f} s",
+        f"example     {example}",
+        f"            {pieces}",
+    ):
+        out.print(line, highlight=False, markup=False)
+
+
+@app.command("show")
+def show(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A tokenizer's folder, vocab.txt or tokenizer.json.")
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
+    as_json: Json = False,
+) -> None:
+    """Print the pieces of a text, their ids, and the characters they stand for.
+
+    Example:  patchword tokenizer show vocabulary "The cat sat on the mat."
+    """
+    import json
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from patchword.data.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.read(folder)
+    found = tokenizer.encode([text])[0]
+    columns = (array.tolist() for array in (found.ids, found.starts, found.ends))
+    rows = list(zip(tokenizer.tokens(found.ids), *columns, strict=True))
+    if as_json:
+        fields = ("piece", "id", "start", "end")
+        typer.echo(json.dumps([dict(zip(fields, row, strict=True)) for row in rows], ensure_ascii=False))
+        return
+    table = Table("piece", "id", "from", "to", "text")
+    for piece, number, start, end in rows:
+        table.add_row(Text(piece), str(number), str(start), str(end), Text(text[start:end]))
+    out = console()
+    out.print(table)
+    size = f"{tokenizer.vocabulary:,} entries, {tokenizer.casing}"
+    out.print(f"{len(rows)} pieces for {len(text)} characters; {size}", highlight=False)

@@ -1,0 +1,90 @@
+"""Texts as a model reads them: numbered tokens, padded to one length or one behind the other in a row."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Rows(NamedTuple):
+    """Where each text lies, if the tokens of all lie in one row.
+
+    offsets: (texts + 1,) int32, where each text begins and the last ends. longest: tokens of the longest.
+    text, place: (tokens,) which text a token belongs to, and its place in it.
+    """
+
+    offsets: Tensor
+    longest: int
+    text: Tensor
+    place: Tensor
+
+    @classmethod
+    def of(cls, lengths: Tensor) -> "Rows":
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        text = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        place = torch.arange(len(text), device=lengths.device) - offsets[text]
+        return cls(offsets.int(), int(lengths.max()), text, place)
+
+    @property
+    def mask(self) -> Tensor:
+        """(texts, longest), True where a text has a token"""
+        return torch.arange(self.longest, device=self.offsets.device) < self.offsets.diff()[:, None]
+
+    def pad(self, tokens: Tensor) -> Tensor:
+        """(1, tokens, width) -> (texts, longest, width); what stands where a text has no token has no meaning"""
+        places = torch.arange(self.longest, device=tokens.device) + self.offsets[:-1, None]
+        return tokens[0][places.clamp(max=tokens.shape[1] - 1)]
+
+    def join(self, padded: Tensor) -> Tensor:
+        """the way back: (texts, longest, width) -> (1, tokens, width)"""
+        return padded[self.text, self.place][None]
+
+
+class Text(NamedTuple):
+    """A batch of texts.
+
+    ids: (batch, tokens) int64, or (1, tokens of all texts) with `rows`.
+    segments: of the same shape, the number of the sentence a token belongs to; None is all 0.
+    mask: (batch, tokens), True where there is a token; None is everywhere. Not with `rows`, which need no padding.
+    places: (count,) the tokens, numbered through all texts, whose words are asked for; None is all.
+    """
+
+    ids: Tensor
+    segments: Tensor | None = None
+    mask: Tensor | None = None
+    rows: Rows | None = None
+    places: Tensor | None = None
+
+    @property
+    def texts(self) -> int:
+        """how many there are"""
+        return len(self.ids) if self.rows is None else len(self.rows.offsets) - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.ids.device
+
+    def to(self, device: torch.device) -> "Text":
+        def move(part: Tensor | None) -> Tensor | None:
+            return part if part is None else part.to(device, non_blocking=True)
+
+        rows = self.rows and self.rows._replace(
+            **{name: getattr(self.rows, name).to(device, non_blocking=True) for name in ("offsets", "text", "place")}
+        )
+        return Text(
+            self.ids.to(device, non_blocking=True), move(self.segments), move(self.mask), rows, move(self.places)
+        )
+
+    def first(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (texts, width): of each text its first token, [CLS]"""
+        return tokens[:, 0] if self.rows is None else tokens[0, self.rows.offsets[:-1]]
+
+    def mean(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (texts, width): the mean over the tokens of each text"""
+        if self.rows is not None:
+            total = tokens.new_zeros(self.texts, tokens.shape[-1]).index_add(0, self.rows.text, tokens[0])
+            return total / self.rows.offsets.diff()[:, None]
+        if self.mask is None:
+            return tokens.mean(1)
+        there = self.mask[..., None].to(tokens.dtype)
+        return (tokens * there).sum(1) / there.sum(1).clamp(min=1)

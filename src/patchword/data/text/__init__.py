@@ -1,0 +1,1 @@
+"""Texts: tokenizers, readers of files, and the examples models learn from."""

@@ -1,0 +1,152 @@
+"""Batches of texts: which, in which order, padded to one length or one behind the other in a row."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from patchword.core.text import Rows, Text
+from patchword.data.randomness import order
+from patchword.data.text.ragged import Ragged
+
+IGNORE = -100  # the target of a token that nothing is asked of
+_SORTED = 32  # batches whose texts are sorted by length together
+
+
+@dataclass(frozen=True)
+class Form:
+    """How token ids become what a model reads. pad: the id of [PAD]. in_row: without padding."""
+
+    pad: int
+    in_row: bool
+    device: torch.device
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Some texts and what is to be learned from them.
+
+    labels: (texts,) or (texts, numbers), of whole texts. targets: for each token, IGNORE where nothing is asked.
+    asks_places: the model is to answer at the asked tokens alone.
+    """
+
+    ids: Ragged
+    segments: Ragged
+    samples: Tensor
+    form: Form
+    labels: Tensor | None = None
+    targets: Ragged | None = None
+    asks_places: bool = False
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def device(self) -> torch.device:
+        return self.form.device
+
+    @cached_property
+    def weight(self) -> int:
+        """how many terms the mean of the loss has"""
+        return len(self) if self.targets is None else max(1, int((self.targets.values != IGNORE).sum()))
+
+    def split(self, parts: int) -> list["TextBatch"]:
+        if parts == 1:
+            return [self]
+        return [self.take(index) for index in torch.arange(len(self)).chunk(parts)]
+
+    def take(self, index: Tensor) -> "TextBatch":
+        return TextBatch(
+            self.ids.take(index),
+            self.segments.take(index),
+            self.samples[index],
+            self.form,
+            None if self.labels is None else self.labels[index],
+            None if self.targets is None else self.targets.take(index),
+            self.asks_places,
+        )
+
+    @cached_property
+    def text(self) -> Text:
+        """what the model reads, on the device"""
+        places = self.asked.nonzero()[:, 0] if self.asks_places else None
+        if self.form.in_row:
+            ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
+            return Text(ids, segments, rows=Rows.of(self.ids.lengths), places=places).to(self.device)
+        ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
+        mask = self.ids.mask()
+        return Text(ids, segments, None if mask.all() else mask, places=places).to(self.device)
+
+    @property
+    def asked(self) -> Tensor:
+        """(tokens,) True for the tokens something is asked of, numbered as in `text`"""
+        return self.flat_targets != IGNORE
+
+    @cached_property
+    def flat_targets(self) -> Tensor:
+        """(tokens,) the target of each token, numbered as in `text`"""
+        assert self.targets is not None, "this batch asks nothing of single tokens"
+        targets = self.targets.values if self.form.in_row else self.targets.padded(IGNORE).flatten()
+        return targets.long()
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Texts as tokens, with what is to be learned from them.
+
+    owner: (texts,) which row of the file each came from; a long one can be read in several windows.
+    shortened: rows of which something was cut off. windowed: rows that are read in several windows.
+    unknown: share of the tokens that the vocabulary does not have.
+    """
+
+    name: str
+    ids: Ragged
+    segments: Ragged
+    owner: Tensor
+    labels: Tensor | None = None
+    targets: Ragged | None = None
+    shortened: int = 0
+    windowed: int = 0
+    unknown: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batch(self, index: Tensor, form: Form) -> TextBatch:
+        labels = None if self.labels is None else self.labels[index]
+        targets = None if self.targets is None else self.targets.take(index)
+        return TextBatch(self.ids.take(index), self.segments.take(index), index, form, labels, targets)
+
+
+@dataclass(frozen=True)
+class TextBatches:
+    """The batches of a set. An epoch is a fixed order; a run can start in the middle of one."""
+
+    examples: Examples
+    size: int
+    form: Form
+
+    def steps_per_epoch(self) -> int:
+        return max(1, len(self.examples) // self.size)
+
+    def epoch(self, epoch: int, seed: int, first: int = 0) -> Iterator[TextBatch]:
+        """Texts of like length are together; a last batch too small to fill is left out."""
+        for index in bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]:
+            yield self.examples.batch(index, self.form)
+
+    def whole(self) -> Iterator[TextBatch]:
+        """Every text once, the longest first."""
+        for index in self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size):
+            yield self.examples.batch(index, self.form)
+
+
+def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The numbers of the texts of each batch: shuffled, sorted by length within stretches, and the batches shuffled."""
+    full = len(lengths) // size * size or len(lengths)
+    shuffled = order(seed, epoch, len(lengths))[:full]
+    stretch = torch.arange(full) // (size * _SORTED)
+    key = stretch * (int(lengths.max()) + 1) + lengths[shuffled]
+    batches = shuffled[key.argsort(stable=True)].split(size)
+    return [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]

@@ -1,0 +1,124 @@
+"""Words with a tag each: CoNLL, one word a line in columns, and CoNLL-U of the Universal Dependencies."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.text.reading import lines_of, read_utf8
+
+COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
+_WORD = re.compile(r"[0-9]+")
+_NO_WORD = re.compile(r"[0-9]+(-|\.)[0-9]+")  # 1-2 is written as one word, 1.1 is not written at all
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    line: int  # of its first word in the file
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    cells: list[str]
+
+
+def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
+    """column: where the tags stand, counted from 1 (CoNLL: the last if not said), or its CoNLL-U name (upos)."""
+    universal = path.suffix.lower() == ".conllu"
+    blocks = _blocks(_universal_lines(path) if universal else _plain_lines(path))
+    sentences: list[Sentence] = []
+    first: _Line | None = None
+    for block in blocks:
+        first = first or block[0]
+        word, place = 1 if universal else 0, _tag_place(path, column, first, universal)
+        for line in block:
+            _check(path, line, first, (word, place))
+        words = tuple(line.cells[word] for line in block)
+        sentences.append(Sentence(words, tuple(line.cells[place] for line in block), block[0].number))
+    if not sentences:
+        raise UserError(f"{path} has no sentences", expected="a word and its tag on each line, sentences apart")
+    if all(tag == "_" for sentence in sentences for tag in sentence.tags):
+        raise UserError(f"{path}: the column of the tags is blank", got="_ for every word", hint="choose another")
+    return sentences
+
+
+def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]) -> None:
+    """Refuses a tag that training did not see."""
+    for sentence in sentences:
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            if tag not in known:
+                where = f"{path}, the sentence on line {sentence.line}, word {word!r}"
+                raise UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=nearest(tag, known))
+
+
+def _plain_lines(path: Path) -> Iterator[_Line]:
+    """Cells between tabs, or between spaces where there is no tab: a word may hold a space of another kind."""
+    for number, line in enumerate(lines_of(read_utf8(path)), 1):
+        text = line.rstrip("\r\n").strip(" ")
+        cells = [cell.strip(" ") for cell in text.split("\t")] if "\t" in text else re.split(" +", text)
+        if cells[0] == "-DOCSTART-" or not text.strip():
+            cells = []
+        yield _Line(number, cells)
+
+
+def _universal_lines(path: Path) -> Iterator[_Line]:
+    for number, line in enumerate(lines_of(read_utf8(path)), 1):
+        cells = line.rstrip("\r\n").split("\t") if line.strip() else []
+        if line.startswith("#") or (cells and _NO_WORD.fullmatch(cells[0])):
+            continue
+        if cells and len(cells) != len(COLUMNS):
+            raise _unequal(path, number, f"{len(COLUMNS)} columns between tabs", len(cells))
+        if cells and not _WORD.fullmatch(cells[0]):
+            where = f"{path}, line {number}, column 1"
+            raise UserError(where, expected="the number of the word", got=repr(cells[0]))
+        yield _Line(number, cells)
+
+
+def _blocks(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
+    """The lines between blank ones."""
+    block: list[_Line] = []
+    for line in lines:
+        if line.cells:
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _tag_place(path: Path, column: str | int | None, first: _Line, universal: bool) -> int:
+    """the number of the tags' cell, from 0"""
+    count = len(first.cells)
+    if universal and (column is None or str(column) in COLUMNS):
+        return COLUMNS.index(str(column or "upos"))
+    if column is None and count > 1:
+        return count - 1
+    if str(column).isdecimal() and 2 <= int(str(column)) <= count:
+        return int(str(column)) - 1
+    names = f", or one of {', '.join(COLUMNS)}" if universal else ""
+    raise UserError(
+        f"{path}, line {first.number}: there is no column of tags",
+        expected=f"a column between 2 and {count}{names}" if count > 1 else "a word and its tag",
+        got=f"{count} {'column' if count == 1 else 'columns'}" if column is None else repr(column),
+        hint=nearest(str(column), COLUMNS) if universal else "",
+    )
+
+
+def _check(path: Path, line: _Line, first: _Line, needed: tuple[int, int]) -> None:
+    if len(line.cells) != len(first.cells):
+        expected = f"{len(first.cells)} columns as on line {first.number}"
+        raise _unequal(path, line.number, expected, len(line.cells))
+    for cell in needed:
+        if not line.cells[cell].strip():
+            raise UserError(f"{path}, line {line.number}, column {cell + 1} is empty", expected="a word and its tag")
+
+
+def _unequal(path: Path, line: int, expected: str, count: int) -> UserError:
+    return UserError(
+        f"{path}, line {line}: unequal columns", expected=expected, got=count, hint="a blank line ends a sentence"
+    )

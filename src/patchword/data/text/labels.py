@@ -1,0 +1,88 @@
+"""The labels of a table: their names in order, their numbers, several at once, or a measure to regress on."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.text.tables import Table
+
+
+def label_names(values: Iterable[str]) -> tuple[str, ...]:
+    """Each label once, in the order a person would list them: numbers by size, x2 before x10."""
+    names = set(values)
+    if all(_number(name) is not None for name in names):
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    return tuple(sorted(names, key=lambda name: (_natural(name), name)))
+
+
+def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor:
+    """(rows,) int64: the place of each label in `names`; a label that is not there is an error."""
+    number = {name: index for index, name in enumerate(names)}
+    cells = table.columns[role]
+    for row, label in enumerate(cells):
+        if label not in number:
+            raise _unseen(table, row, role, label, names)
+    return torch.tensor([number[label] for label in cells], dtype=torch.int64)
+
+
+def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:
+    """The labels of each row, of cells like `a|b|c` or a JSON list; an empty cell has none."""
+    return [_split(cell, separator, table.where(row, role)) for row, cell in enumerate(table.columns[role])]
+
+
+def label_flags(table: Table, names: Sequence[str], role: str = "label", separator: str = "|") -> Tensor:
+    """(rows, labels) bool: which labels each row has."""
+    number = {name: index for index, name in enumerate(names)}
+    flags = torch.zeros(len(table), len(names), dtype=torch.bool)
+    for row, labels in enumerate(split_labels(table, role, separator)):
+        for label in labels:
+            if label not in number:
+                raise _unseen(table, row, role, label, names)
+            flags[row, number[label]] = True
+    return flags
+
+
+def numbers(table: Table, role: str = "label") -> Tensor:
+    """(rows,) float64: what a regression learns."""
+    found = [_number(cell) for cell in table.columns[role]]
+    for row, value in enumerate(found):
+        if value is None:
+            raise UserError(table.where(row, role), expected="a finite number", got=repr(table.columns[role][row]))
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _split(cell: str, separator: str, where: str) -> tuple[str, ...]:
+    parts = cell.split(separator) if cell else []
+    if cell.startswith("[") and cell.endswith("]"):
+        try:
+            listed = json.loads(cell)
+        except (ValueError, RecursionError):
+            raise UserError(f"{where}: not a JSON list of labels", expected='["a", "b"]', got=cell[:80]) from None
+        parts = [part if isinstance(part, str) else json.dumps(part) for part in listed]
+    labels = [part.strip() for part in parts]
+    if "" in labels:
+        raise UserError(f"{where}: an empty label", got=repr(cell[:80]))
+    return tuple(dict.fromkeys(labels))
+
+
+def _unseen(table: Table, row: int, role: str, label: str, names: Sequence[str]) -> UserError:
+    where = table.where(row, role)
+    return UserError(f"{where}: the label {label[:80]!r} is not one of the known labels", hint=nearest(label, names))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text) if "_" not in text else math.nan  # Python reads 1_000, files do not mean it
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"([0-9]{1,99})", name)
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part.casefold()) for part in parts if part]

@@ -1,0 +1,58 @@
+"""Many rows of different length in one array."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """values: the rows one behind the other. offsets: (rows + 1,) int64, where each begins and the last ends."""
+
+    values: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: torch.dtype = torch.int32) -> "Ragged":
+        """From arrays or lists of numbers."""
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        joined = np.concatenate([np.asarray(row) for row in rows]) if len(rows) else np.zeros(0)
+        return cls(torch.as_tensor(joined).to(dtype), ends(lengths))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.offsets.diff()
+
+    def row(self, index: int) -> Tensor:
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    def take(self, index: Tensor) -> "Ragged":
+        """The rows of these numbers, in this order."""
+        lengths = self.lengths[index]
+        offsets = ends(lengths)
+        shift = (self.offsets[index] - offsets[:-1]).repeat_interleave(lengths)
+        return Ragged(self.values[torch.arange(int(offsets[-1])) + shift], offsets)
+
+    def padded(self, fill: int) -> Tensor:
+        """(rows, longest)"""
+        longest = int(self.lengths.max()) if len(self) else 0
+        table = torch.full((len(self), longest), fill, dtype=self.values.dtype)
+        table[self.mask()] = self.values
+        return table
+
+    def mask(self) -> Tensor:
+        """(rows, longest), True where a row has a value"""
+        longest = int(self.lengths.max()) if len(self) else 0
+        return torch.arange(longest) < self.lengths[:, None]
+
+
+def ends(lengths: Tensor) -> Tensor:
+    """(rows,) lengths -> (rows + 1,) offsets"""
+    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])

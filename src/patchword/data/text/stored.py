@@ -1,0 +1,101 @@
+"""A tokenised corpus as it lies in its folder: three files, read through memory maps, and their manifest."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.data.randomness import uniform
+from patchword.data.text.corpus import Source, digest
+
+PARTS = ("tokens", "sentences", "documents")
+_HELD_OUT = 13  # purpose of the random numbers
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """key: of the texts, the tokenizer and the rules. seconds: spent tokenising. digests: of the three files."""
+
+    key: str
+    vocabulary: int
+    documents: int
+    sentences: int
+    tokens: int
+    unknown: int
+    seconds: float
+    digests: dict[str, str]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """tokens: all of them in a row. sentences: offsets into the tokens. documents: offsets into the sentences.
+
+    Offsets are int64 and one more than there are; len() counts documents.
+    """
+
+    manifest: Manifest
+    tokens: NDArray[Any]
+    sentences: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    @classmethod
+    def open(cls, folder: Path) -> "Corpus":
+        """A cache that is whole; anything else is refused."""
+        manifest = whole_manifest(folder)
+        if manifest is None:
+            raise UserError(f"{folder} holds no whole token cache", hint="make it again with build_cache")
+        return cls.mapped(folder, manifest)
+
+    @classmethod
+    def mapped(cls, folder: Path, manifest: Manifest) -> "Corpus":
+        types = (token_type(manifest.vocabulary), np.int64, np.int64)
+        maps = [np.memmap(part_file(folder, part), kind, "r") for part, kind in zip(PARTS, types, strict=True)]
+        return cls(manifest, *map(np.asarray, maps))  # numpy's own class for maps makes every slice slower
+
+    def __len__(self) -> int:
+        return len(self.documents) - 1
+
+    @property
+    def unknown_share(self) -> float:
+        return self.manifest.unknown / self.manifest.tokens
+
+    @property
+    def size(self) -> int:
+        """bytes of the three files"""
+        return self.tokens.nbytes + self.sentences.nbytes + self.documents.nbytes
+
+    def fingerprint(self) -> str:
+        return self.manifest.key
+
+    def split(self, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The documents to learn from, and the share set aside: always the same ones, whatever the seed of a run."""
+        draw = uniform(0, 0, torch.arange(len(self)), _HELD_OUT).numpy()
+        count = min(len(self) - 1, max(1, round(len(self) * share))) if share > 0 else 0
+        aside = np.zeros(len(self), bool)
+        aside[np.argsort(draw, kind="stable")[:count]] = True
+        return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+
+def part_file(folder: Path, part: str) -> Path:
+    return folder / f"{part}.bin"
+
+
+def token_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
+    return np.uint16 if vocabulary <= 2**16 else np.uint32
+
+
+def whole_manifest(folder: Path) -> Manifest | None:
+    """None unless a manifest is there and each of the three files is what it says."""
+    with suppress(UserError, TypeError, KeyError, OSError):
+        fields = read_json(folder / "manifest.json")
+        manifest = Manifest(**{**fields, "sources": tuple(Source(**source) for source in fields["sources"])})
+        if all(digest(part_file(folder, part)) == manifest.digests[part] for part in PARTS):
+            return manifest
+    return None

@@ -1,0 +1,21 @@
+"""Attention of texts that lie in one row, each reading itself alone, without padding."""
+
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from patchword.core.text import Rows
+
+
+def has_row_kernel(query: Tensor) -> bool:
+    """torch's kernel for rows of different length runs on CUDA, in 16 bits."""
+    return query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+
+
+def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float) -> Tensor:
+    """(tokens, heads, head width) thrice -> (tokens, heads, head width)"""
+    from torch.nn.attention.varlen import varlen_attn
+
+    longest, ends = rows.longest, rows.offsets
+    return cast(Tensor, varlen_attn(query, key, value, ends, ends, longest, longest, scale=scale))

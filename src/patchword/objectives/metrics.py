@@ -1,0 +1,151 @@
+"""How good the answers of a fine-tuned model are, in float64, each a fraction of one.
+
+What cannot be told apart from chance is 0 here, never NaN: F1 with nothing to find and nothing found, Matthews or a
+correlation where one side is constant or has a value that is not finite, anything of no examples. scikit-learn agrees
+on F1 and Matthews; scipy gives NaN for the correlations.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+
+Metric = Callable[[Tensor, Tensor], float]  # predictions (count,), labels (count,)
+
+
+def accuracy(predictions: Tensor, labels: Tensor) -> float:
+    _check(predictions, labels)
+    return float((predictions == labels).double().mean()) if len(labels) else 0.0
+
+
+def f1(predictions: Tensor, labels: Tensor, positive: int = 1) -> float:
+    """Of one class, as GLUE does for MRPC and QQP."""
+    _check(predictions, labels)
+    return float(_f1(*_counts((predictions == positive)[:, None], (labels == positive)[:, None])).sum())
+
+
+def f1_macro(predictions: Tensor, labels: Tensor) -> float:
+    """The mean F1 of the classes that occur on either side."""
+    matrix = confusion(predictions, labels).double()
+    right, predicted, true = matrix.diag(), matrix.sum(0), matrix.sum(1)
+    return _mean(_f1(right, predicted, true)[predicted + true > 0])
+
+
+def f1_micro(predictions: Tensor, labels: Tensor) -> float:
+    """Over all classes together; with one class an example this is the accuracy."""
+    return accuracy(predictions, labels)
+
+
+def matthews(predictions: Tensor, labels: Tensor) -> float:
+    """The correlation of the two class variables (Gorodkin 2004 for more than two classes)."""
+    matrix = confusion(predictions, labels).double()
+    count, right, predicted, true = matrix.sum(), matrix.diag().sum(), matrix.sum(0), matrix.sum(1)
+    spread = (count**2 - predicted @ predicted) * (count**2 - true @ true)
+    return float((right * count - predicted @ true) / spread.sqrt()) if spread > 0 else 0.0
+
+
+def pearson(predictions: Tensor, labels: Tensor) -> float:
+    _check(predictions, labels)
+    left, right = _centred(predictions.double()), _centred(labels.double())
+    if left is None or right is None:
+        return 0.0
+    return float((left @ right / (left.norm() * right.norm())).clamp(-1, 1))
+
+
+def spearman(predictions: Tensor, labels: Tensor) -> float:
+    """Pearson's correlation of the ranks; equal values share the mean of their ranks."""
+    if not (predictions.isfinite().all() and labels.isfinite().all()):
+        return 0.0
+    return pearson(ranks(predictions), ranks(labels))
+
+
+def ranks(values: Tensor) -> Tensor:
+    """(count,) float64, from 1; equal values share the mean of theirs"""
+    _, group, sizes = values.double().unique(return_inverse=True, return_counts=True)
+    shared: Tensor = sizes.cumsum(0) - (sizes.double() - 1) / 2
+    return shared[group]
+
+
+def confusion(predictions: Tensor, labels: Tensor) -> Tensor:
+    """(classes, classes) counts: rows are the truth, columns the predictions"""
+    _check(predictions, labels)
+    size = int(torch.cat([predictions, labels]).max()) + 1 if len(labels) else 0
+    return torch.bincount(labels.long() * size + predictions.long(), minlength=size * size).view(size, size)
+
+
+def multilabel_f1_micro(predictions: Tensor, labels: Tensor) -> float:
+    """(count, labels) bool: over all cells together"""
+    _check(predictions, labels)
+    right, predicted, true = (counts.sum() for counts in _counts(predictions.bool(), labels.bool()))
+    return float(_f1(right, predicted, true))
+
+
+def multilabel_f1_macro(predictions: Tensor, labels: Tensor) -> float:
+    """(count, labels) bool: the mean F1 of all the labels; one that never occurs and is never predicted counts 0"""
+    _check(predictions, labels)
+    return _mean(_f1(*_counts(predictions.bool(), labels.bool())))
+
+
+def multilabel_accuracy(predictions: Tensor, labels: Tensor) -> float:
+    """(count, labels) bool: the share of examples with every label right"""
+    _check(predictions, labels)
+    return _mean((predictions.bool() == labels.bool()).all(-1).double())
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "f1-macro": f1_macro,
+    "f1-micro": f1_micro,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+    "multilabel-f1-micro": multilabel_f1_micro,
+    "multilabel-f1-macro": multilabel_f1_macro,
+    "multilabel-accuracy": multilabel_accuracy,
+}
+
+
+def measure(names: Iterable[str], predictions: Tensor, labels: Tensor) -> dict[str, float]:
+    """Several metrics of METRICS at once."""
+    return {name: METRICS[name](predictions, labels) for name in names}
+
+
+def glue_score(results: Mapping[str, Mapping[str, float]], leave_out: Collection[str] = ("wnli",)) -> float:
+    """The mean over tasks, a task with several metrics (or MNLI's two parts) being their mean first.
+
+    results: task -> metric -> value. BERT leaves WNLI out, whose dev part contradicts its training part; the
+    leaderboard does not: leave_out=().
+    """
+    tasks = [sum(values.values()) / len(values) for task, values in results.items() if task not in leave_out]
+    if not tasks:
+        raise UserError("the GLUE score needs the results of a task", got=list(results), expected="one or more")
+    return sum(tasks) / len(tasks)
+
+
+def _check(predictions: Tensor, labels: Tensor) -> None:
+    if predictions.shape != labels.shape:  # they would spread over each other
+        raise ValueError(f"predictions {tuple(predictions.shape)} and labels {tuple(labels.shape)} differ in shape")
+
+
+def _counts(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(count, labels) bool -> right, predicted, true of each label"""
+    return (predictions & labels).sum(0).double(), predictions.sum(0).double(), labels.sum(0).double()
+
+
+def _f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    return 2 * right / (predicted + true).clamp_min(1)
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.mean()) if values.numel() else 0.0
+
+
+def _centred(values: Tensor) -> Tensor | None:
+    """values about their mean, scaled against overflow; None if they do not vary, or not finitely"""
+    if not len(values) or not values.isfinite().all() or bool((values == values[0]).all()):
+        return None
+    scaled = values / values.abs().max()
+    return scaled - scaled.mean()

@@ -1,0 +1,119 @@
+"""Spans that tags spell out (B-person I-person O), and how many of them a tagger finds: exact ends and kind."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from patchword.core.errors import UserError
+
+Reading = Literal["lenient", "iob2", "bioes"]
+"""lenient: as the CoNLL script and seqeval by default: a span also begins at an inside tag after another kind or O
+(IOB1 writes so), and ends where the next tag does not continue it. iob2, bioes: as seqeval's strict mode of that
+scheme: a span begins with B (or is S), and in BIOES it counts only if E closes it."""
+
+_TAG = re.compile(r"O|([BIMELSU])(?:-(.+))?")
+_PLAIN = {"M": "I", "L": "E", "U": "S"}  # BMES and BILOU have other letters for the same
+
+
+class Span(NamedTuple):
+    kind: str
+    start: int
+    end: int  # the word after the last
+
+
+@dataclass(frozen=True)
+class SpanScore:
+    """Spans rightly predicted, predicted and true; with no spans on either side the scores are 0."""
+
+    right: int
+    predicted: int
+    true: int
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.true if self.true else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / (self.predicted + self.true) if self.predicted + self.true else 0.0
+
+
+@dataclass(frozen=True)
+class SpanScores:
+    overall: SpanScore  # over all spans: what papers report
+    kinds: dict[str, SpanScore]  # each kind that is true or predicted somewhere, in alphabetical order
+
+    @property
+    def macro_f1(self) -> float:
+        return sum(score.f1 for score in self.kinds.values()) / len(self.kinds) if self.kinds else 0.0
+
+
+def are_span_tags(names: Iterable[str]) -> bool:
+    """Whether tags spell spans; parts of speech do not."""
+    tags = set(names) - {"O"}
+    return bool(tags) and all(_TAG.fullmatch(tag) for tag in tags)
+
+
+def strict_reading(names: Iterable[str]) -> Reading:
+    """The strict reading that fits a set of tags."""
+    return "bioes" if any(_parts(tag)[0] in "ES" for tag in names) else "iob2"
+
+
+def spans_of(tags: Sequence[str], reading: Reading = "lenient") -> list[Span]:
+    """The spans of one sentence, from left to right."""
+    spans: list[Span] = []
+    opened: Span | None = None  # its end is not known yet
+    for place, tag in enumerate((*tags, "O")):
+        letter, kind = _parts(tag)
+        if opened and letter in "IE" and kind == opened.kind:
+            if letter == "E":
+                spans.append(opened._replace(end=place + 1))
+                opened = None
+            continue
+        if opened and reading != "bioes":
+            spans.append(opened._replace(end=place))
+        opened = None
+        if letter == "S" or (letter == "E" and reading == "lenient"):
+            spans.append(Span(kind, place, place + 1))
+        elif letter == "B" or (letter == "I" and reading == "lenient"):
+            opened = Span(kind, place, place)
+    return spans
+
+
+def span_scores(
+    predicted: Sequence[Sequence[str]], truth: Sequence[Sequence[str]], reading: Reading = "lenient"
+) -> SpanScores:
+    """One sequence of tags a sentence; a span counts where its kind and both its ends are right."""
+    found, true = _numbered(predicted, reading), _numbered(truth, reading)
+    for number, (ours, theirs) in enumerate(zip(predicted, truth, strict=True)):
+        if len(ours) != len(theirs):
+            raise ValueError(f"sentence {number} has {len(theirs)} tags, {len(ours)} were predicted")
+    kinds = sorted({span.kind for _, span in found | true})
+    scores = {kind: _score(_of_kind(found, kind), _of_kind(true, kind)) for kind in kinds}
+    return SpanScores(_score(found, true), scores)
+
+
+def _numbered(sentences: Sequence[Sequence[str]], reading: Reading) -> set[tuple[int, Span]]:
+    return {(number, span) for number, tags in enumerate(sentences) for span in spans_of(tags, reading)}
+
+
+def _of_kind(spans: set[tuple[int, Span]], kind: str) -> set[tuple[int, Span]]:
+    return {item for item in spans if item[1].kind == kind}
+
+
+def _score(found: set[tuple[int, Span]], true: set[tuple[int, Span]]) -> SpanScore:
+    return SpanScore(len(found & true), len(found), len(true))
+
+
+def _parts(tag: str) -> tuple[str, str]:
+    """its letter, one of BIESO, and the kind of span"""
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        raise UserError(f"the tag {tag!r} does not spell spans", expected="O, or B-kind, I-kind, E-kind, S-kind")
+    letter = match[1] or "O"
+    return _PLAIN.get(letter, letter), match[2] or ("" if letter == "O" else "_")

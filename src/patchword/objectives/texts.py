@@ -1,0 +1,132 @@
+"""What a text model learns: classes, labels, numbers, tags, spans; and the words and sentences of pretraining.
+
+Every objective answers a piece's share of the mean loss of its batch, so that pieces add up to the whole.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.core.text import Text
+from patchword.objectives.classification import Outcome
+
+
+class Piece(Protocol):
+    """Texts with what is to be learned from them. weight: the terms of the mean of the loss."""
+
+    @property
+    def text(self) -> Text: ...
+    @property
+    def labels(self) -> Tensor | None: ...
+    @property
+    def flat_targets(self) -> Tensor: ...
+    @property
+    def weight(self) -> int: ...
+    def __len__(self) -> int: ...
+
+
+Forward = Callable[[Text], Tensor]
+
+
+class TextClasses:
+    """One class for each text. weights: (classes,) how much each counts, against a lack of balance."""
+
+    def __init__(self, model: Forward, weights: Tensor | None = None, smoothing: float = 0.0) -> None:
+        self.model, self.weights, self.smoothing = model, weights, smoothing
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        scores, labels = self.model(piece.text).float(), _labels(piece)
+        weights = None if self.weights is None else self.weights.to(scores.device)
+        summed = F.cross_entropy(scores, labels, weights, reduction="sum", label_smoothing=self.smoothing)
+        total = len(batch) if weights is None else weights[_labels(batch)].sum()
+        return Outcome(summed / total, (scores.detach().argmax(-1) == labels).sum())
+
+
+class TextLabels:
+    """Any number of labels for each text, each by itself; right is a text all of whose labels are."""
+
+    def __init__(self, model: Forward) -> None:
+        self.model = model
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        scores, labels = self.model(piece.text).float(), _labels(piece)
+        summed = F.binary_cross_entropy_with_logits(scores, labels.float(), reduction="sum")
+        right = ((scores.detach() > 0) == labels.bool()).all(-1).sum()
+        return Outcome(summed / (len(batch) * scores.shape[-1]), right)
+
+
+class TextNumbers:
+    """One number for each text, by the squared error; none is counted as right."""
+
+    def __init__(self, model: Forward) -> None:
+        self.model = model
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        scores = self.model(piece.text).float()[:, 0]
+        summed = F.mse_loss(scores, _labels(piece).float(), reduction="sum")
+        return Outcome(summed / len(batch), torch.zeros((), device=scores.device))
+
+
+class TokenTags:
+    """A class for each token that has a target."""
+
+    def __init__(self, model: Forward) -> None:
+        self.model = model
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        scores = self.model(piece.text).float().flatten(0, 1)
+        targets = piece.flat_targets.to(scores.device)
+        summed = F.cross_entropy(scores, targets, reduction="sum")  # -100 is left out
+        return Outcome(summed / batch.weight, (scores.detach().argmax(-1) == targets).sum())
+
+
+class AnswerSpan:
+    """Where an answer begins and where it ends; right is a text of which both are."""
+
+    def __init__(self, model: Forward) -> None:
+        self.model = model
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        text, labels = piece.text, _labels(piece)
+        scores = span_scores(self.model(text), text)
+        summed = F.cross_entropy(scores[..., 0], labels[:, 0], reduction="sum")
+        summed = summed + F.cross_entropy(scores[..., 1], labels[:, 1], reduction="sum")
+        right = (scores.detach().argmax(1) == labels).all(-1).sum()
+        return Outcome(summed / (2 * len(batch)), right)
+
+
+def span_scores(scores: Tensor, text: Text) -> Tensor:
+    """(batch, tokens, 2) or in a row -> (texts, longest, 2) float32, lowest where a text has no token"""
+    mask = text.mask
+    if text.rows is not None:
+        scores, mask = text.rows.pad(scores), text.rows.mask
+    scores = scores.float()
+    return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(torch.float32).min)
+
+
+class MaskedWords:
+    """The words that were masked, and where the model has a head for it whether the second sentence follows.
+
+    The two losses are added, as BERT did. Right are words.
+    """
+
+    def __init__(self, model: Callable[[Text], Tensor | tuple[Tensor, Tensor]]) -> None:
+        self.model = model
+
+    def __call__(self, piece: Piece, batch: Piece) -> Outcome:
+        answer = self.model(piece.text)
+        words, following = answer if isinstance(answer, tuple) else (answer, None)
+        targets = piece.flat_targets
+        targets = targets[targets >= 0].to(words.device)
+        loss = F.cross_entropy(words.float(), targets, reduction="sum") / batch.weight
+        if following is not None:
+            loss = loss + F.cross_entropy(following.float(), _labels(piece), reduction="sum") / len(batch)
+        return Outcome(loss, (words.detach().argmax(-1) == targets).sum())
+
+
+def _labels(piece: Piece) -> Tensor:
+    assert piece.labels is not None, "these texts have no labels"
+    return piece.labels.to(piece.text.device)

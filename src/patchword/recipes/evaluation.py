@@ -1,0 +1,135 @@
+"""The best weights of a run on its test set, which nothing has read before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from patchword.core.files import write_json
+from patchword.data.batches import Batches
+from patchword.data.images import Images
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.model import Model
+from patchword.objectives.scores import Scores, score
+from patchword.recipes import pretraining_task
+from patchword.recipes.device import pick_device
+from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image_task import EVALUATION_BATCH
+from patchword.recipes.pretraining_recipe import PretrainingRecipe
+from patchword.recipes.pretraining_task import PretrainingTask
+from patchword.recipes.run import Run
+from patchword.recipes.text_data import check_labels, make_set, metric_of, read_parts, read_rows
+from patchword.recipes.text_model import as_text, form_of
+from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text_sets import Judged, SentenceSet, TextSet
+from patchword.recipes.text_task import judge
+
+
+@dataclass(frozen=True)
+class ImageEvaluation:
+    model: Model
+    scores: Scores
+    images: Images
+
+    def lines(self) -> Sequence[str]:
+        return self.scores.lines()
+
+    def summary(self) -> dict[str, Any]:
+        return self.scores.summary()
+
+
+@dataclass(frozen=True)
+class TextEvaluation:
+    """part: of the data, "test", or "validation" where there is no test file. scores: of a task with classes."""
+
+    model: Model
+    tokenizer: Tokenizer
+    texts: TextSet
+    judged: Judged
+    metric: str
+    part: str
+    scores: Scores | None
+
+    def lines(self) -> Sequence[str]:
+        """The result in words."""
+        name = self.part.capitalize()
+        if self.scores is not None:
+            told = [line.replace("Test", name, 1) for line in self.scores.lines()]
+        else:
+            told = [f"{name} Loss: {self.judged.loss:.4f}"]
+        told += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
+        if self.part == "validation":
+            told.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+        return told
+
+    def summary(self) -> dict[str, Any]:
+        told = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
+        return {**told, **self.judged.measures, "metric": self.metric, "part": self.part}
+
+
+@dataclass(frozen=True)
+class PretrainingEvaluation:
+    model: Model
+    measures: dict[str, float]
+    task: PretrainingTask
+
+    def lines(self) -> Sequence[str]:
+        return [f"Held-out {name.replace('_', ' ')}: {value:.4f}" for name, value in self.measures.items()]
+
+    def summary(self) -> dict[str, Any]:
+        return {**self.measures, "metric": "accuracy", "part": "held out"}
+
+
+Evaluation = ImageEvaluation | TextEvaluation | PretrainingEvaluation
+
+
+def evaluate(run: Run, device: str = "auto") -> Evaluation:
+    """The result is kept in evaluation.json."""
+    match recipe := run.recipe():
+        case ImageRecipe():
+            found: Evaluation = _images(run, device)
+        case TextRecipe():
+            found = _texts(run, recipe, device)
+        case PretrainingRecipe():
+            found = _pretraining(run, recipe, device)
+        case _:
+            raise TypeError(f"no evaluation of a {type(recipe).__name__}")
+    write_json(run.folder / "evaluation.json", found.summary())
+    return found
+
+
+def _images(run: Run, device: str) -> ImageEvaluation:
+    target = pick_device(device)
+    model = run.model().to(target)
+    images = run.test_images(model.card)
+    batches = Batches(images, EVALUATION_BATCH, model.card.preparation, target)
+    return ImageEvaluation(model, score(model, batches.whole(), model.card.labels), images)
+
+
+def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:
+    target = pick_device(device)
+    model = as_text(run.model().to(target), str(run.folder))
+    tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
+    part = "test" if recipe.test and not recipe.glue else "validation"
+    rows = read_rows(recipe, "test") if part == "test" else read_parts(recipe).validation
+    check_labels(recipe, Path(recipe.test), rows, labels)
+    texts = make_set(recipe, tokenizer, rows, labels, part)
+    judged = judge(model, texts, form_of(recipe.rows, tokenizer, target))
+    return TextEvaluation(model, tokenizer, texts, judged, metric_of(recipe, labels), part, _scores(texts, judged))
+
+
+def _scores(texts: TextSet, judged: Judged) -> Scores | None:
+    """Of a task with one class a text."""
+    if not isinstance(texts, SentenceSet) or texts.recipe.task != "classes":
+        return None
+    best = judged.answers.max(-1)
+    return Scores(judged.loss, texts.truth, best.indices, best.values, texts.labels)
+
+
+def _pretraining(run: Run, recipe: PretrainingRecipe, device: str) -> PretrainingEvaluation:
+    """The documents set aside, again: they are never trained on."""
+    task = pretraining_task.gather(recipe.model_copy(update={"device": device}), Console(quiet=True))
+    model = as_text(run.model().to(task.device), str(run.folder))
+    return PretrainingEvaluation(model, pretraining_task.judge(model, task.held), task)

@@ -1,0 +1,49 @@
+"""The recipe of a model pretrained on raw text."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
+from patchword.recipes.text_recipe import whole_path
+
+
+def _listed(value: Any) -> Any:
+    """files typed on a command line, with commas between them"""
+    return tuple(part.strip(" []'\"") for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+class PretrainingRecipe(Recipe):
+    kind: Literal["pretraining"] = "pretraining"
+    model: Chosen = ModelChoice(name="bert-mini")
+    text: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        (), description="text files, .jsonl files or folders of them, with commas between"
+    )
+    documents: Literal["auto", "line", "blank", "doc", "file"] = Field(
+        "auto", description="how documents are separated: a line each, blank lines, <doc> blocks, a file each"
+    )
+    tokenizer: str = Field("", description="a folder made by `patchword tokenizer train`, or one with a vocab.txt")
+    cache: str = Field("", description="where the tokens are kept; empty is a folder of their own in the data folder")
+    sentences: Literal["next", "packed"] = Field(
+        "next", description="pairs, with the task whether the second follows; or sentences packed without it"
+    )
+    length: int = Field(128, ge=16, description="tokens of an example, special ones included")
+    masked: float = Field(0.15, gt=0, lt=1, description="share of the tokens to guess")
+    whole_words: bool = Field(False, description="the pieces of a word are masked together")
+    held_out: float = Field(0.01, gt=0, lt=0.5, description="share of the documents kept for validation")
+    rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
+    epochs: int = Field(10, gt=0)
+    batch: int = Field(256, gt=0)
+    rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
+    schedule: Literal["cosine", "linear"] = Field("linear", description="how the rate falls")
+    decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+
+    def located(self) -> Self:
+        found: dict[str, Any] = {name: whole_path(getattr(self, name)) for name in ("tokenizer", "cache")}
+        model = self.model.model_copy(update={"name": whole_path(self.model.name)})
+        return self.model_copy(update={**found, "text": tuple(map(whole_path, self.text)), "model": model})
+
+    def files(self) -> list[Path]:
+        return [Path(name) for name in self.text]

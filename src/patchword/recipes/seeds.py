@@ -1,0 +1,58 @@
+"""The same recipe from several seeds: how far a result is luck."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.recipes.recipe import Recipe
+from patchword.recipes.study import Result, Study
+
+
+def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
+    """A study whose runs are called seed-0, seed-1, ..., from the recipe's seed on."""
+    if count < 1:
+        raise UserError("--seeds", expected="1 or more", got=count)
+    seeds = range(recipe.seed, recipe.seed + count)
+    runs = {f"seed-{seed}": recipe.with_settings([f"seed={seed}"]) for seed in seeds}
+    each = f"each {recipe.expect.time}" if recipe.expect.time else "each as long as one run"
+    return Study(f"{name} from {count} {'seed' if count == 1 else 'seeds'}.", each, runs)
+
+
+def check_seeds_folder(folder: Path) -> None:
+    """The folder of several runs must not be a run itself."""
+    if (folder / "recipe.yaml").is_file():
+        raise UserError(f"{folder} holds a single run already", hint="give these runs another --name")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One measure over the seeds. deviation: of the sample (n - 1 in the denominator); None of a single run."""
+
+    mean: float
+    deviation: float | None
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), deviation, statistics.median(values), min(values), max(values))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mean": self.mean,
+            "standard_deviation": self.deviation,
+            "median": self.median,
+            "lowest": self.lowest,
+            "highest": self.highest,
+        }
+
+
+def spreads(results: Sequence[Result]) -> dict[str, Spread]:
+    """Of every measure, and of the loss."""
+    values = {name: [result.measures[name] for result in results] for name in results[0].measures}
+    return {name: Spread.of(found) for name, found in {**values, "loss": [result.loss for result in results]}.items()}

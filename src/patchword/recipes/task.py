@@ -1,0 +1,51 @@
+"""What a kind of recipe brings to the loop: a model, batches, what is learned from them and how it is scored."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from patchword.layers.model import Model
+from patchword.training.loop import Validation
+from patchword.training.step import Batch, Objective
+
+
+class Task(Protocol):
+    """Everything of a run that depends on its data."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def unit(self) -> str:
+        """what a batch's weight counts, e.g. "images\""""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """what validation scores"""
+        ...
+
+    def steps_per_epoch(self) -> int: ...
+
+    def data(self, epoch: int, first: int) -> Iterator[Batch]:
+        """the batches of an epoch from number `first` on"""
+        ...
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        """forward: the model, perhaps compiled"""
+        ...
+
+    def validate(self) -> Validation: ...
+
+    def save(self, folder: Path) -> None:
+        """the model as it is now, and whatever is needed to use it"""
+        ...
+
+    def fingerprint(self) -> dict[str, Any]:
+        """of the training data, so that a run cannot go on with other data"""
+        ...

@@ -1,0 +1,164 @@
+"""Answers of a text model, each in three forms: a record of JSON, the rows of a table in a file, and words to read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from patchword.objectives.answer_search import Found
+from patchword.objectives.tag_spans import spans_of
+
+_NONE = {"text": "", "start": None, "end": None, "score": None, "probability": None}  # no answer
+Row = dict[str, Any]  # column -> cell
+Share = tuple[str, float]  # a name and its probability
+
+
+class TextAnswer(Protocol):
+    def record(self) -> dict[str, Any]: ...
+
+    def rows(self) -> list[Row]:
+        """for a CSV file"""
+        ...
+
+    def cells(self) -> list[dict[str, str]]:
+        """for the terminal: rows of column -> cell"""
+        ...
+
+
+@dataclass(frozen=True)
+class ClassAnswer:
+    """The likeliest class first."""
+
+    shares: tuple[Share, ...]
+
+    def record(self) -> dict[str, Any]:
+        first, *others = ({"label": name, "probability": share} for name, share in self.shares)
+        return {**first, "next": others}
+
+    def rows(self) -> list[Row]:
+        row: Row = {}
+        for rank, (name, share) in enumerate(self.shares, 1):
+            ending = "" if rank == 1 else f"_{rank}"
+            row |= {f"label{ending}": name, f"probability{ending}": f"{share:.6f}"}
+        return [row]
+
+    def cells(self) -> list[dict[str, str]]:
+        (name, share), *others = self.shares
+        return [{"label": name, "probability": f"{share:.1%}", "next": _listed(others)}]
+
+
+@dataclass(frozen=True)
+class LabelsAnswer:
+    """Every label with its probability; those likelier than not hold."""
+
+    shares: tuple[Share, ...]
+
+    @property
+    def chosen(self) -> list[Share]:
+        return sorted((share for share in self.shares if share[1] > 0.5), key=lambda share: -share[1])
+
+    def record(self) -> dict[str, Any]:
+        return {"labels": [name for name, _ in self.chosen], "probabilities": dict(self.shares)}
+
+    def rows(self) -> list[Row]:
+        labels = "|".join(name for name, _ in self.chosen)
+        return [{"labels": labels, **{f"probability of {name}": f"{share:.6f}" for name, share in self.shares}}]
+
+    def cells(self) -> list[dict[str, str]]:
+        return [{"labels": _listed(self.chosen) or "none"}]
+
+
+@dataclass(frozen=True)
+class NumberAnswer:
+    number: float
+
+    def record(self) -> dict[str, Any]:
+        return {"number": self.number}
+
+    def rows(self) -> list[Row]:
+        return [{"number": f"{self.number:.6g}"}]
+
+    def cells(self) -> list[dict[str, str]]:
+        return [{"number": f"{self.number:.4g}"}]
+
+
+class Tagged(NamedTuple):
+    word: str
+    tag: str
+    probability: float
+    start: int  # characters of the text
+    end: int
+
+
+@dataclass(frozen=True)
+class TagAnswer:
+    """The words of a text with their tags, and the spans where tags spell them (B-person I-person O)."""
+
+    text: str
+    words: tuple[Tagged, ...]
+    spells_spans: bool
+
+    def spans(self) -> list[dict[str, Any]]:
+        places = [(span.kind, self.words[span.start].start, self.words[span.end - 1].end) for span in self._found()]
+        return [{"text": self.text[a:b], "kind": kind, "start": a, "end": b} for kind, a, b in places]
+
+    def record(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"text": self.text, "words": [word._asdict() for word in self.words]}
+        return {**told, "spans": self.spans()} if self.spells_spans else told
+
+    def rows(self) -> list[Row]:
+        return [{**word._asdict(), "probability": f"{word.probability:.6f}"} for word in self.words]
+
+    def cells(self) -> list[dict[str, str]]:
+        tagged = {"words and tags": " ".join(f"{word.word}/{word.tag}" for word in self.words)}
+        if not self.spells_spans:
+            return [tagged]
+        spans = [
+            {"span": span["text"], "kind": span["kind"], "characters": f"{span['start']}-{span['end']}"}
+            for span in self.spans()
+        ]
+        first, *others = spans or [{"span": "none"}]
+        return [tagged | first, *others]
+
+    def _found(self) -> Sequence[Any]:
+        return spans_of([word.tag for word in self.words]) if self.spells_spans else ()
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """The best answers to a question; an empty text is no answer."""
+
+    found: Found
+    top: int
+
+    def ranked(self) -> list[dict[str, Any]]:
+        shown = [vars(candidate) for candidate in self.found.candidates]
+        if self.found.null is not None:
+            shown.append({**_NONE, "score": self.found.null, "probability": self.found.null_probability})
+        return sorted(shown, key=lambda answer: -answer["score"])[: self.top]
+
+    def record(self) -> dict[str, Any]:
+        answers = self.ranked()
+        return {"answer": answers[0]["text"] if answers else "", "answers": answers}
+
+    def rows(self) -> list[Row]:
+        ranked = enumerate(self.ranked() or [_NONE], 1)
+        return [{"rank": rank, "answer": answer["text"], **_without(answer, "text")} for rank, answer in ranked]
+
+    def cells(self) -> list[dict[str, str]]:
+        return [
+            {
+                "answer": answer["text"] or "(no answer)",
+                "probability": f"{answer['probability']:.1%}",
+                "score": f"{answer['score']:.2f}",
+                "characters": "" if answer["start"] is None else f"{answer['start']}-{answer['end']}",
+            }
+            for answer in self.ranked()
+        ] or [{"answer": "(no answer)"}]
+
+
+def _listed(shares: Sequence[Share]) -> str:
+    return ", ".join(f"{name} {share:.1%}" for name, share in shares)
+
+
+def _without(record: dict[str, Any], field: str) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != field}

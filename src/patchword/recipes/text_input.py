@@ -1,0 +1,135 @@
+"""Texts to be read by a trained model: typed on the command line, in files, or piped in."""
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.data.text.reading import check_characters, lines_of, read_utf8
+from patchword.data.text.tables import Form, read_table
+
+TABLES = (".csv", ".tsv", ".jsonl")
+FILES = (*TABLES, ".txt", ".conll", ".conllu", ".json")
+PIPE = "-"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text, the second text or the question that belongs to it, and where it came from.
+
+    words: of a text that is cut into words already; the text then has a space between them.
+    """
+
+    text: str
+    pair: str | None = None
+    place: dict[str, Any] = field(default_factory=dict)  # file, line, id; nothing if it was typed
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Of a table. quoted: whether cells of a .tsv file can stand in quotation marks; GLUE's cannot.
+
+    header: the names of the columns, of files that do not begin with them.
+    """
+
+    text: str = "text"
+    pair: str = ""
+    quoted: bool = True
+    header: tuple[str, ...] = ()
+
+    def form(self, path: Path) -> Form:
+        found = Form.of(path)
+        if found.kind != "tsv" or self.quoted:
+            return found
+        named = not self.header or self.text in next(lines_of(read_utf8(path)), "").rstrip("\r\n").split("\t")
+        return Form("tsv", quoted=False, header=() if named else self.header)
+
+
+def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[Asked]:
+    """Each input is a file, "-" for what is piped in, or a text; without any, what is piped in."""
+    return [asked for word in inputs or [piped()] for asked in _read(word, columns)]
+
+
+def piped() -> str:
+    """ "-", where something can come in."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UserError("nothing to read", expected="a text, a file, or texts piped in")
+    return PIPE
+
+
+def file_of(word: str) -> Path | None:
+    """The file an input names; None of a text. What looks like a file's name must be one."""
+    try:
+        if Path(word).is_file():
+            return Path(word)
+        is_folder = Path(word).is_dir()
+    except OSError:  # a text is longer than a name may be
+        return None
+    if is_folder:
+        raise UserError(f"{word} is a folder", expected=f"a text, or a file in {', '.join(FILES)}")
+    if word.lower().endswith(FILES) and not any(letter.isspace() for letter in word):
+        raise UserError(f"there is no file {word}", hint="a text of several words is read as a text")
+    return None
+
+
+def whole(word: str) -> Asked:
+    """An input as one text: that of a file, what is piped in, or itself."""
+    path = file_of(word) if word != PIPE else None
+    place = {"file": str(path)} if path else {"file": "stdin"} if word == PIPE else {}
+    text = read_utf8(path) if path else _stdin() if word == PIPE else word
+    return Asked(_checked(text, str(place.get("file", "the command line"))), place=place)
+
+
+def _read(word: str, columns: Columns) -> Iterator[Asked]:
+    path = file_of(word) if word != PIPE else None
+    if word == PIPE:
+        yield from _lines("stdin", _stdin(), bool(columns.pair))
+    elif path is None:
+        yield Asked(_checked(word, "the command line"))
+    elif path.suffix.lower() in TABLES:
+        yield from _rows(path, columns)
+    else:
+        yield from _lines(str(path), read_utf8(path), bool(columns.pair))
+
+
+def _rows(path: Path, columns: Columns) -> Iterator[Asked]:
+    roles = {"text": columns.text, **({"pair": columns.pair} if columns.pair else {})}
+    table = read_table(path, roles, columns.form(path))
+    pairs = table.columns.get("pair", [None] * len(table))
+    for text, pair, line in zip(table.columns["text"], pairs, table.lines, strict=True):
+        yield Asked(text, pair, {"file": str(path), "line": line})
+
+
+def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
+    """One text a line; a pair with a tab between. Blank lines at the end are nobody's."""
+    for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
+        place = {"file": name, "line": line}
+        first, tab, second = source.rstrip("\r\n").partition("\t") if paired else (source.rstrip("\r\n"), "", "")
+        if paired and not tab:
+            raise UserError(f"{name}, line {line}: there is no second text", expected="two texts with a tab between")
+        where = f"{name}, line {line}"
+        yield Asked(_checked(first, where), _checked(second, where) if paired else None, place)
+    if not text.strip():
+        raise UserError(f"{name} is empty", expected="one text a line")
+
+
+def _checked(text: str, where: str) -> str:
+    if not text.strip():
+        raise UserError(f"{where}: the text is empty")
+    return check_characters(text, where)
+
+
+def _stdin() -> str:
+    stream = getattr(sys.stdin, "buffer", None)
+    if not isinstance(stream, io.BufferedIOBase):
+        return sys.stdin.read()
+    data = stream.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"stdin, line {line}: this is not UTF-8", got=f"0x{error.object[error.start]:02x}") from None

@@ -1,0 +1,75 @@
+"""A text model and the tokenizer that belongs to it."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from patchword.core.errors import UserError
+from patchword.data.text.batches import Form
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.text import TextModel
+from patchword.models import REGISTRY
+from patchword.recipes.recipe import ModelChoice
+from patchword.weights import load
+
+_PADDED = 128  # vocabularies are padded to a multiple of this at most
+
+
+def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tuple[TextModel, Tokenizer]:
+    """A folder with weights and a tokenizer, or a registry name, which starts from random weights.
+
+    head: the fields of the model's head, where another is wanted than the folder has.
+    """
+    folder = Path(choice.name)
+    overrides = {**choice.overrides(), **head}
+    if not folder.exists():
+        if REGISTRY.reads_images(choice.name):
+            raise _reads_images(choice.name)
+        if not tokenizer:
+            hint = (
+                "`patchword tokenizer train FILES --out FOLDER` makes one; a trained model (model=FOLDER) has its own"
+            )
+            raise UserError(f"{choice.name!r} needs a tokenizer", expected="tokenizer=FOLDER", hint=hint)
+        found = Tokenizer.read(Path(tokenizer))
+        config = {"vocabulary": found.vocabulary, **overrides}
+        model = as_text(REGISTRY.create(choice.name, **config), choice.name)
+    else:
+        found = Tokenizer.read(Path(tokenizer) if tokenizer else folder if folder.is_dir() else folder.parent)
+        model = as_text(load(folder, **overrides), choice.name)
+    check_vocabulary(model, found, choice.name)
+    return model, found
+
+
+def as_text(model: Any, name: str) -> TextModel:
+    if not isinstance(model, TextModel):
+        raise _reads_images(name)
+    return model
+
+
+def _reads_images(name: str) -> UserError:
+    return UserError(f"{name!r} reads images", expected="a model of texts, e.g. bert-mini")
+
+
+def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
+    """rows: "true", "false" or "auto", which is without padding on a GPU"""
+    in_row = device.type == "cuda" if rows == "auto" else rows == "true"
+    return Form(tokenizer.pad or 0, in_row, device)
+
+
+def check_length(length: int, model: TextModel) -> None:
+    positions = model.card.config["positions"]
+    if length > positions:
+        raise UserError("recipe field 'length'", expected=f"{positions} at most, as the model reads", got=length)
+
+
+def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:
+    """The table of words has a row for every entry, and not more than padding would add."""
+    rows, entries = model.card.config["vocabulary"], tokenizer.vocabulary
+    if not entries <= rows < entries + _PADDED:
+        raise UserError(
+            f"the tokenizer does not belong to the model {name}",
+            expected=f"a vocabulary of {rows:,}",
+            got=f"{entries:,}",
+            hint="name the tokenizer the model was trained with: tokenizer=FOLDER",
+        )

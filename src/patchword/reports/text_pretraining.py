@@ -1,0 +1,69 @@
+"""report.html of a pretraining run: the curves, the corpus, and gaps that the model fills."""
+
+from typing import cast
+
+from patchword.analysis.cost import count
+from patchword.recipes.evaluation import PretrainingEvaluation
+from patchword.recipes.pretraining_recipe import PretrainingRecipe
+from patchword.recipes.pretraining_task import PretrainingTask, Share
+from patchword.recipes.run import Run
+from patchword.reports import page
+from patchword.reports.costs import cost_section
+from patchword.reports.run_parts import curves_section, document, expectation, origin_section, run_tiles, training_told
+from patchword.reports.text_gaps import gaps_section
+from patchword.reports.words import counted, measured, named, percent
+
+_MEANINGS = {
+    "accuracy": "of the masked words",
+    "perplexity": "as if guessing among so many",
+    "loss": "of a masked word (nats)",
+    "next_accuracy": "50% is chance",
+}
+_NOTE = (
+    "Training values are means over an epoch, while the weights still change; validation values are taken at its end, "
+    "on documents that are never trained on. Accuracy and validation loss are of the masked words; the loss of "
+    "training has that of the next sentence added, where it is learned."
+)
+
+
+def pretraining_report(run: Run, found: PretrainingEvaluation) -> str:
+    recipe, metrics = cast(PretrainingRecipe, run.recipe()), run.metrics()
+    task, model, cost = found.task, found.model, count(found.model.card)
+    sections = [
+        curves_section(metrics, _NOTE),
+        gaps_section(model, task.tokenizer, task.held),
+        _corpus(task),
+        cost_section(model.card),
+        origin_section(run, recipe, f"Texts: {', '.join(recipe.text)}.", model),
+    ]
+    tiles = [
+        page.tile(f"Held-out {named(name)}", measured(name, found.measures[name]), note)
+        for name, note in _MEANINGS.items()
+        if name in found.measures
+    ]
+    tiles += run_tiles(metrics, cost, f"{cost.input[1]} tokens")
+    accuracy = found.measures["accuracy"]
+    told = f"{model.card.model} guesses {percent(accuracy)} of the masked words of {_documents(task.held)} it has not "
+    told += f"learned from{training_told(metrics)}.{expectation(recipe, accuracy)}"
+    return document(run, f"{model.card.model}, pretrained", told, tiles, sections)
+
+
+def _documents(held: Share) -> str:
+    return counted(len(held.documents), "document")
+
+
+def _corpus(task: PretrainingTask) -> str:
+    corpus, manifest = task.train.corpus, task.train.corpus.manifest
+    rows = [
+        page.row("documents", f"{manifest.documents:,}"),
+        page.row("documents learned from", f"{len(task.train.documents):,}"),
+        page.row("documents held out", f"{len(task.held.documents):,}"),
+        page.row("sentences", f"{manifest.sentences:,}"),
+        page.row("tokens", f"{manifest.tokens:,}"),
+        page.row("tokens of a sentence", f"{manifest.tokens / max(1, manifest.sentences):.1f}"),
+        page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_share, 3)})"),
+        page.row("vocabulary", f"{task.tokenizer.vocabulary:,} entries, {task.tokenizer.casing}"),
+    ]
+    told = "Pairs are made of documents of two sentences or more." if task.held.random_share is not None else ""
+    table = page.table("The corpus", ("what", "how many"), rows, kind="measures")
+    return page.section("Corpus", table + (page.paragraph(told, "note") if told else ""))

@@ -1,0 +1,131 @@
+"""report.html of a run on texts."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from patchword.analysis.cost import count
+from patchword.data.text.glue import GLUE
+from patchword.recipes.evaluation import TextEvaluation
+from patchword.recipes.run import Run
+from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text_sets import SentenceSet, SpanSet, TagSet
+from patchword.reports import page
+from patchword.reports.costs import cost_section
+from patchword.reports.run_parts import (
+    best_epoch,
+    best_tile,
+    curves_section,
+    document,
+    expectation,
+    origin_section,
+    run_tiles,
+    training_told,
+)
+from patchword.reports.text_answers import answer_sections
+from patchword.reports.text_classes import class_sections
+from patchword.reports.text_lengths import texts_section
+from patchword.reports.text_tags import tag_sections
+from patchword.reports.text_values import label_sections, number_sections
+from patchword.reports.words import counted, measured, named
+
+_LOSSES = {
+    "labels": "binary cross-entropy (nats)",
+    "number": "squared error",
+    "span": "cross-entropy of both ends (nats)",
+}
+_ONE = {"tags": "sentence", "span": "question"}
+
+
+def text_report(run: Run, found: TextEvaluation) -> str:
+    recipe, metrics = cast(TextRecipe, run.recipe()), run.metrics()
+    model, cost = found.model, count(found.model.card)
+    loss = _LOSSES.get(recipe.task, "cross-entropy (nats)")
+    sections = [
+        curves_section(metrics, _note(recipe), found.metric, loss),
+        _measures(found, recipe),
+        *_task_sections(found),
+        texts_section(run, recipe, found),
+        cost_section(model.card),
+        origin_section(run, recipe, _origin(recipe), model),
+    ]
+    part, value = found.part.capitalize(), found.judged.measures[found.metric]
+    tiles = [
+        page.tile(f"{part} {named(found.metric)}", measured(found.metric, value), _of(found, recipe)),
+        page.tile(f"{part} loss", f"{found.judged.loss:.4f}", loss),
+        best_tile(metrics, found.metric) if found.part == "test" else _kept_tile(metrics, found.metric),
+        *run_tiles(metrics, cost, f"{cost.input[1]} tokens"),
+    ]
+    title = f"{model.card.model} on {data_name(recipe)}"
+    return document(run, title, in_words(recipe, found, metrics), tiles, sections)
+
+
+def in_words(recipe: TextRecipe, found: TextEvaluation, metrics: list[dict[str, Any]]) -> str:
+    value = found.judged.measures[found.metric]
+    told = f"{found.model.card.model} reached {_score(found.metric, value)} on the {_of(found, recipe)} "
+    told += f"of {data_name(recipe)}{training_told(metrics)}.{expectation(recipe, value)}"
+    if found.part == "validation":
+        told += " The best epoch was chosen on these same texts, so new ones may score a little lower."
+    return told
+
+
+def data_name(recipe: TextRecipe) -> str:
+    return f"GLUE's {GLUE[recipe.glue].folder}" if recipe.glue else Path(recipe.train).name
+
+
+def _score(metric: str, value: float) -> str:
+    """an accuracy of 84.77%"""
+    name = named(metric)
+    return f"{'an' if name[0] in 'aeF' else 'a'} {name} of {measured(metric, value)}"
+
+
+def _kept_tile(metrics: list[dict[str, Any]], metric: str) -> str:
+    """Where the result is the validation's, its best value is told already."""
+    best = best_epoch(metrics, metric)
+    return page.tile("Kept epoch", str(best.get("epoch", "unknown")), "the best on the validation texts")
+
+
+def _of(found: TextEvaluation, recipe: TextRecipe) -> str:
+    """499 validation texts"""
+    rows = int(found.texts.examples.owner.max()) + 1
+    return counted(rows, f"{found.part} {_ONE.get(recipe.task, 'text')}")
+
+
+def _measures(found: TextEvaluation, recipe: TextRecipe) -> str:
+    rows = [page.row(page.escape(named(name)), measured(name, value)) for name, value in found.judged.measures.items()]
+    rows.append(page.row("loss", f"{found.judged.loss:.4f}"))
+    html = page.table(f"On the {found.part} texts", ("measure", "value"), rows, kind="measures")
+    told = f"The best epoch was chosen by the {page.escape(named(found.metric))} on the validation texts."
+    if found.part == "validation":
+        told += " These are the same texts" + ("." if recipe.glue else ": give test=FILE for a result on others.")
+    return page.section("Result", html + page.paragraph(told, "note"))
+
+
+def _task_sections(found: TextEvaluation) -> list[str]:
+    match found.texts:
+        case TagSet():
+            return tag_sections(found, found.texts)
+        case SpanSet():
+            return answer_sections(found, found.texts)
+        case SentenceSet() if found.scores is not None:
+            return class_sections(found, found.texts, found.scores)
+        case SentenceSet() if found.texts.recipe.task == "labels":
+            return label_sections(found, found.texts)
+        case SentenceSet():
+            return number_sections(found, found.texts)
+    raise TypeError(f"no report of a {type(found.texts).__name__}")
+
+
+def _note(recipe: TextRecipe) -> str:
+    """Why training can look worse than validation."""
+    note = "Training values are means over an epoch, with dropout, while the weights still change"
+    note += ", with smoothed labels" if recipe.smoothing else ""
+    return f"{note}; validation values are taken at its end, on texts that are never trained on."
+
+
+def _origin(recipe: TextRecipe) -> str:
+    parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
+    if recipe.share() is not None and not recipe.glue:
+        parts["validation"] = f"a share of {recipe.validation} of the training texts"
+    if recipe.glue:
+        parts = {data_name(recipe): recipe.train}
+    return "Texts: " + "; ".join(f"{part} from {where}" for part, where in parts.items() if where) + "."
