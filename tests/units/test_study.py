@@ -1,5 +1,6 @@
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -11,8 +12,8 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, STUDIES, find_recipe
 from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.study import Study, results
-from patchword.reports.study import print_results, write_results
+from patchword.recipes.study import Result, Study, results
+from patchword.reports.study import print_results, write_curves, write_results
 
 QUICK = ["data=digits", "epochs=1", "batch=512", "validation=0.1", "device=cpu", "model.image=8"]
 BUDGET = ("data", "validation", "augmentation", "epochs", "batch", "rate", "warmup", "decay", "smoothing", "average")
@@ -37,12 +38,57 @@ def trained(tmp_path_factory):
     return runs / "fashion-mnist-families"
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [name for name in STUDIES if name.startswith("fashion-mnist")])
 def test_every_run_of_a_study_can_be_built(name):
     study = STUDIES[name]()
     assert len(study.runs) >= 10
     for recipe in study.runs.values():
         REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+
+
+def test_runs_without_data_are_left_out_and_named(tmp_path):
+    folder = tmp_path / "glue/CoLA"
+    folder.mkdir(parents=True)
+    (folder / "train.tsv").write_text("a\t1\t\tIt rains.\na\t0\t*\tIt rain.\n")
+    told: list[str] = []
+    study = STUDIES["glue"]().with_settings([f"train={tmp_path / 'glue'}"])
+    assert list(study.possible(told.append).runs) == ["cola"]
+    assert len(told) == 8
+    assert "mrpc is left out: " in "\n".join(told)
+    with pytest.raises(UserError, match="no run of this study can be done here"):
+        STUDIES["glue"]().with_settings([f"train={tmp_path / 'nothing'}"]).possible(told.append)
+
+
+def test_the_glue_score_is_the_mean_over_tasks_without_wnli():
+    def row(run: str, **measures: float) -> Result:
+        return Result(run, "bert-tiny", 1, 1, next(iter(measures)), "validation", measures, 1.0, 1, 1.0)
+
+    rows = [row("mrpc", accuracy=0.8, f1=0.9), row("rte", accuracy=0.65), row("wnli", accuracy=0.1)]
+    assert "GLUE score over mrpc, rte: 75.00 " in STUDIES["glue"]().conclusion(rows)
+
+
+def test_a_study_of_pretraining_differs_in_the_weights_alone():
+    study = STUDIES["pretraining-or-scratch"]().with_settings(["train=a.csv", "model=runs/mine"])
+    recipes = list(study.runs.values())
+    assert [recipe.model.fresh for recipe in recipes] == [False] * 3 + [True] * 3
+    assert {recipe.model.name for recipe in recipes} == {"runs/mine"}
+    assert [recipe.seed for recipe in recipes] == [0, 1, 2, 0, 1, 2]
+    with pytest.raises(UserError, match=r"there is no model runs/mine: .*\n.*bert-pretrain"):
+        study.check(Path("nowhere"))
+
+
+def test_curves_are_drawn_with_one_colour_for_all_seeds(tmp_path):
+    def row(run: str, *history: float) -> Result:
+        return Result(run, "m", 1, 1, "accuracy", "test", {"accuracy": 0.5}, 1.0, len(history), 1.0, history)
+
+    rows = [row("with-seed-0", 0.5, 0.6), row("with-seed-1", 0.5, 0.7), row("without-seed-0", 0.4, 0.5)]
+    svg, png = write_curves(rows, tmp_path)
+    drawn = svg.read_text()
+    assert png.stat().st_size > 1000
+    assert ">with<" in drawn
+    assert ">without<" in drawn
+    assert "seed" not in drawn
+    assert write_curves([row("once", 0.5)], tmp_path / "other") == []
 
 
 def test_the_families_have_one_budget_and_a_run_each():

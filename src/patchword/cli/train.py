@@ -131,7 +131,8 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     from patchword.recipes.study import results
     from patchword.reports.words import counted
 
-    study, folder = several.study, several.folder
+    folder = several.folder
+    study = several.study.possible(lambda text: out.print(text, highlight=False, markup=False))
     study.check(folder)
     out.print(f"{study.about} {counted(len(study.runs), 'run')}; {study.time}.", highlight=False, markup=False)
     try:
@@ -146,5 +147,7 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
         out.print(told, highlight=False, markup=False)
         raise typer.Exit(130) from None
     rows = results(study, folder)
+    if told := study.conclusion(rows):
+        out.print(told, highlight=False, markup=False)
     for path in several.table.tell(study.about, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)

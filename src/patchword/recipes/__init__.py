@@ -20,7 +20,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 }
 STUDIES: dict[str, Callable[[], Study]] = {
     function.__name__.replace("_", "-"): function
-    for function in (vision.fashion_mnist_families, vision.fashion_mnist_positions)
+    for function in (
+        vision.fashion_mnist_families,
+        vision.fashion_mnist_positions,
+        texts.glue,
+        texts.pretraining_or_scratch,
+    )
 }
 
 

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order
-from patchword.data.text.assembly import special
 from patchword.data.text.batches import IGNORE, Form, TextBatch
 from patchword.data.text.masking import Masking
 from patchword.data.text.pairs import plan_packed, plan_pairs
@@ -150,7 +149,7 @@ def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     masking = Masking.of(tokenizer, recipe.masked, whole_words=recipe.whole_words)
     corpus = tokenised(recipe, tokenizer, console)
     form = form_of(recipe.rows, tokenizer, device)
-    frame = Frame(*special(tokenizer), recipe.length)
+    frame = Frame(tokenizer.cls, tokenizer.sep, recipe.length)
     learned, aside = corpus.split(recipe.held_out)
     share = balanced(corpus, frame, learned) if recipe.sentences == "next" else None
     train = Share(corpus, _with_pairs(corpus, learned, share), frame, masking, form, share, recipe.seed)

@@ -13,10 +13,14 @@ STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelChoice(BaseModel):
-    """A registry name, and any of the model's own fields to override."""
+    """A registry name or the folder of a trained model, and any of the model's own fields to override.
+
+    fresh: the sizes of that folder's model, but none of its weights.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
+    fresh: bool = False
 
     def overrides(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
@@ -163,7 +167,7 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
     if path[0] == "model" and len(path) == 1:
         path = ["model", "name"]
     if path == ["model", "name"] and values["model"]["name"] != value:
-        kept = {field: values["model"][field] for field in ("image",) if field in values["model"]}
+        kept = {field: values["model"][field] for field in ("image", "fresh") if field in values["model"]}
         values["model"] = kept  # the other sizes were those of the model before
     for part in path[:-1]:
         values = values.setdefault(part, {})

@@ -1,6 +1,6 @@
 """A study: several runs that differ in one thing, brought into one table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,18 @@ class Study:
     about: str
     time: str
     runs: Mapping[str, Recipe]
+    missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
+    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
+
+    def possible(self, say: Callable[[str], None]) -> "Study":
+        """The runs whose data is here."""
+        reasons = {label: self.missing(recipe.located()) for label, recipe in self.runs.items()}
+        for label, reason in reasons.items():
+            if reason:
+                say(f"{label} is left out: {reason}")
+        if all(reasons.values()):
+            raise UserError("no run of this study can be done here", got=next(iter(reasons.values())))
+        return replace(self, runs={label: recipe for label, recipe in self.runs.items() if not reasons[label]})
 
     def with_settings(self, settings: Iterable[str]) -> "Study":
         """The same field changed in every run."""
@@ -44,9 +56,12 @@ class Study:
 
 def _check_model(choice: ModelChoice) -> None:
     """A name with its fields; the weights of a folder are checked where they are read."""
-    if choice.name in REGISTRY.names() or not Path(choice.name).exists():
+    if choice.name in REGISTRY.names():
         with torch.device("meta"):
             REGISTRY.create(choice.name, **choice.overrides())
+    elif not Path(choice.name).exists():
+        hint = "`patchword train bert-pretrain` makes one; or name another with model=FOLDER"
+        raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
 
 
 def _value_at(recipe: Recipe, path: str) -> Any:
@@ -71,6 +86,7 @@ class Result:
     loss: float
     epochs: int
     seconds: float
+    history: tuple[float, ...] = ()  # the metric on the validation samples after each epoch
 
     @property
     def score(self) -> float:
@@ -104,16 +120,18 @@ def _result(label: str, run: Run) -> Result:
     evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
     card = run.model().card
     cost = count(card)
+    metric = str(evaluation.get("metric", "accuracy"))
     measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
     return Result(
         run=label,
         model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,
         parameters=cost.parameters,
         macs=cost.macs,
-        metric=evaluation.get("metric", "accuracy"),
+        metric=metric,
         part=evaluation.get("part", "test"),
         measures=measures,
         loss=float(evaluation["loss"]),
         epochs=int(metrics[-1]["epoch"]) if metrics else 0,
         seconds=float(metrics[-1]["seconds"]) if metrics else 0.0,
+        history=tuple(float(record.get(f"validation_{metric}", "nan")) for record in metrics),
     )

@@ -152,23 +152,6 @@ def check_labels(recipe: TextRecipe, path: Path, rows: Rows, labels: tuple[str, 
         _truth(recipe, rows, labels)
 
 
-def check_placed(path: Path, rows: Rows) -> None:
-    """What is trained on has an answer whose place is known; what is scored need not."""
-    for question in _questions(rows):
-        if not question.impossible and all(answer.start is None for answer in question.answers):
-            raise UserError(
-                f"{path}, question {question.id!r}: no answer to train on",
-                expected="an answer that is in its context, at answer_start or once",
-                got=repr(question.answers[0].text[:80]),
-            )
-
-
-def check_test(recipe: TextRecipe, labels: tuple[str, ...]) -> None:
-    """The test file can be read and has no other labels: found out before an epoch is spent."""
-    if recipe.test and not recipe.glue:
-        check_labels(recipe, Path(recipe.test), read_rows(recipe, "test"), labels)
-
-
 def _truth(recipe: TextRecipe, table: Table, labels: tuple[str, ...]) -> Tensor:
     if recipe.task == "number" or (recipe.glue and not labels):
         return numbers(table)

@@ -8,6 +8,7 @@ import torch
 from patchword.core.errors import UserError
 from patchword.data.text.batches import Form
 from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.model import Model
 from patchword.layers.text import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
@@ -36,9 +37,15 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
         model = as_text(REGISTRY.create(choice.name, **config), choice.name)
     else:
         found = Tokenizer.read(Path(tokenizer) if tokenizer else folder if folder.is_dir() else folder.parent)
-        model = as_text(load(folder, **overrides), choice.name)
+        model = as_text(_fresh(folder, overrides) if choice.fresh else load(folder, **overrides), choice.name)
     check_vocabulary(model, found, choice.name)
     return model, found
+
+
+def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
+    """The model of a folder with new weights."""
+    card = load(folder).card
+    return REGISTRY.create(card.model, **{**card.config, **overrides})
 
 
 def as_text(model: Any, name: str) -> TextModel:
@@ -54,7 +61,7 @@ def _reads_images(name: str) -> UserError:
 def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
     """rows: "true", "false" or "auto", which is without padding on a GPU"""
     in_row = device.type == "cuda" if rows == "auto" else rows == "true"
-    return Form(tokenizer.pad or 0, in_row, device)
+    return Form(tokenizer.pad, in_row, device)
 
 
 def check_length(length: int, model: TextModel) -> None:

@@ -13,7 +13,8 @@ from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.text_data import check_labels, check_placed, check_test, make_set, metric_of, read_parts
+from patchword.recipes.text_checks import check_parts
+from patchword.recipes.text_data import make_set, metric_of, read_parts
 from patchword.recipes.text_model import check_length, form_of, open_text_model
 from patchword.recipes.text_recipe import TextRecipe
 from patchword.recipes.text_sets import Judged, Outputs, TextSet
@@ -75,10 +76,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
     device = pick_device(recipe.device)
     with console.status("reading the texts"):
         parts = read_parts(recipe)
-        check_labels(recipe, Path(recipe.validation), parts.validation, parts.labels)
-        check_test(recipe, parts.labels)
-        if recipe.task == "span":
-            check_placed(Path(recipe.train), parts.train)
+        check_parts(recipe, parts)
         metric = metric_of(recipe, parts.labels)
         torch.manual_seed(recipe.seed)
         model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(recipe, parts.labels))

@@ -1,10 +1,14 @@
 """Recipes of texts: pretraining, and fine-tuning on every kind of task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from patchword.core.errors import UserError
 from patchword.data.text.glue import GLUE
+from patchword.objectives.metrics import glue_score
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import ModelChoice, Recipe
+from patchword.recipes.study import Result, Study
+from patchword.recipes.text_data import read_rows
 from patchword.recipes.text_recipe import TextRecipe
 
 
@@ -47,6 +51,51 @@ def _glue(name: str) -> Callable[[], TextRecipe]:
 
     recipe.__name__ = f"glue_{name}"
     return recipe
+
+
+def glue() -> Study:
+    """All of GLUE's tasks whose files are there, and the GLUE score."""
+    return Study(
+        about="GLUE: one model fine-tuned on every task whose files are here.",
+        time="with a MiniLM about 10 minutes on one GPU",
+        runs={name: _glue(name)() for name in GLUE},
+        missing=_missing,
+        conclusion=_glue_score,
+    )
+
+
+def _missing(recipe: Recipe) -> str:
+    assert isinstance(recipe, TextRecipe), "GLUE is made of texts"
+    try:
+        read_rows(recipe, "train")
+    except UserError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def _glue_score(results: Sequence[Result]) -> str:
+    metrics = {result.run: {name: result.measures[name] for name in GLUE[result.run].metrics} for result in results}
+    counted = [name for name in metrics if name != "wnli"]
+    if not counted:
+        return ""
+    return f"GLUE score over {', '.join(counted)}: {100 * glue_score(metrics):.2f} (validation parts; without WNLI)"
+
+
+def pretraining_or_scratch() -> Study:
+    """The same model on the same task, with and without the weights of its pretraining."""
+    base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, rate=1e-4)
+    fresh = base.model_copy(
+        update={"model": ModelChoice(name="runs/bert-pretrain", fresh=True), "rate": 3e-4}  # which is better for it
+    )
+    return Study(
+        about="Pretrained or from scratch: the same model on the same task, three seeds each.",
+        time="as long as six runs",
+        runs={
+            f"{label}-seed-{seed}": recipe.model_copy(update={"seed": seed})
+            for label, recipe in (("pretrained", base), ("scratch", fresh))
+            for seed in range(3)
+        },
+    )
 
 
 TASKS: tuple[Callable[[], Recipe], ...] = (bert_pretrain, classify_text, tag, squad, *(_glue(name) for name in GLUE))

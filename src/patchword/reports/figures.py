@@ -115,6 +115,25 @@ def _overview(axes: Axes, shares: np.ndarray, thing: str) -> ScalarMappable:
     return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
 
 
+def learning(groups: Mapping[str, Sequence[Sequence[float]]], unit: str, kind: Literal["svg", "png"]) -> bytes:
+    """A value after each epoch; the runs of a group are thin lines, their mean a thick one."""
+    colours, marks = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024"), "osD^vPX"
+    with looks():
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
+        for number, (name, runs) in enumerate(groups.items()):
+            colour = colours[number % len(colours)]
+            for run in runs if len(runs) > 1 else []:
+                axes.plot(range(1, len(run) + 1), run, color=colour, linewidth=0.7, alpha=0.6)
+            shortest = min(map(len, runs))
+            mean = np.mean([run[:shortest] for run in runs], axis=0)
+            mark = marks[number % len(marks)]
+            axes.plot(range(1, shortest + 1), mean, color=colour, marker=mark, label=shortened(name, 40))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
+        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=10)
+        return drawn(figure, kind)
+
+
 def dots(
     labels: Sequence[str],
     values: Sequence[float],

@@ -79,7 +79,28 @@ def print_results(results: Sequence[Result], out: "Console") -> None:
 def write_results(about: str, results: Sequence[Result], folder: Path) -> list[Path]:
     """results.md, results.csv, results.svg and results.png in the study's folder"""
     write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}")
-    return [folder / "results.md", write_csv(results, folder), *write_dots(results, folder)]
+    return [
+        folder / "results.md",
+        write_csv(results, folder),
+        *write_dots(results, folder),
+        *write_curves(results, folder),
+    ]
+
+
+def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
+    """The measure that counts after each epoch; runs that differ in their seed alone have one colour."""
+    if len({result.metric for result in results}) > 1 or max(len(result.history) for result in results) < 2:
+        return []
+    groups: dict[str, list[list[float]]] = {}
+    for result in results:
+        name = result.run.partition("-seed-")[0]
+        groups.setdefault(name, []).append([100 * value for value in result.history])
+    metric = results[0].metric
+    unit = f"validation {metric} " + ("(%)" if is_share(metric) else "(x 100)")
+    for kind in ("svg", "png"):
+        with whole_file(folder / f"curves.{kind}") as temporary:
+            temporary.write_bytes(figures.learning(groups, unit, kind))
+    return [folder / f"curves.{kind}" for kind in ("svg", "png")]
 
 
 def write_csv(results: Sequence[Result], folder: Path) -> Path:

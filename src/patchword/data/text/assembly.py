@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from patchword.core.errors import UserError
 from patchword.data.text.batches import IGNORE, Examples
 from patchword.data.text.pieces import Encoding
 from patchword.data.text.ragged import Ragged
@@ -71,18 +70,12 @@ def fitted(first: Ids, second: Ids, room: int) -> tuple[Ids, Ids]:
 
 def joined(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
     """The ids with the special tokens between them, and the segment of each."""
-    cls, sep = special(tokenizer)
+    cls, sep = tokenizer.cls, tokenizer.sep
     parts = [[cls], first, [sep]] if second is None else [[cls], first, [sep], second, [sep]]
     ids = np.concatenate([np.asarray(part, np.int32) for part in parts])
     segments = np.zeros(len(ids), np.int32)
     segments[len(first) + 2 :] = 1
     return ids, segments
-
-
-def special(tokenizer: Tokenizer) -> tuple[int, int]:
-    if tokenizer.cls is None or tokenizer.sep is None:
-        raise UserError("the vocabulary has no [CLS] or no [SEP]", hint="`patchword tokenizer train` makes one")
-    return tokenizer.cls, tokenizer.sep
 
 
 def words(
@@ -139,7 +132,7 @@ def collected(
     windowed: int = 0,
 ) -> Examples:
     ids = Ragged.of(rows)
-    unknown = float((ids.values == tokenizer.unknown).float().mean()) if tokenizer.unknown is not None else 0.0
+    unknown = float((ids.values == tokenizer.unknown).float().mean())
     owners = torch.tensor(owner)
     kinds = Ragged.of(segments, torch.uint8)
     return Examples(name, ids, kinds, owners, shortened=shortened, windowed=windowed, unknown=unknown)
