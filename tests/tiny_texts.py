@@ -2,11 +2,17 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from material import differing, everything_below
 from patchword.data.text.tokenizer import Tokenizer
+from patchword.recipes import train as recipe_run
+from patchword.recipes.run import Run
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TINY_BERT = ("model=bert-tiny", "model.depth=1", "model.width=32", "model.heads=2", "model.hidden=64")
@@ -44,3 +50,47 @@ def write_questions(path: Path, articles: Sequence[tuple[str, Sequence[dict[str,
 
 def asked(number: object, question: str, answer: str, start: int) -> dict[str, Any]:
     return {"id": str(number), "question": question, "answers": [{"text": answer, "answer_start": start}]}
+
+
+def refusal(command: Callable[..., tuple[int, str, str]], *words: object) -> str:
+    """The words are refused with one clear message and exit code 2, and write nothing; answers the message."""
+    before = _contents()
+    code, told, complaint = command(*words)
+    assert code == 2, (told, complaint)
+    assert complaint.startswith("error: ")
+    assert complaint.count("error:") == 1
+    assert "Traceback" not in told + complaint
+    assert _contents() == before
+    return " ".join(complaint.split())
+
+
+def _contents() -> dict[Path, bytes]:
+    return {path: path.read_bytes() if path.is_file() else b"" for path in everything_below(Path.cwd())}
+
+
+def without_seconds(folder: Path) -> list[dict[str, float]]:
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in Run(folder).metrics()]
+
+
+def assert_the_same_run(folder: Path, whole: Path) -> None:
+    """Weights, the last checkpoint, metrics and all that is written down are equal bit by bit."""
+    assert differing(folder / "model.safetensors", whole / "model.safetensors") == []
+    last = sorted((whole / "checkpoints").iterdir())[-1].name
+    tensors = Path("checkpoints") / last / "tensors.safetensors"
+    assert differing(folder / tensors, whole / tensors) == []
+    states = [json.loads((run / "checkpoints" / last / "state.json").read_text()) for run in (folder, whole)]
+    assert {**states[0], "seconds": 0} == {**states[1], "seconds": 0}
+    assert without_seconds(folder) == without_seconds(whole)
+    for file in ("recipe.yaml", "config.json", "tokenizer.json", "vocab.txt", "data.json"):
+        assert (folder / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """The next run is asked to stop after so many steps; 0 is never."""
+
+    @contextmanager
+    def counting() -> Iterator[object]:
+        taken = iter(range(1, 10_000))
+        yield lambda: next(taken) == steps
+
+    monkeypatch.setattr(recipe_run, "interruptible", counting)

@@ -159,6 +159,11 @@ def test_a_continued_sentence_is_cut_between_words(tokenizer):
     ]
 
 
+def test_a_part_of_a_sentence_is_as_long_as_there_is_room(tokenizer):
+    examples, _ = words(tokenizer, "tags", [["abc", "def", "gh"]], [[1, 2, 3]], 8)
+    assert examples.ids.lengths.tolist() == [8, 4]
+
+
 def test_a_word_longer_than_the_limit_goes_on_without_a_second_tag(tokenizer):
     examples, begun = words(tokenizer, "tags", [["a", "bcdefghijklmnop", "q"]], [[1, 2, 3]], 8)
     rows = [spelled(tokenizer, examples, number) for number in range(len(examples))]

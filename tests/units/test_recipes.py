@@ -4,28 +4,72 @@ import yaml
 from patchword.core.errors import UserError
 from patchword.data.augment import Augmentation
 from patchword.data.named import SETS
+from patchword.data.text.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image_recipe import Augment, ImageRecipe
+from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import checked, field_names, read_recipe
+from patchword.recipes.text_recipe import TextRecipe
 
 BASE = ImageRecipe()
+OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageRecipe)]
+OF_TEXTS = [name for name in RECIPES if name not in OF_IMAGES]
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_can_be_built_written_and_read(name, tmp_path):
     recipe = find_recipe(name)
     assert recipe.about
-    config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
-    assert config.image % getattr(config, "patch", 1) == 0
-    assert recipe.data in {*SETS, "digits", "pictures"}
+    assert REGISTRY.reads_images(recipe.model.name) == (name in OF_IMAGES)
+    REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe.to_yaml())
     assert read_recipe(path) == recipe
     assert read_recipe(path).to_yaml() == recipe.to_yaml()
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "image-folder-vit"])
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_a_recipe_of_images_has_a_set_and_a_size_that_fits(name):
+    recipe = find_recipe(name)
+    config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+    assert config.image % getattr(config, "patch", 1) == 0
+    assert recipe.data in {*SETS, "digits", "pictures"}
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_a_recipe_of_texts_fits_its_model_and_waits_for_files(name):
+    recipe = find_recipe(name)
+    assert recipe.length <= REGISTRY.configure(recipe.model.name, recipe.model.overrides()).positions
+    assert not (recipe.text if isinstance(recipe, PretrainingRecipe) else recipe.train)
+    assert recipe.expect.accuracy == 0  # it depends on the texts
+
+
+def test_there_is_a_recipe_for_every_task_on_texts():
+    assert {"bert-pretrain", "classify-text", "tag", "squad"} <= set(OF_TEXTS)
+    assert {find_recipe(f"glue-{task}").glue for task in GLUE} == set(GLUE)
+    tasks = {recipe.task for name in OF_TEXTS if isinstance(recipe := find_recipe(name), TextRecipe)}
+    assert tasks == {"classes", "number", "tags", "span"}  # several labels are a setting of classify-text
+
+
+def test_files_of_a_pretraining_are_listed_with_commas():
+    recipe = find_recipe("bert-pretrain").with_settings(["text=one.txt, two"])
+    assert recipe.text == ("one.txt", "two")
+    assert checked(yaml.safe_load(recipe.to_yaml())) == recipe
+
+
+def test_files_are_named_by_their_whole_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.csv", "words"):
+        (tmp_path / name).touch()
+    recipe = find_recipe("classify-text").with_settings(["train=train.csv", "tokenizer=words", "validation=0.2"])
+    located = recipe.located()
+    assert (located.train, located.tokenizer) == (str(tmp_path / "train.csv"), str(tmp_path / "words"))
+    assert (located.validation, located.test, located.model.name) == ("0.2", "", "bert-mini")
+    assert located.located() == located
+
+
+@pytest.mark.parametrize("name", [name for name in OF_IMAGES if name != "image-folder-vit"])
 def test_a_recipe_of_a_known_set_says_what_to_expect(name):
     recipe = find_recipe(name)
     assert recipe.expect.accuracy > 0.5

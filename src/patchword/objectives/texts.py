@@ -128,5 +128,6 @@ class MaskedWords:
 
 
 def _labels(piece: Piece) -> Tensor:
-    assert piece.labels is not None, "these texts have no labels"
-    return piece.labels.to(piece.text.device)
+    labels = piece.labels
+    assert labels is not None, "these texts have no labels"
+    return (labels.float() if labels.is_floating_point() else labels).to(piece.text.device)  # some GPUs have no doubles

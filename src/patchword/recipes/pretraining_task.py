@@ -119,9 +119,9 @@ class PretrainingTask:
 
 @torch.inference_mode()
 def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[str, float]:
-    """The loss and accuracy of masked words, the perplexity, and how often the next sentence was told right."""
+    """The loss as in training, the accuracy and perplexity of masked words, how often the next sentence was right."""
     plan = texts.plan(0)
-    words = right = follow = loss = 0.0
+    words = right = follow = loss = parting = 0.0
     examples = min(len(plan), _HELD_EXAMPLES)
     for index in torch.arange(examples).split(256):
         batch = texts.batch(plan, 0, index)
@@ -133,8 +133,11 @@ def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[st
         right += float((scores.argmax(-1) == targets).sum())
         words += len(targets)
         if following is not None and batch.labels is not None:
-            follow += float((following.argmax(-1).cpu() == batch.labels).sum())
-    told = {"loss": loss / words, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
+            labels = batch.labels.to(following.device)
+            follow += float((following.argmax(-1) == labels).sum())
+            parting += float(F.cross_entropy(following.float(), labels, reduction="sum"))
+    whole = loss / words + parting / examples
+    told = {"loss": whole, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
     return told | ({} if texts.random_share is None else {"next_accuracy": follow / examples})
 
 

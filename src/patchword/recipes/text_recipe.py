@@ -31,6 +31,9 @@ class TextRecipe(Recipe):
     metric: str = Field("", description="what the best epoch is chosen by; empty is the task's own")
     weights: bool = Field(False, description="rare classes count as much as frequent ones")
     smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="BERT had 0.1; the fast kernels have none, and without it texts need no padding"
+    )
     language: Literal["english", "chinese"] = Field("english", description="by whose rules answers are compared")
     rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(3, gt=0)

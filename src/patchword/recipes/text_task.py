@@ -90,9 +90,10 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
 
 
 def head_of(recipe: TextRecipe, labels: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of the model's head."""
+    """The fields of the model that the recipe sets, its head above all."""
     classes = {"number": 1, "span": 0}.get(recipe.task, len(labels) or 1)
-    return {"head": _HEADS[recipe.task], "classes": classes}
+    dropout = recipe.model.overrides().get("attention_dropout", recipe.attention_dropout)
+    return {"head": _HEADS[recipe.task], "classes": classes, "attention_dropout": dropout}
 
 
 def tell(examples: Examples, recipe: TextRecipe, console: Console) -> None:

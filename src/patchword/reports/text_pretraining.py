@@ -16,13 +16,13 @@ from patchword.reports.words import counted, measured, named, percent
 _MEANINGS = {
     "accuracy": "of the masked words",
     "perplexity": "as if guessing among so many",
-    "loss": "of a masked word (nats)",
+    "loss": "words and next sentence (nats)",
     "next_accuracy": "50% is chance",
 }
 _NOTE = (
     "Training values are means over an epoch, while the weights still change; validation values are taken at its end, "
-    "on documents that are never trained on. Accuracy and validation loss are of the masked words; the loss of "
-    "training has that of the next sentence added, where it is learned."
+    "on documents that are never trained on. The loss is that of a masked word and, where it is learned, that of the "
+    "next sentence added; accuracy and perplexity are of the masked words."
 )
 
 

@@ -18,7 +18,7 @@ def adamw(
     layer_decay: float = 1.0,
     corrected: bool = True,
 ) -> torch.optim.AdamW:
-    """Biases, norms, leading tokens and position tables are not decayed.
+    """Biases, norms, leading tokens and the positions of patches are not decayed; BERT's tables are, as in its paper.
 
     layer_decay: each block learns at this share of the rate of the block above it, the head at the full rate.
     corrected: without, the first steps are as large as BERT's own optimizer makes them.

@@ -49,9 +49,10 @@ def build_cache(
     shard: int = SHARD,
 ) -> Corpus:
     """The corpus of these files and folders, tokenised now or before. `told` hears bytes done and bytes in all."""
+    found = text_files(files)  # before anything is written
     with _alone(folder):
         manifest = whole_manifest(folder)
-        sources = sources_of(text_files(files), documents, manifest.sources if manifest else ())
+        sources = sources_of(found, documents, manifest.sources if manifest else ())
         key = _key(sources, tokenizer, shard)
         if manifest is None or manifest.key != key:
             (folder / "manifest.json").unlink(missing_ok=True)
