@@ -98,7 +98,8 @@ def test_words_are_learned_and_scored_on_documents_set_aside(words, sentences):
     assert measures["perplexity"] < 3.7
     if sentences == "packed":
         assert measures["accuracy"] > 0.7  # one word would be right in half of the places
-    assert measures["perplexity"] == pytest.approx(math.exp(measures["loss"]))
+    beside = math.log(measures["perplexity"])  # the loss of the words; that of the next sentence is added
+    assert measures["loss"] > beside + 0.1 if sentences == "next" else measures["loss"] == pytest.approx(beside)
     assert ("next_accuracy" in measures) == (sentences == "next")
     assert read_json(folder / "evaluation.json")["part"] == "held out"
     records = Run(folder).metrics()
