@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from helpers import tiny_text
+from patchword.models import create
 from patchword.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
 from patchword.training.optimizer import UncorrectedAdamW, adamw
 from patchword.training.schedule import WarmupLinear
@@ -49,7 +50,7 @@ def taken(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
 
 
 def uncorrected(model: nn.Module) -> torch.optim.AdamW:
-    return adamw(model, RATE, DECAY, BETAS, eps=EPS, corrected=False)
+    return adamw(model, RATE, DECAY, BETAS, corrected=False)
 
 
 def test_without_correction_it_is_the_formula():
@@ -169,3 +170,23 @@ def test_the_rate_ends_at_its_floor():
 @pytest.mark.parametrize(("total", "warmup"), [(1, 0), (1, 1), (2, 2), (0, 0)])
 def test_short_runs_have_a_rate_too(total, warmup):
     assert all(0 <= WarmupLinear(1.0, total, warmup)(step) <= 1 for step in range(4))
+
+
+def test_the_blocks_of_all_stages_are_counted_through():
+    model = create("swin-mini")
+    rates = {}
+    for group in adamw(model, 1.0, 0.01, layer_decay=0.5).param_groups:
+        for parameter in group["params"]:
+            rates[id(parameter)] = group["share"]
+    shares = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+    depths = model.card.config["depths"]
+    total = sum(depths)
+    assert shares["head.linear.weight"] == shares["norm.weight"] == 1.0
+    before = 0
+    for stage, depth in enumerate(depths):
+        first = next(name for name in shares if name.startswith(f"stages.{stage}.entrance."))
+        assert shares[first] == 0.5 ** (total + 1 - before)
+        for block in range(depth):
+            names = [name for name in shares if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]
+            assert {shares[name] for name in names} == {0.5 ** (total - before - block)}
+        before += depth

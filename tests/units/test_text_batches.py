@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -226,18 +227,25 @@ def test_stopping_early_leaves_no_threads_and_makes_little_more():
     assert set(threading.enumerate()) <= before
 
 
-def test_only_a_few_are_asked_for_ahead():
-    asked = []
-
-    def items():
-        for item in range(1000):
-            asked.append(item)
-            yield item
-
-    ahead = prefetched(str, items(), workers=2)
+def test_only_a_few_are_made_ahead():
+    made = []
+    ahead = prefetched(made.append, range(1000), workers=2)
     next(ahead)
-    assert len(asked) <= 5
+    assert len(made) <= 5
     ahead.close()
+
+
+def test_threads_that_come_later_are_left_alone_too():
+    """torch sets the number for every thread to come."""
+    before = torch.get_num_threads()
+    list(prefetched(str, range(8), workers=2))
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == before
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
+def test_fewer_items_than_workers_are_no_trouble(count):
+    assert list(prefetched(str, range(count), workers=4)) == [str(item) for item in range(count)]
 
 
 def test_the_threads_of_the_main_work_are_left_alone():

@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -497,3 +499,46 @@ def test_ignored_tokens_are_never_scored(words):
     targets = task.train.examples.targets.values
     assert int((targets != IGNORE).sum()) == 2 * len(task.train.sentences)
     assert len(targets) > 4 * len(task.train.sentences)  # [CLS], [SEP] and a word each would be 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        (["pair=label", "stride=8"], "stride"),
+        (["task=number", "weights=true"], "weights"),
+        (["task=labels", "smoothing=0.1"], "smoothing"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else " ".join(value),
+)
+def test_a_setting_that_would_do_nothing(refused, fields, field):
+    write_table(Path("train.csv"), [("good", "1"), ("bad", "0")] * 10)
+    assert f"recipe field {field!r} has no effect here" in refused("train=train.csv", *fields)
+
+
+def test_a_setting_of_columns_with_glue(refused):
+    folder = Path("glue/CoLA")
+    folder.mkdir(parents=True)
+    for part in ("train", "dev"):
+        (folder / f"{part}.tsv").write_text("a\t1\t\tIt rains.\na\t0\t*\tIt rain.\n")
+    assert "recipe field 'text' has no effect here" in refused("train=glue", "text=sentence", recipe="glue-cola")
+
+
+@pytest.mark.slow
+def test_ten_megabytes_in_one_cell_do_not_exhaust_memory(words):
+    """In a process of its own, whose memory at its highest is asked for."""
+    write_table(Path("train.csv"), [("good " * 2_000_000, "a"), ("bad", "b")])
+    code = f"""
+import resource
+from pathlib import Path
+from patchword.data.text.assembly import Limit, sentences
+from patchword.data.text.tables import read_table
+from patchword.data.text.tokenizer import Tokenizer
+tokenizer = Tokenizer.read(Path({str(words)!r}))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+table = read_table(Path("train.csv"), {{"text": "text", "label": "label"}})
+examples = sentences(tokenizer, "long", table.columns["text"], None, Limit(128))
+assert (len(examples), examples.shortened) == (2, 1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 700 * 1024  # KiB; the text alone is 10 MB, its tokens 8 MB

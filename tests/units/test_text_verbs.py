@@ -302,13 +302,11 @@ def test_no_answer_is_an_empty_one_where_there_may_be_none(command, run):
     assert all(answer["text"] for answer in records(command(*words)[1])[0]["answers"])
 
 
-def test_whether_a_question_may_have_no_answer_is_read_off_the_training_file(tmp_path):
-    path = tmp_path / "train.json"
-    path.write_text('{"is_impossible": false}')
-    assert not may_be_unanswered(TextRecipe(task="span", train=str(path)))
-    path.write_text('{"is_impossible" :true}')
-    assert may_be_unanswered(TextRecipe(task="span", train=str(path)))
-    assert not may_be_unanswered(TextRecipe(task="span", train="gone.json"))
+def test_whether_a_question_may_have_no_answer_is_remembered_by_the_run(tmp_path):
+    for told, expected in (("{}", False), ('{"unanswered": false}', False), ('{"unanswered": true}', True)):
+        (tmp_path / "data.json").write_text(told)
+        assert may_be_unanswered(tmp_path) == expected
+    assert not may_be_unanswered(tmp_path / "gone")
 
 
 # predict: what is refused

@@ -87,7 +87,7 @@ def _texts(model: str, inputs: Sequence[str], words: "Words", top: int, empty: b
     reader = open_reader(model, device)
     recipe = recipe_of(reader, paired=bool(words.pair))
     asked = asked_of(recipe, inputs, words)
-    can_be_empty = may_be_unanswered(recipe) if empty is None else empty
+    can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
     with progress(len(asked)) as bar:
         answers = list(Predictor(reader, recipe, top, can_be_empty).answers(asked, bar))
     tell_counts(reader, recipe.length)

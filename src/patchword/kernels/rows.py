@@ -8,9 +8,11 @@ from torch import Tensor
 from patchword.core.text import Rows
 
 
-def has_row_kernel(query: Tensor) -> bool:
-    """torch's kernel for rows of different length runs on CUDA, in 16 bits."""
-    return query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+def has_row_kernel(query: Tensor, width: int) -> bool:
+    """torch's kernel for rows of different length runs on NVIDIA's GPUs since Ampere, in 16 bits, for heads whose
+    width is a multiple of 8 and 256 at most."""
+    fits = width % 8 == 0 and width <= 256 and query.dtype in (torch.float16, torch.bfloat16)
+    return query.is_cuda and fits and torch.cuda.get_device_capability(query.device) >= (8, 0)
 
 
 def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float) -> Tensor:

@@ -114,7 +114,7 @@ def measure(names: Iterable[str], predictions: Tensor, labels: Tensor) -> dict[s
 
 
 def glue_score(results: Mapping[str, Mapping[str, float]], leave_out: Collection[str] = ("wnli",)) -> float:
-    """The mean over tasks, a task with several metrics (or MNLI's two parts) being their mean first.
+    """The mean over tasks, a task with several metrics being their mean first; of MNLI the matched part counts.
 
     results: task -> metric -> value. BERT leaves WNLI out, whose dev part contradicts its training part; the
     leaderboard does not: leave_out=().

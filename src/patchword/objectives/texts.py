@@ -20,9 +20,20 @@ class Piece(Protocol):
     @property
     def text(self) -> Text: ...
     @property
-    def labels(self) -> Tensor | None: ...
+    def answers(self) -> Tensor:
+        """(texts, ...) what is true of each, on the device"""
+        ...
+
     @property
-    def flat_targets(self) -> Tensor: ...
+    def flat_targets(self) -> Tensor:
+        """(tokens,) on the device"""
+        ...
+
+    @property
+    def asked_targets(self) -> Tensor:
+        """those of the asked tokens alone"""
+        ...
+
     @property
     def weight(self) -> int: ...
     def __len__(self) -> int: ...
@@ -38,10 +49,9 @@ class TextClasses:
         self.model, self.weights, self.smoothing = model, weights, smoothing
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
-        scores, labels = self.model(piece.text).float(), _labels(piece)
-        weights = None if self.weights is None else self.weights.to(scores.device)
+        scores, labels, weights = self.model(piece.text).float(), piece.answers, self.weights
         summed = F.cross_entropy(scores, labels, weights, reduction="sum", label_smoothing=self.smoothing)
-        total = len(batch) if weights is None else weights[_labels(batch)].sum()
+        total = len(batch) if weights is None else weights[batch.answers].sum()
         return Outcome(summed / total, (scores.detach().argmax(-1) == labels).sum())
 
 
@@ -52,22 +62,22 @@ class TextLabels:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
-        scores, labels = self.model(piece.text).float(), _labels(piece)
+        scores, labels = self.model(piece.text).float(), piece.answers
         summed = F.binary_cross_entropy_with_logits(scores, labels.float(), reduction="sum")
         right = ((scores.detach() > 0) == labels.bool()).all(-1).sum()
         return Outcome(summed / (len(batch) * scores.shape[-1]), right)
 
 
 class TextNumbers:
-    """One number for each text, by the squared error; none is counted as right."""
+    """One number for each text, by the squared error; nothing is right or wrong."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores = self.model(piece.text).float()[:, 0]
-        summed = F.mse_loss(scores, _labels(piece).float(), reduction="sum")
-        return Outcome(summed / len(batch), torch.zeros((), device=scores.device))
+        summed = F.mse_loss(scores, piece.answers.float(), reduction="sum")
+        return Outcome(summed / len(batch), torch.full((), torch.nan, device=scores.device))
 
 
 class TokenTags:
@@ -78,7 +88,7 @@ class TokenTags:
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores = self.model(piece.text).float().flatten(0, 1)
-        targets = piece.flat_targets.to(scores.device)
+        targets = piece.flat_targets
         summed = F.cross_entropy(scores, targets, reduction="sum")  # -100 is left out
         return Outcome(summed / batch.weight, (scores.detach().argmax(-1) == targets).sum())
 
@@ -90,7 +100,7 @@ class AnswerSpan:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
-        text, labels = piece.text, _labels(piece)
+        text, labels = piece.text, piece.answers
         scores = span_scores(self.model(text), text)
         summed = F.cross_entropy(scores[..., 0], labels[:, 0], reduction="sum")
         summed = summed + F.cross_entropy(scores[..., 1], labels[:, 1], reduction="sum")
@@ -119,15 +129,8 @@ class MaskedWords:
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         answer = self.model(piece.text)
         words, following = answer if isinstance(answer, tuple) else (answer, None)
-        targets = piece.flat_targets
-        targets = targets[targets >= 0].to(words.device)
+        targets = piece.asked_targets
         loss = F.cross_entropy(words.float(), targets, reduction="sum") / batch.weight
         if following is not None:
-            loss = loss + F.cross_entropy(following.float(), _labels(piece), reduction="sum") / len(batch)
+            loss = loss + F.cross_entropy(following.float(), piece.answers, reduction="sum") / len(batch)
         return Outcome(loss, (words.detach().argmax(-1) == targets).sum())
-
-
-def _labels(piece: Piece) -> Tensor:
-    labels = piece.labels
-    assert labels is not None, "these texts have no labels"
-    return (labels.float() if labels.is_floating_point() else labels).to(piece.text.device)  # some GPUs have no doubles

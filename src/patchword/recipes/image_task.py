@@ -39,6 +39,7 @@ class ImageTask:
     device: torch.device
     unit: str = "images"
     metric: str = "accuracy"
+    shapes_change: bool = False
 
     def steps_per_epoch(self) -> int:
         return self.train.steps_per_epoch()

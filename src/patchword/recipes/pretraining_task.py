@@ -58,7 +58,7 @@ class Share:
         ids, segments, following = plan.batch(index)
         masked = self.masking.apply(ids, index, self.seed, epoch)
         targets = torch.full_like(ids.values, IGNORE).scatter(0, masked.places, masked.labels.int())
-        batch = TextBatch(
+        return TextBatch(
             Ragged(masked.ids, ids.offsets),
             segments,
             index,
@@ -66,9 +66,7 @@ class Share:
             None if self.random_share is None else following,
             Ragged(targets, ids.offsets),
             asks_places=True,
-        )
-        _ = batch.text, batch.weight  # made here, ahead of the step that needs them
-        return batch
+        ).ready()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +80,7 @@ class PretrainingTask:
     held: Share
     metric: str = "accuracy"
     unit: str = "masked words"
+    shapes_change: bool = True
 
     @property
     def device(self) -> torch.device:
@@ -128,7 +127,7 @@ def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[st
         with autocast(precision, texts.form.device):
             answer = model(batch.text)
         scores, following = answer if isinstance(answer, tuple) else (answer, None)
-        targets = batch.flat_targets[batch.asked].to(scores.device)
+        targets = batch.asked_targets
         loss += float(F.cross_entropy(scores.float(), targets, reduction="sum"))
         right += float((scores.argmax(-1) == targets).sum())
         words += len(targets)
@@ -147,7 +146,9 @@ def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
         raise UserError("no texts were named", expected="text=FILE, or several with commas between")
     torch.manual_seed(recipe.seed)
     head = "pretraining" if recipe.sentences == "next" else "words"
-    model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, head=head)
+    dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+    fields = {**dropouts, **recipe.model.overrides(), "head": head}
+    model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **fields)
     check_length(recipe.length, model)
     masking = Masking.of(tokenizer, recipe.masked, whole_words=recipe.whole_words)
     corpus = tokenised(recipe, tokenizer, console)

@@ -30,6 +30,11 @@ class Task(Protocol):
         """what validation scores"""
         ...
 
+    @property
+    def shapes_change(self) -> bool:
+        """whether batches differ in shape, as those of texts do"""
+        ...
+
     def steps_per_epoch(self) -> int: ...
 
     def data(self, epoch: int, first: int) -> Iterator[Batch]:

@@ -6,16 +6,40 @@ from typing import cast
 
 from patchword.core.errors import UserError
 from patchword.data.text.squad import Question
-from patchword.recipes.text_data import Parts, check_labels, read_rows
+from patchword.recipes.text_data import Parts, check_labels, has_pairs, read_rows
 from patchword.recipes.text_recipe import TextRecipe
 
 
 def check_parts(recipe: TextRecipe, parts: Parts) -> None:
+    """The files."""
     check_labels(recipe, Path(recipe.validation), parts.validation, parts.labels)
     if recipe.test and not recipe.glue:
         check_labels(recipe, Path(recipe.test), read_rows(recipe, "test"), parts.labels)
     if recipe.task == "span":
         check_placed(Path(recipe.train), cast(Sequence[Question], parts.train))
+
+
+def check_settings(recipe: TextRecipe) -> None:
+    """A setting that would silently do nothing is refused."""
+    idle = {
+        "stride": recipe.task == "tags" or (recipe.task != "span" and has_pairs(recipe)),
+        "weights": recipe.task != "classes",
+        "smoothing": recipe.task != "classes",
+        **dict.fromkeys(("test", "text", "pair", "label"), bool(recipe.glue)),
+    }
+    for field, without_effect in idle.items():
+        if without_effect and getattr(recipe, field) != TextRecipe.model_fields[field].default:
+            reason = "GLUE's files have their own" if recipe.glue and field in _COLUMNS else _REASONS[field]
+            raise UserError(f"recipe field {field!r} has no effect here", got=getattr(recipe, field), hint=reason)
+
+
+_COLUMNS = ("test", "text", "pair", "label")
+_REASONS = {
+    "stride": "only single texts and questions are read in windows; of pairs the longer text is cut, long sentences of "
+    "tags are always read on",
+    "weights": "they balance classes, task=classes",
+    "smoothing": "it is for classes, task=classes",
+}
 
 
 def check_placed(path: Path, questions: Sequence[Question]) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from patchword.core.errors import UserError
+from patchword.core.errors import UserError, nearest
 from patchword.data.randomness import uniform
 from patchword.data.text.assembly import Limit, sentences, words
 from patchword.data.text.conll import Sentence, check_tags, read_conll
@@ -38,6 +38,8 @@ class Parts:
 
 
 def read_parts(recipe: TextRecipe) -> Parts:
+    if recipe.glue and recipe.glue not in GLUE:
+        raise UserError(f"GLUE has no task {recipe.glue!r}", hint=nearest(recipe.glue, GLUE))
     if not recipe.train:
         raise UserError("no training texts were named", expected="train=FILE", hint=_example(recipe))
     train = read_rows(recipe, "train")
@@ -45,6 +47,10 @@ def read_parts(recipe: TextRecipe) -> Parts:
     if recipe.glue or recipe.share() is None:
         return Parts(train, read_rows(recipe, "validation"), labels)
     return Parts(*held_out(train, cast(float, recipe.share())), labels)
+
+
+def has_pairs(recipe: TextRecipe) -> bool:
+    return bool(GLUE[recipe.glue].pair if recipe.glue else recipe.pair)
 
 
 def read_rows(recipe: TextRecipe, part: str) -> Rows:

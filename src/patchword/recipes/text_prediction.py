@@ -1,6 +1,5 @@
 """Answers of a fine-tuned model on texts it has never seen."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.files import read_json
 from patchword.data.text.assembly import Limit, sentences
 from patchword.data.text.questions import windows
 from patchword.data.text.squad import Question
@@ -23,7 +23,6 @@ from patchword.recipes.text_sets import SpanSet, merged
 from patchword.recipes.text_tagging import tagged
 
 _TASKS: dict[str, TextTaskName] = {"classes": "classes", "tags": "tags", "span": "span"}
-_IMPOSSIBLE = re.compile(rb'"is_impossible"\s*:\s*true')
 
 
 def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
@@ -45,10 +44,10 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
     return TextRecipe(task=task, length=reader.positions, stride=stride, pair="pair" if paired else "")
 
 
-def may_be_unanswered(recipe: TextRecipe) -> bool:
-    """Whether the questions it was trained on had some without an answer; False where their file is gone."""
-    path = Path(recipe.train)
-    return bool(recipe.train) and path.is_file() and _IMPOSSIBLE.search(path.read_bytes()) is not None
+def may_be_unanswered(folder: Path) -> bool:
+    """Whether the questions a run was trained on had some without an answer, which the run remembers."""
+    remembered = folder / "data.json"
+    return remembered.is_file() and bool(read_json(remembered).get("unanswered"))
 
 
 @dataclass(frozen=True)

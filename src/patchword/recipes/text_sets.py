@@ -38,7 +38,7 @@ class TextSet(Protocol):
     @property
     def examples(self) -> Examples: ...
 
-    def objective(self, forward: Callable[[Any], Any]) -> Objective: ...
+    def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective: ...
 
     def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
         """what a model answered to a batch, text by text"""
@@ -59,13 +59,14 @@ class SentenceSet:
     metrics: tuple[str, ...]
     weights: Tensor | None = None
 
-    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+    def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
         match self.recipe.task:
             case "labels":
                 return TextLabels(forward)
             case "number":
                 return TextNumbers(forward)
-        return TextClasses(forward, self.weights, self.recipe.smoothing)
+        weights = None if self.weights is None else self.weights.to(device)
+        return TextClasses(forward, weights, self.recipe.smoothing)
 
     def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
         return list(answer.float().cpu())
@@ -99,7 +100,7 @@ class TagSet:
     words: Ragged
     labels: tuple[str, ...]
 
-    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+    def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
         return TokenTags(forward)
 
     def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
@@ -147,7 +148,7 @@ class SpanSet:
     def examples(self) -> Examples:
         return self.windows.examples
 
-    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+    def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
         return AnswerSpan(forward)
 
     def output(self, batch: TextBatch, answer: Tensor) -> Outputs:

@@ -13,11 +13,11 @@ from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.text_checks import check_parts
-from patchword.recipes.text_data import make_set, metric_of, read_parts
+from patchword.recipes.text_checks import check_parts, check_settings
+from patchword.recipes.text_data import has_pairs, make_set, metric_of, read_parts
 from patchword.recipes.text_model import check_length, form_of, open_text_model
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, Outputs, TextSet
+from patchword.recipes.text_sets import Judged, Outputs, SpanSet, TextSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -38,6 +38,7 @@ class TextTask:
     held: TextSet
     form: Form
     metric: str
+    shapes_change: bool = True
 
     @property
     def device(self) -> torch.device:
@@ -54,7 +55,7 @@ class TextTask:
         return self._batches().epoch(epoch, self.recipe.seed, first)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        return self.train.objective(forward)
+        return self.train.objective(forward, self.device)
 
     def validate(self) -> Validation:
         judged = judge(self.model, self.held, self.form, pick_precision(self.recipe.precision, self.device))
@@ -66,7 +67,10 @@ class TextTask:
         save(self.model, folder)
 
     def fingerprint(self) -> dict[str, Any]:
-        return fingerprint(self.train.examples)
+        told = fingerprint(self.train.examples)
+        if isinstance(self.train, SpanSet):
+            told["unanswered"] = any(question.impossible for question in self.train.windows.questions)
+        return told
 
     def _batches(self) -> TextBatches:
         return TextBatches(self.train.examples, self.recipe.batch, self.form)
@@ -76,6 +80,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
     device = pick_device(recipe.device)
     with console.status("reading the texts"):
         parts = read_parts(recipe)
+        check_settings(recipe)
         check_parts(recipe, parts)
         metric = metric_of(recipe, parts.labels)
         torch.manual_seed(recipe.seed)
@@ -101,7 +106,8 @@ def tell(examples: Examples, recipe: TextRecipe, console: Console) -> None:
     rows = int(examples.owner.max()) + 1
     told = f"{rows:,} training texts, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
-        told += f"; {examples.shortened:,} longer than {recipe.length} are cut off (stride=... reads them in windows)"
+        told += f"; {examples.shortened:,} longer than {recipe.length} are cut off"
+        told += "" if has_pairs(recipe) else " (stride=... reads them in windows)"
     if examples.windowed:
         told += f"; {examples.windowed:,} longer than {recipe.length} are read in windows"
     if examples.unknown > 0.001:

@@ -1,21 +1,20 @@
 """Recipes of texts: pretraining, and fine-tuning on every kind of task."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.data.text.glue import GLUE
+from patchword.data.text.glue import GLUE, glue_file
 from patchword.objectives.metrics import glue_score
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.study import Result, Study
-from patchword.recipes.text_data import read_rows
 from patchword.recipes.text_recipe import TextRecipe
 
 
 def bert_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
         about="A small BERT from your own text: masked words and next sentences, as BERT learned.",
-        model=ModelChoice.model_validate({"name": "bert-mini", "dropout": 0.0, "attention_dropout": 0.0}),
     )
 
 
@@ -67,7 +66,7 @@ def glue() -> Study:
 def _missing(recipe: Recipe) -> str:
     assert isinstance(recipe, TextRecipe), "GLUE is made of texts"
     try:
-        read_rows(recipe, "train")
+        glue_file(recipe.glue, Path(recipe.train), "train")
     except UserError as error:
         return str(error).splitlines()[0]
     return ""

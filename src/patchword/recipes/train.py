@@ -104,7 +104,7 @@ def check_writable(folder: Path) -> None:
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop:
     """The loop of a recipe."""
     model, device = task.model, task.device
-    forward: Callable[[Any], Any] = compiled(model, device) if recipe.compile else model
+    forward: Callable[[Any], Any] = compiled(model, task) if recipe.compile else model
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
@@ -134,7 +134,9 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop
     )
 
 
-def compiled(model: Model, device: torch.device) -> Callable[[Any], Any]:
-    """On a GPU as recorded graphs, since small models wait for the launches of their kernels."""
-    mode = "reduce-overhead" if device.type == "cuda" else "default"
-    return torch.compile(model, mode=mode)
+def compiled(model: Model, task: Task) -> Callable[[Any], Any]:
+    """On a GPU as recorded graphs, since small models wait for the launches of their kernels; not where each batch has
+    another shape, since every shape would be recorded."""
+    if task.shapes_change:
+        return torch.compile(model, dynamic=True)
+    return torch.compile(model, mode="reduce-overhead" if task.device.type == "cuda" else "default")

@@ -8,6 +8,7 @@ from patchword.core.files import read_json
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
+from patchword.recipes.text_data import has_pairs
 from patchword.recipes.text_recipe import TextRecipe
 from patchword.recipes.text_sets import SentenceSet, SpanSet, TextSet
 from patchword.reports import page, text_figures
@@ -41,7 +42,7 @@ def _fate(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
         told = (
             f"{counted(shortened, 'text')} longer than {recipe.length} tokens ({percent(shortened / texts, 1)}) cut off"
         )
-        return told if recipe.pair else f"{told}; stride={recipe.length // 2} would read them in windows"
+        return told if has_pairs(recipe) else f"{told}; stride={recipe.length // 2} would read them in windows"
     if windowed:
         return f"{counted(windowed, 'text')} longer than {recipe.length} tokens, read in windows; nothing is cut off"
     return f"no text is longer than the {recipe.length} tokens read at once: nothing is cut off"

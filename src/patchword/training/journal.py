@@ -1,6 +1,7 @@
 """What is told of a run while it goes: a bar for people, lines for logs, JSON and TensorBoard for tools."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -67,7 +68,7 @@ class RunJournal:
         taken = state.step - self.first_step
         speed = taken * self.batch / (now - self.began)
         left = (self.epochs * self.steps_per_epoch - state.step) * (now - self.began) / max(1, taken)
-        told = f"loss {loss():.4f}  accuracy {accuracy():.2%}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
+        told = f"loss {loss():.4f}{_share(accuracy())}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
         if self.bar and self.task is not None:
             self.bar.update(
                 self.task, completed=state.step, told=told, description=f"epoch {state.epoch + 1}/{self.epochs}"
@@ -89,7 +90,7 @@ class RunJournal:
         told = f"{score:.2%}" if self.metric == "accuracy" else f"{score:.4f}"
         self.console.print(
             f"epoch {record['epoch']:>{len(str(self.epochs))}}/{self.epochs}  "
-            f"loss {record['loss']:.4f}  accuracy {record['accuracy']:.2%}  |  "
+            f"loss {record['loss']:.4f}{_share(record.get('accuracy', math.nan))}  |  "
             f"validation loss {record['validation_loss']:.4f}  {self.metric} {told}{star}  "
             f"[dim]{_duration(record['seconds'])}[/dim]",
             highlight=False,
@@ -100,6 +101,11 @@ class RunJournal:
             self.bar.stop()
         if self.events:
             self.events.close()
+
+
+def _share(accuracy: float) -> str:
+    """nothing where answers are neither right nor wrong"""
+    return "" if math.isnan(accuracy) else f"  accuracy {accuracy:.2%}"
 
 
 def _event_writer(folder: Path, step: int) -> Any:

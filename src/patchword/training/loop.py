@@ -152,7 +152,7 @@ class Loop:
             "epoch": state.epoch + 1,
             "step": state.step,
             "loss": state.loss / max(1, state.seen),
-            "accuracy": state.right / max(1, state.seen),
+            **({} if math.isnan(state.right) else {"accuracy": state.right / max(1, state.seen)}),
             "validation_loss": validation.loss,
             f"validation_{self.metric}": validation.score,
             **{f"validation_{name}": value for name, value in validation.measures.items()},

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -14,27 +15,26 @@ def adamw(
     decay: float,
     betas: tuple[float, float] = (0.9, 0.999),
     *,
-    eps: float = 1e-8,
     layer_decay: float = 1.0,
     corrected: bool = True,
 ) -> torch.optim.AdamW:
     """Biases, norms, leading tokens and the positions of patches are not decayed; BERT's tables are, as in its paper.
 
     layer_decay: each block learns at this share of the rate of the block above it, the head at the full rate.
-    corrected: without, the first steps are as large as BERT's own optimizer makes them.
+    corrected: without, the first steps are as large as BERT's own optimizer makes them, with its eps of 1e-6.
     """
     groups: dict[tuple[bool, int], list[nn.Parameter]] = defaultdict(list)
-    top = _layers(model) + 1
+    layers = _layers(name for name, _ in model.named_parameters())
+    top = max(layers.values(), default=0)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            layer = _layer(name, top) if layer_decay != 1 else top
-            groups[_is_matrix(name, parameter), layer].append(parameter)
+            groups[_is_matrix(name, parameter), layers[name] if layer_decay != 1 else top].append(parameter)
     chosen: list[dict[str, Any]] = [
         {"params": parameters, "weight_decay": decay if matrices else 0.0, "share": layer_decay ** (top - layer)}
         for (matrices, layer), parameters in sorted(groups.items(), key=lambda item: (not item[0][0], item[0][1]))
     ]
     kind = torch.optim.AdamW if corrected else UncorrectedAdamW
-    return kind(chosen, lr=rate, betas=betas, eps=eps, fused=True)
+    return kind(chosen, lr=rate, betas=betas, eps=1e-8 if corrected else 1e-6, fused=True)
 
 
 class UncorrectedAdamW(torch.optim.AdamW):
@@ -66,12 +66,23 @@ def _is_matrix(name: str, parameter: nn.Parameter) -> bool:
     return name.endswith("weight") and parameter.ndim >= 2
 
 
-def _layers(model: nn.Module) -> int:
-    return max((_layer(name, 0) for name, _ in model.named_parameters()), default=0)
+def _layers(names: Iterable[str]) -> dict[str, int]:
+    """The layer of each parameter: blocks are counted from 1 through all stages; an entrance belongs just below the
+    first block behind it; what stands behind all blocks is the top."""
+    ordered = list(names)
+    blocks = list(dict.fromkeys(found[1] for name in ordered if (found := _BLOCK.match(name))))
+    number = {block: index for index, block in enumerate(blocks, 1)}
+
+    def layer(name: str) -> int:
+        if found := _BLOCK.match(name):
+            return number[found[1]]
+        stage = re.match(r"(stages\.\d+\.)", name)
+        home = stage[1] if stage else "encoder." if _ENTRANCE.match(name) else None
+        behind = [number[block] for block in blocks if home is not None and block.startswith(home)]
+        return min(behind) - 1 if behind else len(blocks) + 1
+
+    return {name: layer(name) for name in ordered}
 
 
-def _layer(name: str, top: int) -> int:
-    """0 for what stands before the blocks, 1 for the first block, `top` for what stands behind them"""
-    if found := re.search(r"(?:^|\.)encoder\.blocks\.(\d+)\.", name):
-        return int(found[1]) + 1
-    return 0 if re.search(r"(?:^|\.)(entrance|prefix|positions)\.", name) else top
+_BLOCK = re.compile(r"((?:.*\.)?blocks\.\d+)\.")
+_ENTRANCE = re.compile(r"(entrance|prefix|positions)\.")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from patchword.core.text import Rows, Text
 from patchword.data.randomness import order
+from patchword.data.text.prefetch import prefetched
 from patchword.data.text.ragged import Ragged
 
 IGNORE = -100  # the target of a token that nothing is asked of
@@ -79,17 +80,42 @@ class TextBatch:
         mask = self.ids.mask()
         return Text(ids, segments, None if mask.all() else mask, places=places).to(self.device)
 
-    @property
-    def asked(self) -> Tensor:
-        """(tokens,) True for the tokens something is asked of, numbered as in `text`"""
-        return self.flat_targets != IGNORE
+    @cached_property
+    def answers(self) -> Tensor:
+        """the labels, on the device; float32 if they are not whole numbers"""
+        assert self.labels is not None, "these texts have no labels"
+        labels = self.labels.float() if self.labels.is_floating_point() else self.labels
+        return labels.to(self.device, non_blocking=True)
 
     @cached_property
     def flat_targets(self) -> Tensor:
-        """(tokens,) the target of each token, numbered as in `text`"""
+        """(tokens,) the target of each token, numbered as in `text`, on the device"""
+        return self._flat.to(self.device, non_blocking=True)
+
+    @cached_property
+    def asked_targets(self) -> Tensor:
+        """(count,) the targets of the asked tokens alone, on the device"""
+        return self._flat[self.asked].to(self.device, non_blocking=True)
+
+    @property
+    def asked(self) -> Tensor:
+        """(tokens,) True for the tokens something is asked of, numbered as in `text`"""
+        return self._flat != IGNORE
+
+    @cached_property
+    def _flat(self) -> Tensor:
         assert self.targets is not None, "this batch asks nothing of single tokens"
         targets = self.targets.values if self.form.in_row else self.targets.padded(IGNORE).flatten()
         return targets.long()
+
+    def ready(self) -> "TextBatch":
+        """Itself, with what a step needs made and sent to the device."""
+        _ = self.text, self.weight
+        if self.labels is not None:
+            _ = self.answers
+        if self.targets is not None:
+            _ = self.asked_targets if self.asks_places else self.flat_targets
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +159,8 @@ class TextBatches:
 
     def epoch(self, epoch: int, seed: int, first: int = 0) -> Iterator[TextBatch]:
         """Texts of like length are together; a last batch too small to fill is left out."""
-        for index in bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]:
-            yield self.examples.batch(index, self.form)
+        batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
+        return prefetched(lambda index: self.examples.batch(index, self.form).ready(), batches)
 
     def whole(self) -> Iterator[TextBatch]:
         """Every text once, the longest first."""

@@ -91,7 +91,7 @@ def read_glue(task: str, folder: Path, part: GluePart = "train") -> Table:
     if task not in GLUE:
         raise UserError(f"GLUE has no task {task!r}", hint=nearest(task, GLUE))
     entry = GLUE[task]
-    path = _file(task, folder, part)
+    path = glue_file(task, folder, part)
     labelled = not part.startswith("test") or path.suffix == ".txt"
     columns = {"text": entry.text, **({"pair": entry.pair} if entry.pair else {})}
     if labelled:
@@ -113,7 +113,8 @@ def _named(table: Table, task: GlueTask) -> list[str]:
     return [names[label] for label in table.columns["label"]]
 
 
-def _file(task: str, folder: Path, part: str) -> Path:
+def glue_file(task: str, folder: Path, part: str) -> Path:
+    """Where a part of a task is; an error names the file that is missing."""
     files = _OTHER_FILES.get(task, _FILES)
     if part not in files:
         raise UserError(f"{task} has no part {part!r}", expected=", ".join(files))

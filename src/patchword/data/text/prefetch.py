@@ -2,9 +2,9 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from threading import Barrier
 from typing import TypeVar
 
 import torch
@@ -13,15 +13,27 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def prefetched(make: Callable[[Item], Made], items: Iterable[Item], workers: int | None = None) -> Iterator[Made]:
-    """make(item) of each, in order, some of them ahead in other threads."""
-    left, workers = iter(items), workers or min(6, os.cpu_count() or 2)
-    with ThreadPoolExecutor(workers, initializer=lambda: torch.set_num_threads(1)) as pool:
-        ahead: deque[Future[Made]] = deque(pool.submit(make, item) for item in islice(left, 2 * workers))
+def prefetched(make: Callable[[Item], Made], items: Sequence[Item], workers: int | None = None) -> Iterator[Made]:
+    """make(item) of each, in order, some of them ahead in other threads, each of which uses one core."""
+    workers = min(workers or min(6, os.cpu_count() or 2), len(items))
+    if workers == 0:
+        return
+    threads, started = torch.get_num_threads(), Barrier(workers + 1)
+
+    def alone() -> None:
+        torch.set_num_threads(1)  # of this thread, but also of every later one: hence it is set back below
+        started.wait()
+
+    with ThreadPoolExecutor(workers, initializer=alone) as pool:
+        ahead: deque[Future[Made]] = deque(pool.submit(make, item) for item in items[: 2 * workers])
+        started.wait()
+        torch.set_num_threads(threads)
         try:
-            while ahead:
+            for following in range(2 * workers, len(items) + 2 * workers):
                 yield ahead.popleft().result()
-                ahead.extend(pool.submit(make, item) for item in islice(left, 1))
+                ahead.extend(pool.submit(make, item) for item in items[following : following + 1])
+                if not ahead:
+                    break
         finally:
             for waiting in ahead:
                 waiting.cancel()

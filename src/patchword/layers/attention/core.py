@@ -64,7 +64,8 @@ class ScaledDotProduct(nn.Module):
     def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
         """The kernel for rows knows no dropout, no other partition and no position inside attention."""
         plain = type(pattern.partition) is Everything and type(pattern.position) is Position
-        return plain and has_row_kernel(query) and not (self.training and self.dropout)
+        width = query.shape[-1] // self.heads
+        return plain and has_row_kernel(query, width) and not (self.training and self.dropout)
 
     def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)
