@@ -14,7 +14,8 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.models import REGISTRY
 from patchword.recipes import find_recipe
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.seeds import Spread, over_seeds, spreads
+from patchword.recipes.seeds import over_seeds, spreads
+from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
 from patchword.recipes.text_recipe import TextRecipe
 from patchword.reports.seeds import seeds_grid, seeds_in_words

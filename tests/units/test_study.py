@@ -152,8 +152,27 @@ def test_the_table_has_the_runs_that_are_done(trained, tmp_path):
     assert rows[0].parameters == 174_970
     out = io.StringIO()
     print_results(rows, Console(file=out, width=120))
-    assert "174,970" in out.getvalue()
-    assert len(write_results("One.", rows, tmp_path / "new")) == 4
+    assert "resnet" in out.getvalue()
+    assert "174,970" not in out.getvalue()  # the same in all runs: in results.md
+    written = {path.name: path for path in write_results("One.", rows, tmp_path / "new", "All is well.")}
+    assert written.keys() == {"results.md", "results.json", "results.csv", "results.svg", "results.png"}
+    assert "174,970" in written["results.md"].read_text()
+    assert written["results.md"].read_text().endswith("All is well.\n")
+
+
+def test_a_table_fits_and_seeds_are_brought_together():
+    def row(run: str, score: float) -> Result:
+        measures = {"accuracy": score, "f1": score, "matthews": score}
+        return Result(run, "bert-mini", 11_000_000, 436_000_000, "accuracy", "validation", measures, 1.0, 5, 60.0)
+
+    rows = [row(f"pretrained-seed-{seed}", 0.8 + seed / 100) for seed in range(3)]
+    rows += [row(f"scratch-seed-{seed}", 0.6) for seed in range(3)]
+    out = io.StringIO()
+    print_results(rows, Console(file=out, width=80))
+    told = out.getvalue()
+    assert all(row.run in told for row in rows)
+    assert "pretrained: accuracy 81.00%, standard deviation 1.00% (3 seeds)" in told
+    assert "scratch: accuracy 60.00%, standard deviation 0.00% (3 seeds)" in told
 
 
 def test_a_study_refuses_to_change_what_it_compares():

@@ -64,7 +64,24 @@ def test_quotation_marks_can_be_plain_characters(tmp_path):
     path = write(tmp_path, "a.tsv", 'review\tmood\n" an open mark\t1\nthe next\t0\n')
     table = read_table(path, COLUMNS, Form("tsv", quoted=False))
     assert table.columns["text"] == ['" an open mark', "the next"]
-    with pytest.raises(UserError, match=r"a\.tsv, line 2: a broken row: got unexpected end of data\n.*quoted=false"):
+    with pytest.raises(
+        UserError, match=r"a\.tsv, line 2: a broken row: got unexpected end of data\n.*close the quotation mark"
+    ):
+        read_table(path, COLUMNS)
+
+
+@pytest.mark.parametrize(("mark", "told"), [(";", "';'"), ("\t", "tabs"), ("|", r"'\|'")])
+def test_another_separator_is_named(tmp_path, mark, told):
+    path = write(tmp_path, "a.csv", f"review{mark}mood\ngood{mark}1\n")
+    with pytest.raises(UserError, match=rf"a\.csv, line 1: the cells are separated by {told}: expected commas"):
+        read_table(path, COLUMNS)
+
+
+@pytest.mark.parametrize("start", [b"PK\x03\x04", b"%PDF-1.7", b"\x89PNG\r\n"])
+def test_a_file_of_another_program_is_no_table(tmp_path, start):
+    path = tmp_path / "a.csv"
+    path.write_bytes(start + b" rest")
+    with pytest.raises(UserError, match=r"a\.csv is not a text file\n.*export"):
         read_table(path, COLUMNS)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -217,10 +218,14 @@ def test_the_scores_of_windows_are_averaged():
 
 
 def test_what_becomes_of_long_and_unknown_texts_is_told(words):
-    table = write_table(Path("train.csv"), [("the good " * 30, "good"), ("the bad 北", "bad")] * 10)
+    rows = [(f"the good {number} " * 30, "good") for number in range(10)]
+    rows += [("the bad 北 " + "bad " * number, "bad") for number in range(10)]
+    table = write_table(Path("train.csv"), [*rows, ("nothing", "Bad"), rows[0]])
     console = silent()
     gather(tuned("classify-text", words, f"train={table}"), console)
     told = " ".join(console.file.getvalue().split())
+    assert re.search(r"3 classes: bad \d+, Bad \d, good \d+|3 classes: Bad \d, bad \d+, good \d+", told)
+    assert re.search(r"labels that differ in their form alone: (bad, Bad|Bad, bad)", told)
     assert "longer than 24 are cut off (stride=... reads them in windows)" in told
     assert "of the tokens are unknown" in told
 
@@ -542,3 +547,27 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 700 * 1024  # KiB; the text alone is 10 MB, its tokens 8 MB
+
+
+def test_equal_texts_stay_on_one_side_of_the_split():
+    texts = [f"text {number % 15}" for number in range(60)]
+    write_table(Path("train.csv"), [(text, "ab"[number % 2]) for number, text in enumerate(texts)])
+    recipe = find_recipe("classify-text").with_settings(["train=train.csv", "validation=0.2"])
+    parts = read_parts(recipe)
+    learned, aside = (set(part.columns["text"]) for part in (parts.train, parts.validation))
+    assert not learned & aside
+    assert (len(learned), len(aside)) == (12, 3)
+
+
+def test_a_column_of_names_is_not_one_of_classes(refused):
+    write_table(Path("train.csv"), [(f"text {number}", f"id {number}") for number in range(20)])
+    assert "every text of" in refused("train=train.csv")
+
+
+def test_a_run_that_kept_nothing_may_be_begun_anew(words):
+    table = opinions(Path("train.csv"))
+    folder = Path("runs/run")
+    folder.mkdir(parents=True)
+    recipe = tuned("classify-text", words, f"train={table}", "epochs=1")
+    (folder / "recipe.yaml").write_text(recipe.with_settings(["rate=1e9"]).to_yaml())
+    assert train(recipe, folder, silent())

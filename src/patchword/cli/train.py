@@ -92,11 +92,14 @@ class _StudyTable:
 
     name = "study"
 
-    def tell(self, about: str, rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.study import print_results, write_results
 
-        print_results(rows, console(120))
-        return write_results(about, rows, folder)
+        print_results(rows, console(100))
+        conclusion = study.conclusion(rows)
+        if conclusion:
+            out.print(conclusion, highlight=False, markup=False)
+        return write_results(study.about, rows, folder, conclusion)
 
 
 class _SeedsTable:
@@ -104,12 +107,12 @@ class _SeedsTable:
 
     name = "series of seeds"
 
-    def tell(self, about: str, rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.seeds import seeds_grid, seeds_in_words, write_seeds
 
         seeds_grid(rows).print(console(120))
         out.print(seeds_in_words(rows), highlight=False, markup=False)
-        return write_seeds(about, rows, folder)
+        return write_seeds(study.about, rows, folder)
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,5 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
         out.print(told, highlight=False, markup=False)
         raise typer.Exit(130) from None
     rows = results(study, folder)
-    if told := study.conclusion(rows):
-        out.print(told, highlight=False, markup=False)
-    for path in several.table.tell(study.about, rows, folder, out):
+    for path in several.table.tell(study, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)

@@ -40,6 +40,9 @@ class ImageEvaluation:
         return self.scores.summary()
 
 
+_MOST_LINES = 32
+
+
 @dataclass(frozen=True)
 class TextEvaluation:
     """part: of the data, "test", or "validation" where there is no test file. scores: of a task with classes."""
@@ -57,6 +60,8 @@ class TextEvaluation:
         name = self.part.capitalize()
         if self.scores is not None:
             told = [line.replace("Test", name, 1) for line in self.scores.lines()]
+            if len(told) > _MOST_LINES:
+                told = [*told[: _MOST_LINES - 2], f"... (all {len(told) - 2} classes are in the report)", told[-1]]
         else:
             told = [f"{name} Loss: {self.judged.loss:.4f}"]
         told += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]

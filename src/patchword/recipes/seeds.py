@@ -1,13 +1,11 @@
 """The same recipe from several seeds: how far a result is luck."""
 
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.recipes.recipe import Recipe
+from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
 
 
@@ -25,31 +23,6 @@ def check_seeds_folder(folder: Path) -> None:
     """The folder of several runs must not be a run itself."""
     if (folder / "recipe.yaml").is_file():
         raise UserError(f"{folder} holds a single run already", hint="give these runs another --name")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """One measure over the seeds. deviation: of the sample (n - 1 in the denominator); None of a single run."""
-
-    mean: float
-    deviation: float | None
-    median: float
-    lowest: float
-    highest: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), deviation, statistics.median(values), min(values), max(values))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "mean": self.mean,
-            "standard_deviation": self.deviation,
-            "median": self.median,
-            "lowest": self.lowest,
-            "highest": self.highest,
-        }
 
 
 def spreads(results: Sequence[Result]) -> dict[str, Spread]:

@@ -1,5 +1,6 @@
 """What would be found out too late, looked for before an epoch is spent."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -8,6 +9,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.squad import Question
 from patchword.recipes.text_data import Parts, check_labels, has_pairs, read_rows
 from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text_sets import SentenceSet
 
 
 def check_parts(recipe: TextRecipe, parts: Parts) -> None:
@@ -17,6 +19,40 @@ def check_parts(recipe: TextRecipe, parts: Parts) -> None:
         check_labels(recipe, Path(recipe.test), read_rows(recipe, "test"), parts.labels)
     if recipe.task == "span":
         check_placed(Path(recipe.train), cast(Sequence[Question], parts.train))
+
+
+def doubts(texts: SentenceSet) -> list[str]:
+    """The classes with their numbers, and what looks like a mistake in the table."""
+    told = []
+    if texts.recipe.task == "classes":
+        counts = Counter(texts.truth.tolist())
+        shown = [f"{name} {counts[number]:,}" for number, name in enumerate(texts.labels)]
+        more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        told.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
+    alike: dict[str, list[str]] = {}
+    for name in texts.labels:
+        alike.setdefault(_plain(name), []).append(name)
+    told += [
+        f"note: labels that differ in their form alone: {', '.join(same)}" for same in alike.values() if len(same) > 1
+    ]
+    if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:
+        told.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
+    columns = texts.table.columns
+    repeated = len(texts.table) - len(set(zip(columns["text"], columns.get("pair", columns["text"]), strict=True)))
+    if repeated:
+        told.append(f"note: {repeated:,} of {len(texts.table):,} texts are repetitions of others")
+    return told
+
+
+_SHOWN = 10  # classes
+
+
+def _plain(label: str) -> str:
+    """the same for Good and good, for 1 and 1.0"""
+    try:
+        return str(float(label))
+    except ValueError:
+        return label.casefold()
 
 
 def check_settings(recipe: TextRecipe) -> None:

@@ -69,8 +69,12 @@ def read_rows(recipe: TextRecipe, part: str) -> Rows:
 
 
 def held_out(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """Always the same ones, whatever the seed. Questions over one article stay together."""
-    if isinstance(rows, Table) or not rows or isinstance(rows[0], Sentence):
+    """Always the same ones, whatever the seed. Equal texts stay together, and questions over one article."""
+    if isinstance(rows, Table):
+        texts = list(zip(rows.columns["text"], rows.columns.get("pair", rows.columns["text"]), strict=True))
+        first = {text: len(texts) - place for place, text in enumerate(reversed(texts), 1)}
+        groups = torch.tensor([first[text] for text in texts])
+    elif not rows or isinstance(rows[0], Sentence):
         groups = torch.arange(len(rows))
     else:
         names = {name: number for number, name in enumerate(dict.fromkeys(row.article for row in _questions(rows)))}
@@ -145,6 +149,13 @@ def _labels(recipe: TextRecipe, rows: Rows) -> tuple[str, ...]:
             raise UserError(f"no text of {table.path} has a label", expected="labels such as a|b")
         return names
     names = label_names(table.columns["label"])
+    if len(names) == len(table) > 2:
+        raise UserError(
+            f"every text of {table.path} has a label of its own",
+            expected="a column of classes",
+            got=recipe.label,
+            hint="name the column with label=..., or learn a number with task=number",
+        )
     if len(names) < 2:
         raise UserError(f"all texts of {table.path} have the same label", expected="two classes or more", got=names[0])
     return names

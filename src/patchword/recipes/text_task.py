@@ -13,11 +13,11 @@ from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.text_checks import check_parts, check_settings
+from patchword.recipes.text_checks import check_parts, check_settings, doubts
 from patchword.recipes.text_data import has_pairs, make_set, metric_of, read_parts
 from patchword.recipes.text_model import check_length, form_of, open_text_model
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, Outputs, SpanSet, TextSet
+from patchword.recipes.text_sets import Judged, Outputs, SentenceSet, SpanSet, TextSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -89,7 +89,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
         train = make_set(recipe, tokenizer, parts.train, parts.labels, Path(recipe.train).name)
         held = make_set(recipe, tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    tell(train.examples, recipe, console)
+    tell(train, recipe, console)
     form = form_of(recipe.rows, tokenizer, device)
     return TextTask(recipe, model.to(device), tokenizer, train, held, form, metric)
 
@@ -101,8 +101,9 @@ def head_of(recipe: TextRecipe, labels: tuple[str, ...]) -> dict[str, Any]:
     return {"head": _HEADS[recipe.task], "classes": classes, "attention_dropout": dropout}
 
 
-def tell(examples: Examples, recipe: TextRecipe, console: Console) -> None:
-    """What becomes of long texts and unknown words, before any time is spent on them."""
+def tell(texts: TextSet, recipe: TextRecipe, console: Console) -> None:
+    """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
+    examples = texts.examples
     rows = int(examples.owner.max()) + 1
     told = f"{rows:,} training texts, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
@@ -113,6 +114,9 @@ def tell(examples: Examples, recipe: TextRecipe, console: Console) -> None:
     if examples.unknown > 0.001:
         told += f"; {examples.unknown:.1%} of the tokens are unknown"
     console.print(told, highlight=False)
+    if isinstance(texts, SentenceSet):
+        for line in doubts(texts):
+            console.print(line, highlight=False, markup=False)
 
 
 @torch.inference_mode()

@@ -78,7 +78,7 @@ def remember_data(now: dict[str, Any], folder: Path) -> None:
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
     """Refuses to mix two runs in one folder."""
-    if (folder / "recipe.yaml").is_file():
+    if (folder / "recipe.yaml").is_file() and _has_learned(folder):
         before = read_recipe(folder / "recipe.yaml")
         if not resume:
             raise UserError(
@@ -92,6 +92,11 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
                 f"{folder} was started with another recipe", expected=was, hint="give this run another --name"
             )
     check_writable(folder)
+
+
+def _has_learned(folder: Path) -> bool:
+    """A run that failed before it kept anything may be begun anew."""
+    return (folder / "model.safetensors").is_file() or any((folder / "checkpoints").glob("*"))
 
 
 def check_writable(folder: Path) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchword.core.files import write_json, write_text
-from patchword.recipes.seeds import Spread, spreads
+from patchword.recipes.seeds import spreads
+from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result
 from patchword.reports.study import Grid, told_part, write_csv, write_dots
 from patchword.reports.words import duration, measured

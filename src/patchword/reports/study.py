@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchword.core.files import whole_file, write_text
+from patchword.core.files import whole_file, write_json, write_text
+from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result
 from patchword.reports import figures
 from patchword.reports.words import duration, is_share, measured
@@ -73,14 +74,50 @@ def _cells(result: Result, measures: Sequence[str]) -> list[str]:
 
 
 def print_results(results: Sequence[Result], out: "Console") -> None:
-    grid(results).print(out)
+    """The columns in which the runs differ; the others are in results.md."""
+    whole = grid(results)
+    constant = [name for name in _SIZES if len({row[whole.columns.index(name)] for row in whole.rows}) == 1]
+    kept = [number for number, name in enumerate(whole.columns) if name not in constant]
+    part = told_part(results)
+    names = [whole.columns[number].removeprefix(f"{part} ") for number in kept]
+    words = sum(number < whole.words for number in kept)
+    Grid(names, [[row[number] for number in kept] for row in whole.rows], words).print(out)
+    out.print(f"[dim]scored on the {part} part; the rest of the table is in results.md[/dim]", highlight=False)
+    for line in summaries(results):
+        out.print(line, highlight=False, markup=False)
 
 
-def write_results(about: str, results: Sequence[Result], folder: Path) -> list[Path]:
-    """results.md, results.csv, results.svg and results.png in the study's folder"""
-    write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}")
+_SIZES = ("model", "parameters", "MACs", "epochs")
+
+
+def summaries(results: Sequence[Result]) -> list[str]:
+    """Of runs that differ in their seed alone: the mean of the measure that counts, and its spread."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(group_of(result), []).append(result)
+    if all(len(group) == 1 for group in groups.values()):
+        return []
+    told = []
+    for name, group in groups.items():
+        metric, spread = group[0].metric, Spread.of([result.score for result in group])
+        deviation = "" if spread.deviation is None else f", standard deviation {measured(metric, spread.deviation)}"
+        told.append(f"{name}: {metric} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
+    return told
+
+
+def group_of(result: Result) -> str:
+    return result.run.partition("-seed-")[0]
+
+
+def write_results(about: str, results: Sequence[Result], folder: Path, conclusion: str = "") -> list[Path]:
+    """results.md, results.json, results.csv, results.svg, results.png and curves in the study's folder"""
+    below = "".join(f"\n{line}\n" for line in [*summaries(results), *([conclusion] if conclusion else [])])
+    write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}{below}")
+    told = {"about": about, "conclusion": conclusion, "summaries": summaries(results)}
+    write_json(folder / "results.json", {**told, "runs": [result.to_json() for result in results]})
     return [
         folder / "results.md",
+        folder / "results.json",
         write_csv(results, folder),
         *write_dots(results, folder),
         *write_curves(results, folder),
@@ -93,8 +130,7 @@ def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
         return []
     groups: dict[str, list[list[float]]] = {}
     for result in results:
-        name = result.run.partition("-seed-")[0]
-        groups.setdefault(name, []).append([100 * value for value in result.history])
+        groups.setdefault(group_of(result), []).append([100 * value for value in result.history])
     metric = results[0].metric
     unit = f"validation {metric} " + ("(%)" if is_share(metric) else "(x 100)")
     for kind in ("svg", "png"):

@@ -12,12 +12,17 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # how a UTF-16 file begins
 
 
+_NOT_TEXT = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"\x1f\x8b")  # Office, PDF, ...
+
+
 def read_utf8(path: Path) -> str:
     """The text of a file, without the mark some editors put at its start; line ends are left as they are."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {path}", got=error.strerror or str(error)) from None
+    if data.startswith(_NOT_TEXT):
+        raise UserError(f"{path} is not a text file", hint="export its texts as CSV (UTF-8) or as plain text")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -86,7 +86,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
         except StopIteration:
             return
         except csv.Error as error:
-            hint = "if the file does not quote its cells, read it with quoted=false" if form.quoted else ""
+            hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
             raise UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint) from None
         if row and not header:
             header, places = tuple(row), _places(path, row, columns, line)
@@ -144,6 +144,12 @@ def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) 
 
 def _missing(path: Path, line: int, role: str, name: str, names: list[str]) -> UserError:
     close = nearest(name, names)
+    if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
+        return UserError(
+            f"{path}, line {line}: the cells are separated by {'tabs' if mark == chr(9) else repr(mark)}",
+            expected="commas in a .csv, tabs in a .tsv",
+            hint="save it with commas, or as .tsv with tabs",
+        )
     return UserError(
         f"{path}, line {line}: there is no column {name!r} for the {role}",
         expected="one of " + ", ".join(map(repr, names)),
