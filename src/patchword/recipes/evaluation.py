@@ -19,6 +19,7 @@ from patchword.recipes.image_recipe import ImageRecipe
 from patchword.recipes.image_task import EVALUATION_BATCH
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.pretraining_task import PretrainingTask
+from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run import Run
 from patchword.recipes.text_data import check_labels, make_set, metric_of, read_parts, read_rows
 from patchword.recipes.text_model import as_text, form_of
@@ -135,6 +136,8 @@ def _scores(texts: TextSet, judged: Judged) -> Scores | None:
 
 def _pretraining(run: Run, recipe: PretrainingRecipe, device: str) -> PretrainingEvaluation:
     """The documents set aside, again: they are never trained on."""
-    task = pretraining_task.gather(recipe.model_copy(update={"device": device}), Console(quiet=True))
+    own = recipe.model_copy(update={"device": device, "tokenizer": str(run.folder)})
+    own = own.model_copy(update={"model": ModelChoice(name=str(run.folder))})  # what it began from may be gone
+    task = pretraining_task.gather(own, Console(quiet=True))
     model = as_text(run.model().to(task.device), str(run.folder))
     return PretrainingEvaluation(model, pretraining_task.judge(model, task.held), task)

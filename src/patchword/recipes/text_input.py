@@ -106,6 +106,14 @@ def _rows(path: Path, columns: Columns) -> Iterator[Asked]:
 
 def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
     """One text a line; a pair with a tab between. Blank lines at the end are nobody's."""
+    body = [source.strip() for source in lines_of(text.rstrip("\r\n \t"))]
+    if text.strip() and "" in body:
+        empty = body.count("")
+        raise UserError(
+            f"{name}, line {body.index('') + 1}: the text is empty",
+            got=f"{empty:,} empty {'line' if empty == 1 else 'lines'}",
+            hint="answers go by lines, so none is passed over: remove the empty ones",
+        )
     for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
         place = {"file": name, "line": line}
         first, tab, second = source.rstrip("\r\n").partition("\t") if paired else (source.rstrip("\r\n"), "", "")

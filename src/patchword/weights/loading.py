@@ -31,7 +31,7 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Mode
     model: the registry name to build; needed only where the source cannot tell it. A file without a config does not
         tell the number of heads: it is taken from the model of the same width, depth and hidden width, if there is one.
     overrides: config fields to change, e.g. image=384; position tables are resized to fit. With classes=... or head=...
-        the model gets a new head, which starts afresh.
+        the model gets a new head, which starts afresh; if the source has that very head, it is kept.
     """
     path = Path(source)
     if not path.exists():

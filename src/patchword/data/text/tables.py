@@ -62,7 +62,9 @@ def read_table(
     for line, cells in rows:
         for (role, name), cell in zip(columns.items(), cells, strict=True):
             if role not in may_be_empty and not cell.strip():
-                raise UserError(f"{_place(path, line, name)}: the {role} is empty")
+                raise UserError(
+                    f"{_place(path, line, name)}: the {role} is empty", hint="fill the cell, or remove the row"
+                )
             table.columns[role].append(cell if role in TEXTS else cell.strip())
         table.lines.append(line)
     if not table.lines:
