@@ -12,9 +12,9 @@ from PIL import Image
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.models import REGISTRY
-from patchword.recipes import find_recipe
+from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.seeds import over_seeds, spreads
+from patchword.recipes.seeds import over_seeds, spreads, study_over_seeds
 from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
 from patchword.recipes.text_recipe import TextRecipe
@@ -114,7 +114,7 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
     [
         (["classify-text", "--seeds", "0"], "--seeds: expected 1 or more, got 0"),
         (["classify-text", "--seeds", "-2"], "--seeds: expected 1 or more, got -2"),
-        (["fashion-mnist-families", "--seeds", "2"], "--seeds: expected a recipe of one run"),
+        (["pretraining-or-scratch", "--seeds", "2"], "--seeds: expected a recipe, or a study of single runs"),
         (["classify-text"], "no training texts were named: expected train=FILE"),
     ],
 )
@@ -152,3 +152,18 @@ def test_the_recipes_of_texts_are_listed_and_copied(command, tmp_path: Path) -> 
     assert "mine.yaml train=FILE" in told
     code, told, _ = command("recipes", "cat", "squad")
     assert (code, "task: span" in told) == (0, True)
+
+
+def test_a_study_from_several_seeds() -> None:
+    glue = study_over_seeds(STUDIES["glue"](), 2)
+    assert len(glue.runs) == 18
+    assert [glue.runs[f"rte-seed-{seed}"].seed for seed in range(2)] == [0, 1]
+    rows = [
+        Result(f"{task}-seed-{seed}", "m", 1, 1, "accuracy", "validation", {"accuracy": score}, 1.0, 1, 1.0)
+        for task, seed, score in (("rte", 0, 0.6), ("rte", 1, 0.7), ("qnli", 0, 0.9), ("qnli", 1, 0.9))
+    ]
+    assert "GLUE score over rte, qnli: 77.50 " in glue.conclusion(rows)
+    with pytest.raises(UserError, match="a study that has seeds already"):
+        study_over_seeds(STUDIES["pretraining-or-scratch"](), 2)
+    with pytest.raises(UserError, match="expected 1 or more"):
+        study_over_seeds(STUDIES["glue"](), 0)

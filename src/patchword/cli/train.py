@@ -42,23 +42,23 @@ def train(
     --seeds 5 trains the same recipe from the seeds 0 to 4 (or from the recipe's seed on), each into a folder of its
     own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
     by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
+    A study does each of its runs from so many seeds.
 
     Examples:  patchword train fashion-mnist-vit  |  patchword train fashion-mnist-vit --set epochs=5 model.depth=6
     |  patchword train image-folder-vit --set data=my/pictures  |  patchword train fashion-mnist-families
     |  patchword train classify-text model=runs/bert train=reviews.csv text=review label=sentiment --seeds 5
     """
-    from patchword.core.errors import UserError
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
-    from patchword.recipes.seeds import check_seeds_folder, over_seeds
+    from patchword.recipes.seeds import check_seeds_folder, over_seeds, study_over_seeds
 
     changes, out = [*(settings or []), *(fields or [])], console()
     again = ["patchword", "train", recipe, *changes]
     if recipe in STUDIES:
+        study = STUDIES[recipe]().with_settings(changes)
         if seeds is not None:
-            raise UserError("--seeds", expected="a recipe of one run", got=f"the study {recipe!r}")
-        folder = runs / (name or recipe)
-        _several(Several(STUDIES[recipe]().with_settings(changes), folder, again, _StudyTable()), out, resume)
+            study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
+        _several(Several(study, runs / (name or recipe), again, _StudyTable()), out, resume)
         return
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from patchword.core.errors import UserError
 from patchword.data.text.glue import GLUE, glue_file
@@ -73,7 +74,14 @@ def _missing(recipe: Recipe) -> str:
 
 
 def _glue_score(results: Sequence[Result]) -> str:
-    metrics = {result.run: {name: result.measures[name] for name in GLUE[result.run].metrics} for result in results}
+    """The seeds of a task are averaged first."""
+    seeds: dict[str, list[Result]] = {}
+    for result in results:
+        seeds.setdefault(result.run.partition("-seed-")[0], []).append(result)
+    metrics = {
+        task: {name: fmean(result.measures[name] for result in found) for name in GLUE[task].metrics}
+        for task, found in seeds.items()
+    }
     counted = [name for name in metrics if name != "wnli"]
     if not counted:
         return ""
