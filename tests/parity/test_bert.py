@@ -68,7 +68,8 @@ def our_states(model, text: Text = BATCH) -> dict[str, Tensor]:
     embedding, *blocks = model.states(text)
     answer = model(text)
     found = {"embedding": embedding} | {f"block {index}": tokens for index, tokens in enumerate(blocks)}
-    return found | dict(zip(("answer", "second answer"), answer if isinstance(answer, tuple) else [answer]))  # noqa: B905
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    return found | dict(zip(("answer", "second answer")[: len(answers)], answers, strict=True))
 
 
 @torch.no_grad()

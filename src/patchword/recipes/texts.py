@@ -57,7 +57,7 @@ def glue() -> Study:
     """All of GLUE's tasks whose files are there, and the GLUE score."""
     return Study(
         about="GLUE: one model fine-tuned on every task whose files are here.",
-        time="with a MiniLM about 10 minutes on one GPU",
+        time="as long as its runs together",
         runs={name: _glue(name)() for name in GLUE},
         missing=_missing,
         conclusion=_glue_score,
@@ -92,7 +92,10 @@ def pretraining_or_scratch() -> Study:
     """The same model on the same task, with and without the weights of its pretraining."""
     base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, rate=1e-4)
     fresh = base.model_copy(
-        update={"model": ModelChoice(name="runs/bert-pretrain", fresh=True), "rate": 3e-4}  # which is better for it
+        update={
+            "model": ModelChoice(name="runs/bert-pretrain", fresh=True),
+            "rate": 3e-4,
+        }  # higher: there is nothing to keep
     )
     return Study(
         about="Pretrained or from scratch: the same model on the same task, three seeds each.",

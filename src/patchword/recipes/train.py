@@ -26,10 +26,10 @@ from patchword.training.journal import RunJournal
 from patchword.training.lock import exclusive, interruptible
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
-from patchword.training.schedule import WarmupCosine, WarmupLinear
+from patchword.training.schedule import Warmup, WarmupCosine, WarmupLinear
 from patchword.training.step import PlainStep
 
-SCHEDULES: dict[str, type[WarmupCosine | WarmupLinear]] = {"cosine": WarmupCosine, "linear": WarmupLinear}
+SCHEDULES: dict[str, type[Warmup]] = {"cosine": WarmupCosine, "linear": WarmupLinear}
 
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:

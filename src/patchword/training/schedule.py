@@ -1,12 +1,13 @@
 """The learning rate over the steps of a run."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class WarmupLinear:
-    """Rises linearly over `warmup` steps, then falls linearly to `floor` of its peak, as BERT's rate does."""
+class Warmup(ABC):
+    """Rises linearly over `warmup` steps, then falls to `floor` of its peak, as `left` says."""
 
     peak: float
     total: int
@@ -17,20 +18,22 @@ class WarmupLinear:
         if step < self.warmup:
             return self.peak * (step + 1) / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.total - self.warmup))
-        return self.peak * (1 - (1 - self.floor) * done)
+        return self.peak * (self.floor + (1 - self.floor) * self.left(done))
+
+    @abstractmethod
+    def left(self, done: float) -> float:
+        """from 1 at the start of the fall to 0 at its end"""
 
 
-@dataclass(frozen=True)
-class WarmupCosine:
-    """Rises linearly over `warmup` steps, then falls along half a cosine to `floor` of its peak."""
+class WarmupLinear(Warmup):
+    """Falls linearly, as BERT's rate does."""
 
-    peak: float
-    total: int
-    warmup: int = 0
-    floor: float = 0.0
+    def left(self, done: float) -> float:
+        return 1 - done
 
-    def __call__(self, step: int) -> float:
-        if step < self.warmup:
-            return self.peak * (step + 1) / self.warmup
-        done = min(1.0, (step - self.warmup) / max(1, self.total - self.warmup))
-        return self.peak * (self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2)
+
+class WarmupCosine(Warmup):
+    """Falls along half a cosine."""
+
+    def left(self, done: float) -> float:
+        return (1 + math.cos(math.pi * done)) / 2
