@@ -22,6 +22,7 @@ class Letters:
     vocabulary = 5 + 2 * len(LETTERS)
     pad, unknown, cls, sep, mask = SPECIALS.values()
     specials = tuple(SPECIALS.values())
+    spaced = False
     continues = np.arange(vocabulary) >= 5 + len(LETTERS)
 
     def __init__(self, name: str = "letters", pause: float = 0) -> None:

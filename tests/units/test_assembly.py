@@ -87,15 +87,16 @@ def test_a_pair_has_two_segments(tokenizer):
 @pytest.mark.parametrize("second", [0, 1, 3, 5, 10, 31])
 @pytest.mark.parametrize("room", [1, 5, 6, 11])
 def test_the_longer_of_a_pair_gives_up_tokens_first(first, second, room):
-    left, right = fitted(np.arange(first), np.arange(second), room)
-    assert left.tolist() == list(range(len(left)))  # the ends are cut off, the beginnings stay
-    assert right.tolist() == list(range(len(right)))
+    kept = fitted(np.array([first]), np.array([second]), room)
     a, b = first, second
-    while a + b > room:  # one by one, from whichever is the longer
-        a, b = (a - 1, b) if (a, first) >= (b, second) else (a, b - 1)
-    assert len(left) + len(right) == a + b
-    assert abs(len(left) - a) <= 1  # of two equally long ones either may give the next
-    assert sorted((len(left), len(right))) == sorted((a, b))
+    while a + b > room:  # one by one, from whichever is the longer; of two alike from the second
+        a, b = (a - 1, b) if a > b else (a, b - 1)
+    assert [side.tolist() for side in kept] == [[a], [b]]
+
+
+def test_of_a_pair_the_ends_are_cut_off(tokenizer):
+    examples = sentences(tokenizer, "pairs", ["a b c d e"], ["a b c d"], Limit(8))
+    assert spelled(tokenizer, examples, 0) == "[CLS] a b c [SEP] a b [SEP]"
 
 
 def test_cut_pairs_are_counted_and_never_windowed(tokenizer):

@@ -27,7 +27,8 @@ from patchword.models.registry import Registry
 from patchword.recipes import timing
 from patchword.recipes.timing import NotMeasuredError, Setting
 from patchword.reports import scatter
-from patchword.reports.comparison import COLUMNS, Comparison, table
+from patchword.reports.comparison import table
+from patchword.reports.image_comparison import COLUMNS, ImageComparison
 from patchword.reports.labels import Label, place
 
 THREE = ("deit-tiny", "swin-tiny", "cswin-large")
@@ -58,7 +59,7 @@ def measured(monkeypatch):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pictures take a second; a test that does not look at them does without."""
-    monkeypatch.setattr(scatter, "_picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
+    monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
 
 
 def written() -> list[dict[str, str]]:
@@ -114,16 +115,16 @@ def test_a_figure_far_from_the_count_is_marked():
 
 
 def test_a_mark_is_explained_under_the_table():
-    text = table(Comparison([row_of("cswin-large"), row_of("swin-small")], None, MACHINE))
+    text = table(ImageComparison([row_of("cswin-large"), row_of("swin-small")], None, MACHINE))
     assert "| 31.5* |" in text
     assert "| 8.7 |" in text
     assert "- cswin-large, MACs: published 31.5 G" in text
     assert "swin-small, " not in text
-    assert "*" not in table(Comparison([row_of("swin-small")], None, MACHINE))
+    assert "*" not in table(ImageComparison([row_of("swin-small")], None, MACHINE))
 
 
 def test_sources_are_numbered_once():
-    text = table(Comparison([row_of(name) for name in ("pvt-tiny", "swin-tiny", "pvt-small")], None, MACHINE))
+    text = table(ImageComparison([row_of(name) for name in ("pvt-tiny", "swin-tiny", "pvt-small")], None, MACHINE))
     numbers = [line.split(" | ")[8] for line in text.splitlines() if " | ImageNet-1k | " in line]
     assert numbers == ["1", "2", "1"]
     assert "\n1. Wang et al. 2021 (arXiv 2102.12122), table 2\n2. Liu et al." in text
@@ -140,6 +141,7 @@ def test_without_speed_nothing_is_run(command, monkeypatch):
     assert {path.name for path in Path("comparison").iterdir()} == {
         "table.md",
         "comparison.csv",
+        "comparison.json",
         "top1-over-macs.png",
         "top1-over-macs.svg",
     }
@@ -186,7 +188,11 @@ def test_pictures_of_an_earlier_comparison_do_not_stay(command, measured):
     command("compare", "vit-tiny-16", "--no-speed")
     Path("comparison/speed-over-macs.png").write_bytes(b"old")
     command("compare", "vit-exercise", "--no-speed")
-    assert sorted(path.name for path in Path("comparison").iterdir()) == ["comparison.csv", "table.md"]
+    assert sorted(path.name for path in Path("comparison").iterdir()) == [
+        "comparison.csv",
+        "comparison.json",
+        "table.md",
+    ]
 
 
 def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
@@ -257,7 +263,7 @@ def test_impossible_options_are_refused(command, measured, words):
 def test_a_model_is_measured():
     speed = timing.measure("swin-mini", replace(SETTING, batch=3))
     assert (speed.batch, speed.calls) == (3, 3)
-    assert speed.images_per_second > 0
+    assert speed.rate > 0
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -290,7 +296,7 @@ def test_too_little_memory_halves_the_batch(monkeypatch):
     assert (speed.batch, asked) == (5, [20, 10, 5])
     assert told[1] == "swin-tiny: out of memory with batch 10, now with 5"
     rows = [replace(row_of("swin-tiny"), speed=speed)]
-    notes = Comparison(rows, replace(SETTING, batch=20), MACHINE).notes()
+    notes = ImageComparison(rows, replace(SETTING, batch=20), MACHINE).notes()
     assert "swin-tiny: batch 5, for want of memory" in notes
 
 
@@ -379,7 +385,7 @@ def test_labels_that_have_no_room_are_left_out():
 
 def test_the_table_has_a_cell_for_each_column():
     row = replace(row_of("swin-mini"), speed=Speed(4, 3, 0.001, None))
-    comparison = Comparison([row], SETTING, MACHINE)
+    comparison = ImageComparison([row], SETTING, MACHINE)
     assert len(comparison.cells(row)) == len(COLUMNS)
     assert comparison.cells(row)[-2:] == ["4,000", ""]
     assert comparison.how() == "CPU (some chip), batch 4, float32, torch 9.9"

@@ -86,7 +86,7 @@ def test_universal_dependencies_have_words_only(tmp_path, column, tags):
         ("a.conllu", "1\tI\tI\tPRON\n", None, r"line 1: unequal columns: expected 10 columns between tabs, got 4"),
         ("a.conllu", EWT.replace("\n4\t", "\nfour\t"), None, r"line 7, column 1: expected the number of the word"),
         ("a.conllu", EWT.replace("know\tknow", "\tknow"), None, r"line 7, column 2 is empty"),
-        ("a.conllu", EWT, "feats", r"the column of the tags is blank"),
+        ("a.conllu", EWT, "feats", r"column 6 \(feats\): the column of the tags is blank"),
     ],
 )
 def test_a_wrong_file_is_one_error_with_its_place(tmp_path, name, content, column, message):
@@ -105,5 +105,20 @@ def test_a_tag_unseen_in_training_is_named(tmp_path):
     path = write(tmp_path, "a.conll", FOUR)
     sentences = read_conll(path)
     check_tags(path, sentences, {"O", "B-ORG"})
-    with pytest.raises(UserError, match=r"a\.conll, the sentence on line 3, word 'EU': the tag 'B-ORG'"):
+    with pytest.raises(UserError, match=r"a\.conll, line 3, column 4, word 'EU': the tag 'B-ORG' is") as caught:
         check_tags(path, sentences, {"O", "B-PER"})
+    assert "did you mean 'B-PER'?\nif the tags stand elsewhere, name their column: label=NUMBER" in str(caught.value)
+
+
+def test_the_line_of_a_tag_is_its_own_behind_a_word_that_is_written_as_one(tmp_path):
+    path = write(tmp_path, "a.conllu", EWT)
+    with pytest.raises(UserError, match=r"a\.conllu, line 7, column 4 \(upos\), word 'know': the tag 'VERB'"):
+        check_tags(path, read_conll(path), {"PRON", "AUX", "PART"})
+
+
+def test_a_folder_is_no_conll_file(tmp_path):
+    write(tmp_path, "train.conll", FOUR)
+    with pytest.raises(
+        UserError, match=r"is a folder: expected a file in .conll or .conllu, got a folder\n.* train.conll"
+    ):
+        read_conll(tmp_path)

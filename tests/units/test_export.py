@@ -178,7 +178,7 @@ def test_a_deeper_model_is_expected_to_take_longer():
 def mistaken(monkeypatch) -> Path:
     """A saved model whose export goes wrong: the graph of other weights stands for any mistake."""
     real, other = exporting.trace, tiny(depth=1, seed=5)
-    monkeypatch.setattr(exporting, "trace", lambda model, images, shapes: real(other, images, shapes))
+    monkeypatch.setattr(exporting, "trace", lambda model, inputs: real(other, inputs))
     return patchword.save(tiny(depth=1), "saved")
 
 

@@ -3,6 +3,8 @@ import torch
 
 import patchword
 
+CUT = 0.8796  # the spread that is left of a normal distribution cut at two of its standard deviations
+
 
 @pytest.fixture(scope="module")
 def vit():
@@ -30,8 +32,15 @@ def test_deit_starts_as_in_the_paper(deit):
     matrices = [parameter for parameter in deit.parameters() if parameter.ndim > 1]
     assert len(matrices) == 1 + 2 + 4 + 2  # entrance; tokens and positions; the block; two heads
     for matrix in matrices:
-        assert float(matrix.std()) == pytest.approx(0.02, rel=0.15)
-        assert float(matrix.abs().max()) <= 2
+        assert float(matrix.std()) == pytest.approx(CUT * 0.02, rel=0.15)
+        assert float(matrix.abs().max()) <= 0.04
+
+
+def test_bert_starts_as_tensorflow_starts_it():
+    model = patchword.create("bert-tiny", depth=1).requires_grad_(False)
+    for table in (model.entrance.words.weight, model.encoder.blocks[0].feed_forward.sublayer.up.weight):
+        assert float(table.std()) == pytest.approx(CUT * 0.02, rel=0.02)
+        assert 0.0399 < float(table.abs().max()) <= 0.04  # cut at two standard deviations, and reaching them
 
 
 @pytest.mark.parametrize("name", ["vit", "deit"])

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
+from patchword.data.text.grouping import NGrams, Units, Words, phrases, segmented
 from patchword.data.text.masking import Masking
 from patchword.data.text.ragged import Ragged, ends
 
@@ -10,11 +11,14 @@ VOCABULARY, MASK = 1000, 4
 SPECIALS = (0, 1, 2, 3, MASK)
 
 
+CONTINUES = (torch.arange(VOCABULARY) % 3 == 0) & (torch.arange(VOCABULARY) > 4)  # a third of the entries
+WHOLE = Words(CONTINUES)
+
+
 class Facts:
-    """What masking asks of a tokenizer; a third of the entries continue a word."""
+    """What masking asks of a tokenizer."""
 
     vocabulary, mask, specials = VOCABULARY, MASK, SPECIALS
-    continues = (np.arange(VOCABULARY) % 3 == 0) & (np.arange(VOCABULARY) > 4)
 
 
 def batch_of(lengths: torch.Tensor, seed: int = 0) -> Ragged:
@@ -127,7 +131,7 @@ def test_a_row_is_masked_alike_whatever_its_batch(batch, masked):
 
 
 def test_whole_words_do_not_depend_on_the_batch_either(batch):
-    masking, index = Masking.of(Facts(), whole_words=True), torch.tensor([3999, 8, 8])
+    masking, index = Masking.of(Facts(), grouping=WHOLE), torch.tensor([3999, 8, 8])
     first = masking.apply(batch, torch.arange(len(batch)), 3, 1)
     again = masking.apply(batch.take(index), index, 3, 1)
     assert torch.equal(again.ids, Ragged(first.ids, batch.offsets).take(index).values)
@@ -149,7 +153,7 @@ def words_of(batch: Ragged) -> torch.Tensor:
     for row in range(len(batch)):
         inside = False
         for token in batch.row(row).tolist():
-            if not (inside and token not in SPECIALS and Facts.continues[token]):
+            if not (inside and token not in SPECIALS and CONTINUES[token]):
                 number += 1
             inside = token not in SPECIALS
             found.append(number)
@@ -158,7 +162,7 @@ def words_of(batch: Ragged) -> torch.Tensor:
 
 def test_words_are_masked_whole_within_the_budget():
     batch = batch_of(torch.randint(3, 200, (300,), generator=torch.Generator().manual_seed(2)))
-    masked = Masking.of(Facts(), whole_words=True).apply(batch, torch.arange(len(batch)), 0, 0)
+    masked = Masking.of(Facts(), grouping=WHOLE).apply(batch, torch.arange(len(batch)), 0, 0)
     words, chosen = words_of(batch), torch.zeros(len(batch.values), dtype=torch.bool)
     chosen[masked.places] = True
     pieces, hit = torch.bincount(words), torch.bincount(words[chosen], minlength=int(words.max()) + 1)
@@ -172,20 +176,20 @@ def test_words_are_masked_whole_within_the_budget():
 
 def test_a_word_over_the_budget_is_passed_over_and_smaller_ones_taken():
     row = [2, 7, *[9] * 9, 10, 3]  # a word of ten pieces and one of one: the budget is two
-    masking = Masking.of(Facts(), whole_words=True)
+    masking = Masking.of(Facts(), grouping=WHOLE)
     for epoch in range(10):
         assert masking.apply(Ragged.of([row]), torch.tensor([0]), 0, epoch).places.tolist() == [11]
 
 
 def test_a_continuing_piece_after_a_special_begins_a_word():
     rows = Ragged.of([[2, 9, 9, 3, 9, 9, 3], [9, 9, 2]])
-    masking = Masking.of(Facts(), share=0.5, whole_words=True)
+    masking = Masking.of(Facts(), share=0.5, grouping=WHOLE)
     found = {tuple(masking.apply(rows, torch.tensor([0, 1]), 0, epoch).places.tolist()) for epoch in range(20)}
     assert found == {(1, 2), (4, 5)}  # the row of one word of two has room for one piece only
 
 
 def test_a_word_ends_with_its_row():
-    masked = Masking.of(Facts(), whole_words=True).apply(Ragged.of([[10], [9]]), torch.arange(2), 0, 0)
+    masked = Masking.of(Facts(), grouping=WHOLE).apply(Ragged.of([[10], [9]]), torch.arange(2), 0, 0)
     assert masked.places.tolist() == [0, 1]  # as one word they would be over the budget
 
 
@@ -196,7 +200,7 @@ def test_rows_without_candidates_have_nothing_masked():
     rows = Ragged.of([[2, 3], [], [2, 50, 3], [2, 3]])
     masked = Masking.of(Facts()).apply(rows, torch.arange(4), 0, 0)
     assert masked.places.tolist() == [3]
-    empty = Masking.of(Facts(), whole_words=True).apply(Ragged.of([[2, 3]]), torch.arange(1), 0, 0)
+    empty = Masking.of(Facts(), grouping=WHOLE).apply(Ragged.of([[2, 3]]), torch.arange(1), 0, 0)
     assert len(empty.places) == 0
     assert empty.ids.tolist() == [2, 3]
 
@@ -208,3 +212,80 @@ def test_a_vocabulary_without_a_mask_and_a_senseless_share_are_refused():
         Masking.of(facts)
     with pytest.raises(UserError, match="share of masked tokens"):
         Masking.of(Facts(), share=15)
+
+
+# Groups
+
+
+def runs_of(masked_places: torch.Tensor, batch: Ragged) -> list[list[int]]:
+    """Neighbouring chosen places of one row."""
+    rows = torch.arange(len(batch)).repeat_interleave(batch.lengths)[masked_places].tolist()
+    found: list[list[int]] = []
+    for place, row in zip(masked_places.tolist(), rows, strict=True):
+        if found and found[-1][-1] == place - 1 and rows[masked_places.tolist().index(place) - 1] == row:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def test_ngrams_keep_the_share_and_are_longer_than_words():
+    batch = batch_of(torch.full((300,), 120))
+    index = torch.arange(len(batch))
+    words, ngrams = (Masking.of(Facts(), grouping=kind).apply(batch, index, 0, 0) for kind in (WHOLE, NGrams(WHOLE)))
+    share = len(ngrams.places) / int(ordinary(batch).sum())
+    assert abs(share - 0.15) < 0.005
+    assert len(runs_of(ngrams.places, batch)) < 0.8 * len(runs_of(words.places, batch))
+
+
+def test_the_length_of_an_ngram_falls_as_one_over_n():
+    """Groups of a long text without breaks: 6/11, 3/11 and 2/11 of them have one, two and three words."""
+    alone = Words(torch.zeros(VOCABULARY, dtype=torch.bool))
+    seen: list[torch.Tensor] = []
+
+    def spying(tokens):
+        seen.append(NGrams(alone)(tokens))
+        return seen[-1]
+
+    Masking.of(Facts(), grouping=spying).apply(Ragged.of([[7] * 60_000]), torch.arange(1), 0, 0)
+    sizes = torch.bincount(seen[0])
+    assert int(sizes.max()) == 3
+    for length, expected in ((1, 6 / 11), (2, 3 / 11), (3, 2 / 11)):
+        assert abs(float((sizes == length).float().mean()) - expected) < 0.01
+
+
+def test_an_ngram_neither_leaves_its_text_nor_cuts_a_word():
+    batch = batch_of(torch.full((200,), 30), seed=3)
+    masked = Masking.of(Facts(), share=0.3, grouping=NGrams(WHOLE)).apply(batch, torch.arange(200), 1, 2)
+    chosen = torch.zeros(len(batch.values), dtype=torch.bool)
+    chosen[masked.places] = True
+    assert not chosen[~ordinary(batch)].any()
+    inside = CONTINUES[batch.values.long()] & ordinary(batch) & ordinary(batch).roll(1)
+    assert (chosen[inside] == chosen.roll(1)[inside]).all()
+
+
+def test_given_phrases_are_masked_as_wholes():
+    units = phrases([(10, 11, 12), (10, 11), (20, 21)])
+    assert units([10, 11, 12, 10, 11, 5, 20, 21, 20]) == [False, True, True, False, True, False, False, True, False]
+    batch = Ragged.of([[2, 10, 11, 12, 30, 31, 32, 20, 21, 3]] * 64)
+    masked = Masking.of(Facts(), share=0.4, grouping=Units(units)).apply(batch, torch.arange(64), 0, 0)
+    chosen = torch.zeros(len(batch.values), dtype=torch.bool)
+    chosen[masked.places] = True
+    table = chosen.view(64, 10)
+    assert 0 < int(table[:, 1].sum()) < 64
+    assert (table[:, 1] == table[:, 2]).all()
+    assert (table[:, 2] == table[:, 3]).all()
+    assert (table[:, 7] == table[:, 8]).all()
+    assert (table[:, 4] != table[:, 5]).any()
+
+
+def test_a_segmenter_says_which_tokens_go_together():
+    letters = dict(enumerate("abcdefg"))
+    goes_on = segmented(lambda ids: [letters[number] for number in ids], lambda text: [text[:2], text[2:5], text[5:]])
+    assert goes_on([0, 1, 2, 3, 4, 5, 6]) == [False, True, False, True, True, False, True]
+
+
+def test_a_token_over_the_border_of_two_units_begins_none():
+    written = {1: "ab", 2: "cd", 3: "e"}
+    goes_on = segmented(lambda ids: [written[number] for number in ids], lambda text: [text[:3], text[3:]])
+    assert goes_on([1, 2, 3]) == [False, True, True]

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import torch
 from material import settings, silent, without_sets
 from patchword.core.files import read_json
 from patchword.data.text.batches import IGNORE, TextBatch
-from patchword.data.text.pairs import plan_pairs
-from patchword.data.text.plan import Frame
+from patchword.data.text.frame import Frame
+from patchword.data.text.news import FieldTokens
+from patchword.data.text.pairs import plan_order, plan_pairs
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import PretrainingEvaluation, evaluate
-from patchword.recipes.pretraining_task import PretrainingTask, balanced, judge
+from patchword.recipes.pretraining_parts import NextPairs
+from patchword.recipes.pretraining_task import PretrainingTask, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.train import gather, train
@@ -134,7 +137,7 @@ def test_texts_are_tokenised_once(words):
 # Restarts
 
 
-@pytest.mark.parametrize("fields", [("sentences=next", "rows=true"), ("sentences=packed", "whole_words=true")])
+@pytest.mark.parametrize("fields", [("sentences=next", "rows=true"), ("sentences=packed", "masks=words")])
 def test_a_restarted_run_is_the_same_bit_by_bit(words, monkeypatch, fields):
     """With dropout, an average, other examples and masks in every epoch, and batches made ahead."""
     stories(Path("texts.txt"), documents=50)
@@ -177,15 +180,15 @@ def corpus_of_short_documents(share: float, documents: int = 3000) -> object:
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
 def test_half_of_the_pairs_have_a_random_partner(share):
-    corpus, frame = corpus_of_short_documents(share), Frame(2, 3, 64)
+    corpus, frame = corpus_of_short_documents(share), Frame.bert(2, 3)
     documents = np.arange(len(corpus))
-    chosen = balanced(corpus, frame, documents)
+    chosen = NextPairs.balanced(corpus, frame, 64, documents).random_share
     assert 0 < chosen < 0.5
     long = documents[np.diff(corpus.documents) > 1]
     for seed, epoch in ((1, 0), (2, 5)):
-        plan = plan_pairs(corpus, frame, seed, epoch, long, random_share=chosen)
+        plan = plan_pairs(corpus, frame, 64, seed, epoch, long, random_share=chosen)
         assert abs(plan.label.mean() - 0.5) < 0.02
-        assert plan_pairs(corpus, frame, seed, epoch, long).label.mean() > 0.53  # with 0.5 there would be too many
+        assert plan_pairs(corpus, frame, 64, seed, epoch, long).label.mean() > 0.53  # with 0.5 there would be too many
 
 
 def test_pairs_are_made_of_documents_that_have_two_sentences(words):
@@ -195,7 +198,7 @@ def test_pairs_are_made_of_documents_that_have_two_sentences(words):
         assert (np.diff(share.corpus.documents)[share.documents] > 1).all()
     packed = task_of(words, "sentences=packed")
     assert len(packed.train.documents) + len(packed.held.documents) == 60
-    assert packed.train.random_share is None
+    assert packed.train.second == ""
 
 
 @pytest.mark.parametrize("sentences", ["next", "packed"])
@@ -208,8 +211,8 @@ def test_documents_set_aside_are_never_trained_on(words, sentences):
     for epoch in range(3):
         for batch in task.data(epoch, 0):
             documents["trained"] |= set(words_of(batch).tolist())
-    plan = task.held.plan(0)
-    documents["validated"] |= set(words_of(task.held.batch(plan, 0, torch.arange(len(plan)))).tolist())
+    held = task.held.examples(0)
+    documents["validated"] |= set(words_of(held.batch(torch.arange(len(held)))).tolist())
     special = set(range(len(SPECIALS)))
     trained, validated = (found - special for found in documents.values())
     assert not trained & validated
@@ -220,9 +223,8 @@ def test_documents_set_aside_are_never_trained_on(words, sentences):
 def test_every_epoch_has_other_masks_and_other_examples(words):
     stories(Path("texts.txt"))
     task = task_of(words, "sentences=packed")
-    plan = task.train.plan(0)
-    index = torch.arange(8)
-    first, again, later = (task.train.batch(plan, epoch, index) for epoch in (0, 0, 1))
+    index, planned = torch.arange(8), task.train.examples(0)
+    first, again, later = (replace(planned, epoch=epoch).batch(index) for epoch in (0, 0, 1))
     assert first.ids.values.equal(again.ids.values)
     assert words_of(first).equal(words_of(later))
     assert not first.targets.values.equal(later.targets.values)
@@ -265,8 +267,8 @@ def test_the_scores_are_those_of_the_masked_words(words):
     stories(Path("texts.txt"))
     task = task_of(words, *STEADY)
     model = task.model.eval()
-    plan = task.held.plan(0)
-    batch = task.held.batch(plan, 0, torch.arange(len(plan)))
+    held = task.held.examples(0)
+    batch = held.batch(torch.arange(len(held)))
     with torch.no_grad():
         scores, following = model(batch.text)
     targets = batch.flat_targets[batch.flat_targets != IGNORE]
@@ -337,3 +339,171 @@ def test_too_few_documents_are_found_out_before_an_epoch_is_spent(words, documen
     with pytest.raises(ValueError, match=message):
         train(recipe_of(words, *fields), Path("run"), silent())
     assert not Path("run").exists()
+
+
+# What the family of BERT changed
+
+TINY_SIZES = ("model.depth=1", "model.width=32", "model.heads=2", "model.hidden=64")
+
+
+def test_in_order_or_exchanged(words):
+    """Documents are runs of one letter in order, so that what was exchanged can be told."""
+    corpus, frame = numbered_corpus([[5] * 12 for _ in range(400)]), Frame.bert(2, 3)
+    plan = plan_order(corpus, frame, 32, 0, 0)
+    ids, segments, labels = plan.batch(torch.arange(len(plan)))
+    assert abs(labels.double().mean() - 0.5) < 0.05
+    for row, parts, label in zip(range(len(ids)), range(len(ids)), labels.tolist(), strict=True):
+        tokens, side = ids.row(row)[1:-1], segments.row(parts)[1:-1]
+        first, second = tokens[(side == 0) & (tokens > 9)], tokens[(side == 1) & (tokens > 9)]
+        assert bool(first.max() < second.min()) == (label == 0)
+        assert bool(second.max() < first.min()) == (label == 1)
+        assert (first.max() - 10) // 60 == (second.max() - 10) // 60  # of one document
+    assert plan_order(corpus, frame, 32, 0, 1).label.tolist() != plan.label.tolist()
+
+
+def test_albert_learns_order_and_ngrams(words):
+    stories(Path("texts.txt"), sentences=(3, 8))
+    recipe = recipe_of(words, "model=albert-base", "model.embedding=16", *TINY_SIZES, "sentences=order", "masks=ngrams")
+    task = gather(recipe, silent())
+    found = judge(task.model, task.held)
+    assert 0 <= found["order_accuracy"] <= 1
+    assert "next_accuracy" not in found
+
+
+def test_a_causal_model_is_asked_for_every_next_word(words):
+    stories(Path("texts.txt"))
+    task = task_of(words, "model=gpt2-small", *TINY_SIZES, "sentences=packed")
+    assert task.unit == "words"
+    batch = next(iter(task.data(0, 0)))
+    for row in range(len(batch)):
+        ids, targets = batch.ids.row(row), batch.targets.row(row)
+        assert targets.tolist() == [*ids[1:].tolist(), IGNORE]
+    scores = task.model(batch.text)
+    assert scores.shape == (batch.weight, task.tokenizer.vocabulary)
+
+
+def test_a_causal_model_learns(words):
+    stories(Path("texts.txt"), documents=80)
+    recipe = recipe_of(words, "model=gpt2-small", *TINY_SIZES, *STEADY, "sentences=packed", "epochs=6")
+    assert train(recipe, Path("run"), silent())
+    metrics = Run(Path("run")).metrics()
+    assert metrics[-1]["validation_loss"] < metrics[0]["validation_loss"] - 0.3
+
+
+def test_a_causal_model_takes_no_pairs(words, command):
+    stories(Path("texts.txt"))
+    told = refusal(
+        command,
+        "train",
+        "bert-pretrain",
+        "--set",
+        "model=gpt2-small",
+        *TINY_SIZES,
+        "text=texts.txt",
+        f"tokenizer={words}",
+    )
+    assert "reads only backwards" in told
+    assert "sentences=packed" in told
+
+
+def pairs_file(path: Path, count: int = 40) -> Path:
+    """The second language has other vowels."""
+    generator = random.Random(3)
+    lines = []
+    for _ in range(count):
+        said = generator.choices(ALPHABET[:20], k=generator.randint(3, 8))
+        lines.append(f"{' '.join(said)}\t{' '.join(word[0] + 'u' for word in said)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_sentence_stands_beside_its_translation(words):
+    pairs_file(Path("pairs.tsv"))
+    recipe = find_recipe("xlm-pretrain").with_settings(
+        [
+            *TINY_SIZES,
+            "device=cpu",
+            "length=24",
+            "batch=8",
+            f"parallel={Path('pairs.tsv').absolute()}",
+            f"tokenizer={words}",
+        ]
+    )
+    task = gather(recipe, silent())
+    batch = next(iter(task.data(0, 0)))
+    text, separator = batch.text, task.tokenizer.sep
+    ids, targets = batch.ids, batch.targets
+    for row in range(len(batch)):
+        whole = torch.where(targets.row(row) == IGNORE, ids.row(row), targets.row(row))
+        length = len(whole)
+        ends = (whole == separator).nonzero()[:, 0].tolist()
+        assert len(ends) == 4
+        assert ends[0] == 0
+        assert ends[2] == ends[1] + 1
+        assert ends[3] == length - 1
+        assert text.languages[row, :length].tolist() == [0] * ends[2] + [1] * (length - ends[2])
+        assert text.positions[row, :length].tolist() == [*range(ends[2]), *range(length - ends[2])]
+    in_row = replace(batch, form=replace(batch.form, in_row=True)).text
+    assert in_row.positions[0].equal(text.positions[batch.ids.mask()])
+    assert in_row.languages[0].equal(text.languages[batch.ids.mask()])
+    assert train(recipe.with_settings(["epochs=1", "warmup=0"]), Path("run"), silent())
+
+
+def test_phrases_of_a_file_are_masked_as_wholes(words):
+    stories(Path("texts.txt"), variety=3, kinds=2)
+    Path("phrases.txt").write_text("aa ae\nba be bi\n", encoding="utf-8")
+    task = task_of(words, "masks=units", f"units={Path('phrases.txt').absolute()}", "sentences=packed")
+    first, second = (task.tokenizer.ids_of([word])[0][0] for word in ("aa", "ae"))
+    seen = 0
+    for batch in task.data(0, 0):
+        whole, asked = words_of(batch), batch.targets.values != IGNORE
+        inside = ((whole[:-1] == first) & (whole[1:] == second)).nonzero()[:, 0]
+        seen += int(asked[inside].sum())
+        assert asked[inside].equal(asked[inside + 1])
+    assert seen > 0
+
+
+def articles(path: Path, count: int = 60) -> Path:
+    """The headline says which letter the words of the body begin with."""
+    generator = random.Random(5)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(count):
+            known = [word for word in ALPHABET if word[0] == "abcd"[number % 4]]
+            body = " ".join(generator.choices(known, k=12))
+            record = {"title": f"about {known[0]}", "body": body, "domain": "site.org", "authors": ["ada", "bo"]}
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def test_news_are_learned_field_by_field(command):
+    file = articles(Path("news.jsonl"))
+    assert command("tokenizer", "train", file, "--out", "words", "--kind", "news", "--vocabulary", "400")[0] == 0
+    fields = (f"articles={file}", "tokenizer=words", "length=96", "batch=8", "device=cpu", "held_out=0.1")
+    recipe = find_recipe("grover-pretrain").with_settings([*TINY_SIZES, *STEADY, *fields, "epochs=2", "warmup=0"])
+    task = gather(recipe, silent())
+    tokens = FieldTokens.of(task.tokenizer)
+    first, later = (task.train.examples(epoch).batch(torch.arange(32)) for epoch in (0, 1))
+    starts = [int(first.ids.row(row)[0]) for row in range(32)]
+    assert set(starts) <= set(tokens.begin.values())
+    assert len(set(starts)) > 2  # fields in any order
+    assert first.ids.values.tolist() != later.ids.values.tolist()
+    assert task.unit == "words"
+    code, _, complaint = command("train", "grover-pretrain", "--set", *TINY_SIZES, *STEADY, *fields, "epochs=1")
+    assert code == 0, complaint
+    given = ("--headline", "about aa", "--field", "body", "--tokens", "8")
+    code, _, complaint = command("write", "runs/grover-pretrain", *given)
+    assert code == 0, complaint
+
+
+def test_news_without_a_body_are_named_by_line(command, words):
+    Path("news.jsonl").write_text('{"title": "a", "body": "b"}\n{"title": "c"}\n', encoding="utf-8")
+    told = refusal(command, "tokenizer", "train", "news.jsonl", "--out", "words", "--kind", "news")
+    assert "news.jsonl, line 2: no body" in told
+
+
+def test_a_tokenizer_without_fields_is_refused_for_news(command, words):
+    articles(Path("news.jsonl"))
+    told = refusal(
+        command, "train", "grover-pretrain", "--set", *TINY_SIZES, "articles=news.jsonl", f"tokenizer={words}"
+    )
+    assert "the tokenizer knows no fields of news" in told

@@ -95,8 +95,7 @@ def test_windows_without_the_whole_answer_point_to_cls(tokenizer, answer):
 def test_the_windows_of_a_question_cover_the_context(tokenizer):
     context = " ".join(["the old green house by the river"] * 7)
     found = windows(tokenizer, "questions", [question("a", "a"), question(context, "river")], Limit(16, 5))
-    assert found.of(0).tolist() == [0]
-    starts = torch.cat([found.starts.row(number) for number in found.of(1).tolist()])
+    starts = torch.cat([found.starts.row(number) for number in range(1, len(found.examples))])
     wanted = [match for match in range(len(context)) if match == 0 or context[match - 1] == " "]
     assert sorted(set(starts.tolist()) - {IGNORE}) == wanted
     assert found.examples.owner.tolist() == [0] + [1] * (len(found.examples) - 1)

@@ -107,3 +107,15 @@ def test_repair_places_an_answer_only_where_it_must_be(tmp_path, context, answer
 def test_repair_does_not_touch_what_is_right(tmp_path):
     path = write(tmp_path, question(answers=((30, "Spree"),)))
     assert read_squad(path, repair=True) == read_squad(path)
+
+
+def test_articles_without_a_title_are_several(tmp_path):
+    paragraphs = [[{"context": CONTEXT, "qas": [question(str(number))]}] for number in range(2)]
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": found} for found in paragraphs]}))
+    assert len({item.article for item in read_squad(path)}) == 2
+
+
+def test_a_folder_is_no_squad_file(tmp_path):
+    with pytest.raises(UserError, match=r"is a folder: expected a file in \.json, got a folder"):
+        read_squad(tmp_path)

@@ -1,6 +1,7 @@
 import codecs
 import csv
 import json
+import subprocess
 
 import pytest
 import torch
@@ -149,8 +150,53 @@ def test_a_wrong_table_is_one_error_with_its_place(tmp_path, name, content, mess
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*nothing\.csv: got No such file"):
+    with pytest.raises(
+        UserError, match=r"there is no file .*nothing\.csv: expected a file in \.csv or \.tsv or \.jsonl"
+    ):
         read_table(tmp_path / "nothing.csv", COLUMNS)
+
+
+def test_a_folder_is_no_table_and_its_tables_are_named(tmp_path):
+    for name in ("b.csv", "a.jsonl", "c.txt"):
+        write(tmp_path, name, "x")
+    with pytest.raises(UserError, match=r"is a folder: .* got a folder\nit holds a\.jsonl, b\.csv$"):
+        read_table(tmp_path, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"review,mood\nyes \xe9t\xe9,1\n", "it may be WINDOWS-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 "),
+        ("review,mood\n丂北京，1\n".encode("gb18030"), "iconv -f GB18030 -t UTF-8 "),
+        ("review,mood\nx,1".encode("utf-16"), "iconv -f UTF-16 -t UTF-8 "),
+        ("été\n".encode() + b"\xe9", "what comes before is UTF-8: .* iconv -c -f UTF-8 -t UTF-8 "),
+        (b"\x81\xff\n", "iconv -f ENCODING -t UTF-8 "),
+    ],
+)
+def test_what_is_not_utf8_comes_with_the_command_that_converts_it(tmp_path, content, told):
+    path = write(tmp_path, "my table.csv", content)
+    with pytest.raises(UserError, match=told) as caught:
+        read_table(path, COLUMNS)
+    assert str(caught.value).endswith(f"'{path}' > '{tmp_path / 'my table-utf8.csv'}'")
+
+
+def test_the_command_gives_a_file_that_is_read(tmp_path):
+    path = write(tmp_path, "a.csv", b"review,mood\nyes \xe9t\xe9,1\n")
+    with pytest.raises(UserError) as caught:
+        read_table(path, COLUMNS)
+    subprocess.run(str(caught.value).partition("convert it: ")[2], shell=True, check=True)
+    assert read_table(tmp_path / "a-utf8.csv", COLUMNS).columns["text"] == ["yes été"]
+
+
+@pytest.mark.parametrize("content", ["a good film,1\na bad one,0\n", "it was the best of all the films,good\nx,bad\n"])
+def test_a_missing_header_is_guessed(tmp_path, content):
+    with pytest.raises(UserError, match=r"no column 'review' .*\nis the line with the names of the columns missing\?"):
+        read_table(write(tmp_path, "a.csv", content), COLUMNS)
+
+
+def test_names_of_columns_do_not_count_the_space_around_them(tmp_path):
+    text = "\ufeff\ufeffreview , mood\nx,1\n"
+    assert read_table(write(tmp_path, "a.csv", text), COLUMNS).columns == {"text": ["x"], "label": ["1"]}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.objectives.tag_spans import Span, are_span_tags, span_scores, spans_of, strict_reading
+from patchword.objectives.tag_spans import Span, are_span_tags, span_scores, spans_of
 
 CASES = [
     ("B-x I-x O B-x", [("x", 0, 2), ("x", 3, 4)], [("x", 0, 2), ("x", 3, 4)]),
@@ -47,12 +47,11 @@ def test_a_span_counts_only_with_its_kind_and_both_ends():
     assert scores.overall.f1 == pytest.approx(1 / 3)
     assert list(scores.kinds) == ["x", "y"]
     assert (scores.kinds["y"].precision, scores.kinds["y"].recall) == (0.5, 1.0)
-    assert scores.macro_f1 == pytest.approx((0 + 2 / 3) / 2)
 
 
 def test_no_spans_score_nothing():
     scores = span_scores([["O"]], [["O"]])
-    assert (scores.overall.precision, scores.overall.recall, scores.overall.f1, scores.macro_f1) == (0, 0, 0, 0)
+    assert (scores.overall.precision, scores.overall.recall, scores.overall.f1) == (0, 0, 0)
 
 
 def test_the_same_span_of_another_sentence_is_not_right():
@@ -71,11 +70,6 @@ def test_parts_of_speech_are_no_spans():
     assert not are_span_tags({"O"})
     with pytest.raises(UserError, match="the tag 'NOUN' does not spell spans"):
         spans_of(["NOUN"])
-
-
-def test_the_strict_reading_follows_the_tags():
-    assert strict_reading({"O", "B-x", "I-x"}) == "iob2"
-    assert strict_reading({"O", "B-x", "I-x", "L-x", "U-x"}) == "bioes"
 
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tag_spans.json").read_text())

@@ -141,8 +141,6 @@ def test_the_reports_cost_is_of_one_text():
         (["windows", "bert-tiny"], "'bert-tiny' reads texts: expected a model of images"),
         (["compare", "bert-tiny"], "'bert-tiny' reads texts: expected a model of images"),
         (["compare", "bert-*"], "no model of images matches 'bert-*'"),
-        (["export", "bert-tiny", "--torch", "out/model.pt2"], "'bert-tiny' reads texts: expected a model of images"),
-        (["export", "saved", "--torch", "out/model.pt2"], "'bert-tiny' reads texts: expected a model of images"),
         (["cost", "bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),
         (["cost", "bert-tiny", "--tokens", "513"], "'bert-tiny' reads 512 tokens at most: got 513"),
         (["cost", "saved", "--tokens", "25"], "'bert-tiny' reads 24 tokens at most: got 25"),

@@ -19,7 +19,7 @@ from patchword.objectives.texts import (
     TextLabels,
     TextNumbers,
     TokenTags,
-    span_scores,
+    padded_scores,
 )
 from patchword.training.step import PlainStep
 
@@ -184,6 +184,18 @@ def test_classes_are_weighted_smoothed_cross_entropy(weights, smoothing):
     )
 
 
+@pytest.mark.parametrize("task", ["classes", "labels", "number"])
+def test_a_text_counts_as_much_as_its_share(task):
+    whole, model = batch_of(task, PADDED), model_of(task)
+    objective = {"classes": TextClasses, "labels": TextLabels, "number": TextNumbers}[task](model)
+    alone = [float(objective(piece, piece).loss.detach()) for piece in whole.split(len(whole))]
+    shares = torch.tensor([2.0, 0.5, 0.5, 0.5, 0.5, 2.0, 1.0])
+    weighed = replace(whole, shares=shares)
+    parts = [float(objective(piece, weighed).loss.detach()) for piece in weighed.split(3)]
+    expected = sum(share * loss for share, loss in zip(shares.tolist(), alone, strict=True)) / len(whole)
+    assert sum(parts) == pytest.approx(expected, rel=1e-4)
+
+
 def test_labels_are_binary_cross_entropy_each():
     batch, scores = batch_of("labels", PADDED), scores_of(len(LENGTHS), 4)
     terms = [
@@ -238,7 +250,7 @@ def test_spans_are_two_cross_entropies_over_the_tokens_of_the_text(form):
     assert float(outcome.loss) == pytest.approx(summed / (2 * len(rows)), rel=1e-5)
     best = [row.argmax(0).tolist() for row in rows]
     assert int(outcome.right) == sum(a == b for a, b in zip(best, batch.labels.tolist(), strict=True))
-    for padded, row in zip(span_scores(scores, batch.text), rows, strict=True):
+    for padded, row in zip(padded_scores(scores, batch.text), rows, strict=True):
         assert padded[: len(row)].equal(row)
         assert (padded[len(row) :] < -1e30).all()
 

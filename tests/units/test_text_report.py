@@ -22,10 +22,11 @@ from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.pretraining_task import gather, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import make_set, metric_of
+from patchword.recipes.text_goals import goal_of
 from patchword.recipes.text_model import form_of
 from patchword.recipes.text_recipe import TextRecipe
 from patchword.recipes.text_sets import Judged
+from patchword.recipes.text_table_sets import ClassSet
 from patchword.recipes.text_task import answered
 from patchword.reports import write_report
 from patchword.reports.text_answers import answer_length, question_word
@@ -38,7 +39,6 @@ HOSTILE = "<script>alert(1)</script>"
 TEXTS = ["a fine film", "a dull plot & a dull end", "fine, fine acting", "the plot <b>thickens</b>", HOSTILE, "no end"]
 PAIRS = ["a film", "the end", "acting", "a plot", "<img src=x onerror=alert(1)>", "an end"]
 CLASSES = ["learning", "result", "confusion", "each-class", "surest-mistakes"]
-HEADS = {"labels": "classes", "number": "classes", "tags": "tags", "span": "span"}
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +63,14 @@ def evaluated(
     tokenizer: Tokenizer, recipe: TextRecipe, rows: object, labels: tuple[str, ...], part: str = "validation", **fields
 ) -> TextEvaluation:
     """What a tiny model with random weights answers."""
-    classes = {"number": 1, "span": 0}.get(recipe.task, len(labels))
-    head = HEADS.get(recipe.task, "classes")
-    model = tiny_text(vocabulary=tokenizer.vocabulary, positions=64, head=head, classes=classes, **fields)
+    goal = goal_of(recipe)
+    head = {"head": goal.head, "classes": goal.classes(labels)}
+    model = tiny_text(vocabulary=tokenizer.vocabulary, positions=64, **head, **fields)
     model.card = Card(model.card.model, model.card.config, labels)
-    texts = make_set(recipe, tokenizer, rows, labels, part)
-    judged = texts.judge(answered(model, texts, form_of("false", tokenizer, torch.device("cpu"))))
-    scores = None
-    if recipe.task == "classes":
-        best = judged.answers.max(-1)
-        scores = Scores(judged.loss, texts.truth, best.indices, best.values, labels)
-    return TextEvaluation(model, tokenizer, texts, judged, metric_of(recipe, labels), part, scores)
+    texts = goal.texts(tokenizer, rows, labels, part)
+    judged = texts.judge(answered(model, texts.examples, form_of("false", tokenizer, torch.device("cpu"))))
+    scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
+    return TextEvaluation(model, tokenizer, texts, judged, goal.metric(labels), part, scores)
 
 
 def page_of(folder: Path, recipe: Recipe, found: TextEvaluation | PretrainingEvaluation) -> Page:
@@ -136,6 +133,14 @@ def test_a_result_of_test_texts_is_told_as_such(tmp_path: Path, tokenizer: Token
     assert "on the 6 test texts" in page.text
     assert "these same texts" not in page.text
     assert "Best validation accuracy40.00%epoch 2" in page.text
+
+
+def test_a_loss_that_training_weighs_is_told_to_be_plain_in_validation(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    told = "with smoothed labels, with rare classes counting more; validation values"
+    for fields, there in (({}, False), ({"weights": True, "smoothing": 0.1}, True)):
+        recipe = TextRecipe(train="reviews.csv", length=32, **fields)
+        page = page_of(tmp_path, recipe, classes(tokenizer, recipe))
+        assert (told in page.text, "and of the plain loss" in page.text) == (there, there)
 
 
 def test_attention_is_that_of_the_reader_of_the_last_layer(tokenizer: Tokenizer) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -18,8 +19,10 @@ from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import TextEvaluation, evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import read_parts
-from patchword.recipes.text_sets import merged
+from patchword.recipes.text_data import Parts, held_out, read_parts
+from patchword.recipes.text_goals import GOALS, goal_of
+from patchword.recipes.text_recipe import TextTaskName
+from patchword.recipes.text_table_sets import merged
 from patchword.recipes.train import gather, train
 from tiny_texts import (
     QUICK,
@@ -94,7 +97,15 @@ def tuned(recipe: str, words: Path, *fields: str) -> Recipe:
     return find_recipe(recipe).with_settings([*LEARN, f"tokenizer={words}", *fields])
 
 
+def parts_of(recipe: Recipe) -> Parts:
+    return read_parts(goal_of(recipe))
+
+
 # Every task learns
+
+
+def test_every_task_that_a_recipe_can_name_has_its_goal():
+    assert set(GOALS) == set(get_args(TextTaskName))
 
 
 def test_classes_are_learned_and_scored_on_the_test_file(words):
@@ -217,6 +228,20 @@ def test_the_scores_of_windows_are_averaged():
     assert merged(scores, torch.tensor([0, 1, 1, 0]), 2).tolist() == [[2.0, 2.0], [3.5, 2.5]]
 
 
+def test_a_text_in_many_windows_counts_once(words):
+    table = write_table(Path("train.csv"), [("good " * 500, "a"), ("good " * 20, "a"), *[("bad day", "b")] * 8])
+    fields = (f"train={table}", f"validation={table}", "length=10")
+    console = silent()
+    task = gather(tuned("classify-text", words, *fields, "stride=8"), console)
+    examples = task.train.examples
+    totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.shares)
+    assert totals.allclose(totals[:1].expand_as(totals))
+    assert float(examples.shares.mean()) == pytest.approx(1)
+    assert "2 longer than 10 are read in 66 windows" in " ".join(console.file.getvalue().split())
+    assert len(examples) == 66 + 8
+    assert gather(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
+
+
 def test_what_becomes_of_long_and_unknown_texts_is_told(words):
     rows = [(f"the good {number} " * 30, "good") for number in range(10)]
     rows += [("the bad 北 " + "bad " * number, "bad") for number in range(10)]
@@ -249,7 +274,7 @@ def test_a_trained_model_is_fine_tuned_further(words):
 def test_validation_texts_are_set_aside_whatever_the_seed(words):
     table = opinions(Path("train.csv"), count=100)
     parts = [
-        read_parts(tuned("classify-text", words, f"train={table}", "validation=0.2", f"seed={seed}")) for seed in (0, 1)
+        parts_of(tuned("classify-text", words, f"train={table}", "validation=0.2", f"seed={seed}")) for seed in (0, 1)
     ]
     assert parts[0].validation.lines == parts[1].validation.lines
     assert len(parts[0].validation) == 20
@@ -260,30 +285,39 @@ def test_validation_texts_are_set_aside_whatever_the_seed(words):
 def test_questions_over_one_article_stay_together(words):
     articles = [(context, [qa, {**qa, "id": qa["id"] + "again"}]) for context, (qa,) in places(30)]
     file = write_questions(Path("questions.json"), articles)
-    parts = read_parts(tuned("squad", words, f"train={file}", "validation=0.3"))
+    parts = parts_of(tuned("squad", words, f"train={file}", "validation=0.3"))
     aside, kept = ({question.article for question in rows} for rows in (parts.validation, parts.train))
     assert not aside & kept
     assert (len(aside), len(kept)) == (9, 21)
     assert len(parts.validation) == 18
 
 
-def test_a_label_whose_only_text_was_set_aside_is_known(words):
-    """Which text that is, a user cannot know."""
-    plain = opinions(Path("plain.csv"), count=40)
-    rows = [line.rsplit(",", 1) for line in plain.read_text().splitlines()[1:]]
-    aside = read_parts(tuned("classify-text", words, f"train={plain}")).validation.lines[0] - 2
-    rows[aside][1] = "rare"
-    parts = read_parts(tuned("classify-text", words, f"train={write_table(Path('train.csv'), rows)}"))
-    assert "rare" not in parts.train.columns["label"]
-    assert parts.labels == ("bad", "good", "rare")
-    task = gather(tuned("classify-text", words, "train=train.csv", "weights=true"), silent())
-    assert int(task.held.truth.max()) == 2
+def test_a_share_of_each_class_is_set_aside(words):
+    generator = random.Random(0)
+    counts = {"good": 100, "bad": 35, "rare": 5, "only": 1}
+    rows = [(f"{sentence(generator)} {number}", name) for name, count in counts.items() for number in range(count)]
+    generator.shuffle(rows)
+    parts = parts_of(tuned("classify-text", words, f"train={write_table(Path('t.csv'), rows)}", "validation=0.2"))
+    aside = parts.validation.columns["label"]
+    assert {name: aside.count(name) for name in counts} == {"good": 20, "bad": 7, "rare": 1, "only": 0}
+    assert parts.labels == ("bad", "good", "only", "rare")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.9])
+def test_what_is_set_aside_is_a_share_of_all_and_leaves_some_of_each(share):
+    sizes = [1, 2, 3, 3, 3, 8, 41]
+    strata = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    aside = held_out(torch.arange(len(strata)), strata, share)
+    counts = [int(aside[strata == number].sum()) for number in range(len(sizes))]
+    assert all(count < size for count, size in zip(counts, sizes, strict=True))
+    assert all(abs(count - size * share) <= 1 for count, size in zip(counts, sizes, strict=True))
+    assert sum(counts) == round(61 * share) or share == 0.9  # then some of each are all that can be left
 
 
 def test_one_text_cannot_be_parted(words):
     table = write_table(Path("train.csv"), [("good", 1)])
     with pytest.raises(ValueError, match="too few texts to set any aside"):
-        read_parts(tuned("classify-text", words, "task=number", f"train={table}"))
+        parts_of(tuned("classify-text", words, "task=number", f"train={table}"))
 
 
 # Restarts
@@ -378,7 +412,7 @@ def test_a_tag_that_training_has_not_seen(refused, part):
     write_conll(Path("train.conll"), [[("ada", "B-PER"), ("lives", "O")]] * 10)
     write_conll(Path("other.conll"), [[("ada", "B-PER")], [("ada", "B-ORG")]])
     told = refused("train=train.conll", f"{part}=other.conll", recipe="tag")
-    assert "other.conll, the sentence on line 3, word 'ada': the tag 'B-ORG' is not one of the known tags" in told
+    assert "other.conll, line 3, column 2, word 'ada': the tag 'B-ORG' is not one of the known tags" in told
 
 
 def test_broken_utf8(refused):
@@ -528,6 +562,17 @@ def test_a_setting_of_columns_with_glue(refused):
     assert "recipe field 'text' has no effect here" in refused("train=glue", "text=sentence", recipe="glue-cola")
 
 
+def test_a_task_of_glue_is_what_it_is(words, refused):
+    folder = Path("glue/STS-B")
+    folder.mkdir(parents=True)
+    rows = ["sentence1\tsentence2\tscore", *(f"it rains {number}\tit pours\t{number % 5}" for number in range(9))]
+    for part in ("train", "dev"):
+        (folder / f"{part}.tsv").write_text("\n".join(rows) + "\n")
+    task = gather(tuned("classify-text", words, "train=glue", "glue=stsb"), silent())
+    assert (task.metric, task.model.card.config["classes"]) == ("spearman", 1)
+    assert "recipe field 'task' has no effect here" in refused("train=glue", "glue=stsb", "task=tags")
+
+
 @pytest.mark.slow
 def test_ten_megabytes_in_one_cell_do_not_exhaust_memory(words):
     """In a process of its own, whose memory at its highest is asked for."""
@@ -553,7 +598,7 @@ def test_equal_texts_stay_on_one_side_of_the_split():
     texts = [f"text {number % 15}" for number in range(60)]
     write_table(Path("train.csv"), [(text, "ab"[number % 2]) for number, text in enumerate(texts)])
     recipe = find_recipe("classify-text").with_settings(["train=train.csv", "validation=0.2"])
-    parts = read_parts(recipe)
+    parts = parts_of(recipe)
     learned, aside = (set(part.columns["text"]) for part in (parts.train, parts.validation))
     assert not learned & aside
     assert (len(learned), len(aside)) == (12, 3)

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as torch_load
 
 import patchword
 from helpers import tiny_text
@@ -20,6 +21,7 @@ from patchword.core.text import Text
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.data.text.word_places import places_of, word_places
 from patchword.layers import TextModel
+from patchword.recipes import embedding
 from patchword.recipes.filling import put_in
 from patchword.recipes.similarity import similar
 from patchword.recipes.text_input import Asked
@@ -161,6 +163,40 @@ def test_answers_keep_the_order_of_the_file_whatever_the_lengths(command, run, t
         expected = float(scores(folder, tokenizer, texts[row]))
         assert float(rows[row]["number"]) == pytest.approx(expected, abs=1e-4)
         assert records(Path("b.jsonl").read_text())[row]["number"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_other_columns_of_a_table_come_back_beside_the_answers(command, run, kind):
+    folder = run("classes", ("bad", "good"), text="review")
+    rows = [{" id": f"n{number}", "review": text, "label": "?"} for number, text in enumerate(TEXTS)]
+    with Path(f"a.{kind}").open("w", newline="", encoding="utf-8") as file:
+        if kind == "jsonl":
+            file.writelines(json.dumps(row | {"id": row.pop(" id"), "more": [1, "é"]}) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="," if kind == "csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
+    code, told, _ = command("predict", folder, f"a.{kind}", "--csv", "b.csv", "--jsonl", "b.jsonl")
+    assert (code, "3 answers in b.csv" in told) == (0, True)
+    found = table("b.csv")
+    assert [(row["id"], row["given_label"], row["text"]) for row in found] == [
+        (f"n{number}", "?", text) for number, text in enumerate(TEXTS)
+    ]
+    assert all(row["label"] in ("bad", "good") and "review" not in row for row in found)
+    assert [row["id"] for row in records(Path("b.jsonl").read_text(encoding="utf-8"))] == ["n0", "n1", "n2"]
+    assert "1 answer in c.csv" in command("predict", folder, "The cat sat.", "--csv", "c.csv")[1]
+
+
+def test_other_columns_of_a_table_that_is_tagged_or_asked(command, run):
+    Path("a.csv").write_text("id,text,context,question\n7,cat sat,The cat sat.,Who?\n")
+    command("predict", run("tags", ("A", "B")), "a.csv", "--csv", "b.csv")
+    assert [(row["id"], row["question"], row["word"]) for row in table("b.csv")] == [
+        ("7", "Who?", w) for w in ("cat", "sat")
+    ]
+    command("predict", run("span"), "a.csv", "--csv", "c.csv", "--top", 1)
+    assert [(row["id"], row["given_text"] if "given_text" in row else row["text"]) for row in table("c.csv")] == [
+        ("7", "cat sat")
+    ]
 
 
 def test_labels_that_hold_together(command, run, tokenizer):
@@ -360,7 +396,7 @@ def test_fill_agrees_with_transformers(command, tokenizer):
     patchword.save(model, "theirs", layout="huggingface")
     tokenizer.save(Path("theirs"))
     text = "The [MASK] sat on the [MASK]."
-    code, told, _ = command("fill", "theirs", text, "--json", "--top", 3)
+    code, told, _ = command("fill", "theirs", text, "--json", "--top", 3, "--pieces")
     found = json.loads(told)
     theirs = transformers.BertForMaskedLM.from_pretrained("theirs").eval()
     inputs = transformers.AutoTokenizer.from_pretrained("theirs")(text, return_tensors="pt")
@@ -378,7 +414,23 @@ def test_fill_agrees_with_transformers(command, tokenizer):
     assert "[MASK]" not in found["filled"]
     first = found["gaps"][0]["fillings"][0]
     assert first["sentence"].count("[MASK]") == 1
-    assert first["word"].removeprefix("##") in command("fill", "theirs", text)[1]
+    assert first["word"].removeprefix("##") in command("fill", "theirs", text, "--pieces")[1]
+
+
+def test_a_gap_of_its_own_is_filled_with_words_and_one_behind_a_letter_with_pieces_too(command, saved, tokenizer):
+    folder = saved("words", head="words")
+    pieces = {tokenizer.tokens([number])[0] for number in np.flatnonzero(tokenizer.continues)}
+
+    def named(text: str, *more: object) -> list[dict]:
+        (gap,) = json.loads(command("fill", folder, text, "--json", "--top", 1000, *more)[1])["gaps"]
+        return gap["fillings"]
+
+    words = named("The [MASK] sat.")
+    assert len(words) == tokenizer.vocabulary - len(tokenizer.specials) - len(pieces)
+    assert not pieces & {filling["word"] for filling in words}
+    assert sum(filling["probability"] for filling in words) < 0.999  # the others keep their share
+    for every in (named("The [MASK] sat.", "--pieces"), named("The c[MASK] sat.")):
+        assert pieces < {filling["word"] for filling in every}
 
 
 def test_fill_reads_a_model_with_both_pretraining_heads(command, saved):
@@ -476,6 +528,53 @@ def test_the_tokens_of_all_texts_lie_one_behind_the_other(command, minilm):
     assert found["vectors"].shape == (41, 32)
 
 
+@pytest.mark.parametrize("pool", ["none", "mean"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "safetensors", "npy"])
+def test_vectors_are_written_in_parts_with_the_same_result(command, minilm, monkeypatch, kind, pool):
+    if (pool, kind) == ("none", "npy"):
+        pytest.skip("it cannot hold them")
+    words = ["embed", minilm, *TEXTS, *TEXTS, "--pool", pool, "--out"]
+    command(*words, f"whole.{kind}")
+    monkeypatch.setattr(embedding, "_CHARACTERS", 30)
+    reader = open_reader(str(minilm))
+    parts = list(embedding.embed(reader, TEXTS * 2, embedding.manner_of(reader, None, pool, None, None)))
+    assert [len(part) for part in parts] == [1] * 6
+    code, told, _ = command(*words, f"parts.{kind}")
+    assert (code, ("82" if pool == "none" else "6") + " x 32 in " in told) == (0, True)
+    found = [_vectors(Path(f"{name}.{kind}")) for name in ("whole", "parts")]
+    assert np.abs(found[0] - found[1]).max() < 1e-6
+
+
+def _vectors(path: Path) -> np.ndarray:
+    """every number of a file"""
+    match path.suffix:
+        case ".npy":
+            return np.load(path)
+        case ".safetensors":
+            found = load_file(path)
+            assert torch.equal(torch_load(path)["vectors"], torch.from_numpy(found["vectors"]))
+            return np.concatenate([values.ravel() for _, values in sorted(found.items())])
+        case ".csv":
+            rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+            return np.array([row[-32:] for row in rows[1:]], float)
+    lines = records(path.read_text(encoding="utf-8"))
+    return np.concatenate([np.array(line.get("vectors") or [line["vector"]]) for line in lines])
+
+
+def test_an_encoder_in_a_folder_of_its_own_is_found(command, minilm):
+    """as older versions of sentence-transformers wrote it"""
+    (expected,) = records(command("embed", minilm, TEXTS[1], "--json")[1])
+    inside = minilm / "0_Transformer"
+    inside.mkdir()
+    for path in list(minilm.iterdir()):
+        if path.is_file() and path.name != "modules.json":
+            path.rename(inside / path.name)
+    (minilm / "modules.json").write_text((minilm / "modules.json").read_text().replace('""', '"0_Transformer"'))
+    code, told, complaint = command("embed", minilm, TEXTS[1], "--json")
+    assert (code, "longer than 16 tokens" in complaint) == (0, True)
+    assert records(told) == [expected]
+
+
 def test_of_another_model_it_is_the_mean_of_the_last_layer(command, saved):
     folder = saved("bert")  # with a pooler
     assert "the mean of all tokens, layer 2 of 2, 40 tokens" in command("embed", folder, "cat", "--out", "v.npy")[1]
@@ -547,13 +646,18 @@ def test_sentences_of_a_file_without_the_word_are_left_out(command, minilm, refu
     assert len(json.loads(told)["uses"]) == 2
     assert "left out, since the word was not found: 1\n" in complaint
     assert "is not in it as a whole word" in refused("similar", minilm, "cat", "The cat sat.", "The catalog.")
-    assert "was found 1 times" in refused("similar", minilm, "catalog", "a.txt")
+    assert "was found once: expected twice" in refused("similar", minilm, "catalog", "a.txt")
     Path("b.txt").write_text("A cat " + "sat " * 50 + "cat\nThe cat.\n" + "dog " * 50 + "cat\n")
     _, told, complaint = command("similar", minilm, "cat", "b.txt", "--json")
     assert [use["start"] for use in json.loads(told)["uses"]] == [2, 4]  # what the model reaches
     assert "the word was not found: 1\n" in complaint
     assert "comes after all that the model reads" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
     assert "expected one word" in refused("similar", minilm, "the cat", "a.txt")
+
+
+def test_a_device_that_does_not_exist(minilm, refused):
+    told = refused("embed", minilm, "cat", "--json", "--device", "foo")
+    assert "cannot use device 'foo': expected auto, cpu, cuda (cuda:1 is the second) or mps" in told
 
 
 # Memory

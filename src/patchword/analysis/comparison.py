@@ -1,7 +1,7 @@
 """Models side by side: what was published, what is counted here, what was measured here."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from patchword.analysis.published import PUBLISHED, Published
@@ -48,17 +48,27 @@ class Row:
             "parameters": (self.published.parameters, self.parameters / 1e6, "M"),
             "MACs": (self.published.macs, self.macs / 1e9, "G"),
         }
-        return {
-            what: _apart(printed, counted, unit)
-            for what, (printed, counted, unit) in figures.items()
-            if printed is not None and abs(printed / counted - 1) > APART
-        }
+        return {what: told for what, figure in figures.items() if (told := apart(*figure))}
+
+    def measured(self, setting: object, speed: Speed) -> "Row":
+        return replace(self, speed=speed)
+
+    def failed(self, setting: object, why: str) -> "Row":
+        return replace(self, failure=why)
+
+    @property
+    def is_measured(self) -> bool:
+        return self.speed is not None
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.failure)
 
     def remarks(self) -> list[str]:
         return [f"{self.model}, {what}: {told}" for what, told in self.marks().items()]
 
     def to_json(self) -> dict[str, Any]:
-        speed = asdict(self.speed) | {"images_per_second": self.speed.images_per_second} if self.speed else None
+        speed = asdict(self.speed) | {"images_per_second": self.speed.rate} if self.speed else None
         return {
             "model": self.model,
             "family": self.family,
@@ -71,7 +81,10 @@ class Row:
         }
 
 
-def _apart(printed: float, counted: float, unit: str) -> str:
+def apart(printed: float | None, counted: float, unit: str) -> str:
+    """How far a published figure is from the counted one; nothing where it is near, or was not published."""
+    if printed is None or abs(printed / counted - 1) <= APART:
+        return ""
     digits = len(f"{printed:g}".partition(".")[2])
     share = f"{abs(printed / counted - 1):.1%} {'above' if printed > counted else 'below'} the count"
     rounded = ", by rounding" if round(counted, digits) == printed else ""
@@ -87,13 +100,19 @@ def row_of(name: str) -> Row:
 
 def chosen(words: Iterable[str]) -> list[str]:
     """The models of images that names and patterns mean, each once; the lectures' choice if there are none."""
+    return matching(list(words) or LECTURES, "images", REGISTRY.reads_images)
+
+
+def matching(words: Iterable[str], read: str, belongs: Callable[[str], bool]) -> list[str]:
+    """The models that names and patterns mean, each once, of those that read images, or texts."""
     names: list[str] = []
-    for word in list(words) or LECTURES:
-        if not any(letter in word for letter in "*?["):
-            REGISTRY.require_images(word)
-            names.append(word)
-        elif found := [name for name in REGISTRY.names(word) if REGISTRY.reads_images(name)]:
-            names += found
-        else:
-            raise UserError(f"no model of images matches {word!r}", hint="`patchword models` lists all")
+    for word in words:
+        is_pattern = any(letter in word for letter in "*?[")
+        if not is_pattern and not (REGISTRY.find(word) and belongs(word)):
+            other = "images" if REGISTRY.reads_images(word) else "texts"
+            raise UserError(f"{word!r} reads {other}", expected=f"a model of {read}")
+        found = [name for name in REGISTRY.names(word) if belongs(name)] if is_pattern else [word]
+        if not found:
+            raise UserError(f"no model of {read} matches {word!r}", hint="`patchword models` lists all")
+        names += found
     return list(dict.fromkeys(names))

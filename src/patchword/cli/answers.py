@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,23 @@ _SHOWN = 60  # characters of a text
 
 
 class Answers:
-    """What was asked and what was answered. asked_as: what is told of it, and under which names."""
+    """What was asked and what was answered. asked_as: what is told of it, and under which names.
 
-    def __init__(self, asked: "Sequence[Asked]", answers: "Sequence[TextAnswer]", asked_as: Sequence[str]) -> None:
-        self.asked, self.answers, self.asked_as = asked, answers, asked_as
+    others: file -> line -> what a table has besides, which files of answers repeat.
+    """
+
+    def __init__(
+        self,
+        asked: "Sequence[Asked]",
+        answers: "Sequence[TextAnswer]",
+        asked_as: Sequence[str],
+        others: Mapping[str, Mapping[int, Mapping[str, Any]]],
+    ) -> None:
+        self.asked, self.answers, self.asked_as, self.others = asked, answers, asked_as, others
 
     def json_lines(self) -> Iterator[str]:
         for one, answer in self._pairs():
-            yield json.dumps(self._head(one) | answer.record(), ensure_ascii=False) + "\n"
+            yield json.dumps(self._with_others(one, answer.record()), ensure_ascii=False) + "\n"
 
     def csv_lines(self) -> Iterator[str]:
         """Texts that are not told themselves are numbered."""
@@ -56,17 +65,25 @@ class Answers:
 
     def write(self, to_csv: Path | None, to_jsonl: Path | None, out: "Console") -> None:
         from patchword.core.files import whole_file
+        from patchword.reports.words import counted
 
         for path, lines in ((to_csv, self.csv_lines), (to_jsonl, self.json_lines)):
             if path:
                 with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
                     file.writelines(lines())
-                out.print(f"{len(self.answers):,} answers in {path}", highlight=False, markup=False)
+                out.print(f"{counted(len(self.answers), 'answer')} in {path}", highlight=False, markup=False)
 
     def _csv_rows(self) -> Iterator[dict[str, Any]]:
         for number, (one, answer) in enumerate(self._pairs(), 1):
-            head = self._head(one) if self.asked_as else {"number": number, **self._head(one)}
-            yield from (head | row for row in answer.rows())
+            first = {} if self.asked_as else {"number": number}
+            yield from (first | self._with_others(one, row) for row in answer.rows())
+
+    def _with_others(self, one: "Asked", answer: Mapping[str, Any]) -> dict[str, Any]:
+        """A column that is called as one of the answer's comes back as given_NAME."""
+        told = self._head(one) | dict(answer)
+        others = self.others.get(one.place.get("file", ""), {}).get(one.place.get("line", 0), {})
+        kept = {f"given_{name}" if name in told else name: cell for name, cell in others.items()}
+        return one.place | kept | told
 
     def _pairs(self) -> "Iterator[tuple[Asked, TextAnswer]]":
         return zip(self.asked, self.answers, strict=True)

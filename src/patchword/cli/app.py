@@ -23,12 +23,14 @@ from patchword.cli import (
     tokenizer,
     train,
     windows,
+    write,
 )
+from patchword.cli.help import help_of
 
 app = typer.Typer(
     name="patchword",
     help="One encoder library for words and patches: build, train, measure and explain Transformers.",
-    epilog="Start with:  patchword demo   |   patchword cost vit-base-16 --block 0 --steps   |   patchword recipes",
+    epilog="Start with:\n\n  patchword demo\n  patchword cost vit-base-16 --block 0 --steps\n  patchword recipes",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -51,20 +53,21 @@ def root(
     pass
 
 
-app.command("demo")(demo.demo)
-app.command("models")(models.models)
-app.command("show")(show.show)
-app.command("cost")(cost.cost)
-app.command("windows")(windows.windows)
-app.command("compare")(compare.compare)
+app.command("demo", help=help_of(demo.demo))(demo.demo)
+app.command("models", help=help_of(models.models))(models.models)
+app.command("show", help=help_of(show.show))(show.show)
+app.command("cost", help=help_of(cost.cost))(cost.cost)
+app.command("windows", help=help_of(windows.windows))(windows.windows)
+app.command("compare", help=help_of(compare.compare))(compare.compare)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(tokenizer.app, name="tokenizer")
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("predict")(predict.predict)
-app.command("fill")(fill.fill)
-app.command("embed")(embed.embed)
-app.command("similar")(similar.similar)
-app.command("export")(export.export)
+app.command("train", help=help_of(train.train))(train.train)
+app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
+app.command("predict", help=help_of(predict.predict))(predict.predict)
+app.command("fill", help=help_of(fill.fill))(fill.fill)
+app.command("write", help=help_of(write.write))(write.write)
+app.command("embed", help=help_of(embed.embed))(embed.embed)
+app.command("similar", help=help_of(similar.similar))(similar.similar)
+app.command("export", help=help_of(export.export))(export.export)
 app.add_typer(data.app, name="data")
-app.command("doctor")(doctor.doctor)
+app.command("doctor", help=help_of(doctor.doctor))(doctor.doctor)

@@ -1,9 +1,9 @@
 """What several verbs share: options, and finding the model that a word means."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -21,7 +21,19 @@ Settings = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 Runs = Annotated[Path, typer.Option("--runs", help="The folder that holds the runs.")]
+Device = Annotated[
+    str, typer.Option("--device", callback=lambda name: _device(name), help="auto, cpu, cuda, cuda:1 or mps.")
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below `runs`.")]
+
+
+def _device(name: str) -> str:
+    """Nothing is imported for the name that most give."""
+    if name == "auto":
+        return name
+    from patchword.recipes.fields import check_device
+
+    return check_device(name)
 
 
 def console(least: int = 0) -> "Console":
@@ -83,7 +95,20 @@ def find_run(path: Path) -> "Run":
     from patchword.recipes.run import Run
 
     below = Path("runs") / path
+    for folder in (path, below):
+        if not (folder / "recipe.yaml").is_file() and (inside := sorted(folder.glob("*/recipe.yaml"))):
+            _several(folder, [file.parent for file in inside])
     return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
+
+
+def _several(folder: Path, inside: Sequence[Path]) -> NoReturn:
+    """The folder of a study, or of several seeds."""
+    from patchword.core.errors import UserError
+
+    named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
+    results = next((folder / name for name in ("results.md", "results.csv") if (folder / name).is_file()), None)
+    hint = f"{results} has the results of all" if results else ""
+    raise UserError(f"{folder} holds {len(inside)} runs", expected=f"one of them: {named}", hint=hint)
 
 
 def trained_model(path: Path, **overrides: Any) -> "AnyModel":
@@ -97,12 +122,13 @@ def trained_model(path: Path, **overrides: Any) -> "AnyModel":
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:
     """The test result of a run, printed, and its report."""
+    from patchword.cli.results import result_lines
     from patchword.recipes.evaluation import evaluate
     from patchword.reports import write_report
 
     found = evaluate(run, device)
     out.print()
-    for line in found.lines():
+    for line in result_lines(found):
         out.print(line, highlight=False, markup=False)
     report = write_report(run, found)
     out.print(f"\nreport: {report}", highlight=False, markup=False)

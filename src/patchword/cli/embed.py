@@ -1,16 +1,18 @@
 """embed: texts as vectors."""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from patchword.cli.answers import progress, tell_counts
-from patchword.cli.common import console
+from patchword.cli.common import Device, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.embedding import Manner
+    from patchword.recipes.embedding import Embedded, Manner
+    from patchword.recipes.text_input import Asked
     from patchword.recipes.text_reader import Reader
 
 _POOLS = {"mean": "the mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "every token"}
@@ -41,7 +43,7 @@ def embed(
         int | None, typer.Option("--length", help="Tokens read of a text, special ones included.")
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
 ) -> None:
     """Turn each text into a vector, to search, cluster or compare them.
@@ -49,14 +51,16 @@ def embed(
     What is not said is as the folder has it: a sentence-transformers folder knows its pooling, its length and whether
     vectors get length 1; of other models it is the mean of the last layer, as it is.
 
-    Examples:  patchword embed minilm questions.txt --out vectors.npy  |  patchword embed runs/bert reviews.csv --text
-    review --layer 4 --pool first --out vectors.safetensors
+    Examples:
+
+      patchword embed minilm questions.txt --out vectors.npy
+      patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
     """
     from patchword.core.errors import UserError
     from patchword.recipes.embedding import embed, manner_of
     from patchword.recipes.text_input import Columns, read_texts
     from patchword.recipes.text_reader import open_reader
-    from patchword.recipes.vector_files import check_kind, records, write_vectors
+    from patchword.recipes.vector_files import check_kind, write_vectors
 
     if out is None and not as_json:
         raise UserError("where should the vectors go?", expected="--out FILE, or --json")
@@ -66,16 +70,24 @@ def embed(
     reader = open_reader(model, device)
     manner = manner_of(reader, layer, pool, normalize, length)
     with progress(len(asked)) as bar:
-        found = embed(reader, [one.text for one in asked], manner, bar)
+        parts = embed(reader, [one.text for one in asked], manner, bar)
+        if as_json:
+            parts = _printed(asked, parts)
+        shape = write_vectors(out, asked, parts) if out is not None else tuple(len(part) for part in parts)
     tell_counts(reader, manner.length)
-    if as_json:
-        for record in records(asked, found):
+    if out is not None and not as_json:
+        size = " x ".join(f"{side:,}" for side in shape)
+        console().print(f"{size} in {out}: {_told(reader, manner)}", highlight=False, markup=False)
+
+
+def _printed(asked: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
+    """Printed on their way to the file."""
+    from patchword.recipes.vector_files import dealt, records
+
+    for texts, part in dealt(asked, parts):
+        for record in records(texts, part):
             typer.echo(json.dumps(record, ensure_ascii=False))
-    if out is not None:
-        write_vectors(out, asked, found)
-        if not as_json:
-            shape = " x ".join(f"{size:,}" for size in found.vectors.shape)
-            console().print(f"{shape} in {out}: {_told(reader, manner)}", highlight=False, markup=False)
+        yield part
 
 
 def _told(reader: "Reader", manner: "Manner") -> str:

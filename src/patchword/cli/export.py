@@ -21,22 +21,34 @@ def export(
     program: Annotated[
         Path | None, typer.Option("--torch", metavar="FILE.pt2", help="Write a program for torch.export.load.")
     ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Matrices and tables of a text model as 8-bit integers, in the ONNX file.")
+    ] = False,
     batch: Annotated[
-        str, typer.Option("--batch", metavar="dynamic|N", help="Images at a time: any number, or always N.")
+        str, typer.Option("--batch", metavar="dynamic|N", help="Images or texts at a time: any number, or always N.")
     ] = "dynamic",
     size: Annotated[
         str, typer.Option("--size", metavar="HxW", help="Size of the images, e.g. 224x320.", show_default="the model's")
     ] = "",
     tolerance: Annotated[
-        float, typer.Option("--tolerance", min=0, help="Largest difference allowed, relative to the scores' scale.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            "--tolerance",
+            min=0,
+            help="Largest difference allowed, relative to the scores' scale.",
+            show_default="1e-4, with --int8 0.2",
+        ),
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Export a model to ONNX or PyTorch's own format, and compare the file's answers with the model's.
 
-    A file that answers otherwise is not kept. Labels and the preparation of pixels are in its metadata.
+    A file that answers otherwise is not kept. Labels and what to feed it with are in its metadata.
 
-    Example:  patchword export runs/demo --onnx demo.onnx
+    Examples:
+
+      patchword export runs/demo --onnx demo.onnx
+      patchword export runs/classify-text --onnx small.onnx --int8
     """
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
@@ -53,7 +65,10 @@ def export(
         FORMATS[suffix].require()
     sides, count = _size(size), _batch(batch)
     found, remarks, out = model_of(model, settings), {}, console()
-    REGISTRY.require_images(found.card.model)
+    if int8 and (program or REGISTRY.reads_images(found.card.model)):
+        raise UserError("--int8 is for models of texts", expected="--onnx FILE.onnx of such a model alone")
+    if size and not REGISTRY.reads_images(found.card.model):
+        raise UserError("--size is for models of images", got=found.card.model)
     if model in REGISTRY.names():
         _stir(found)
         remarks["weights"] = "random"
@@ -62,7 +77,7 @@ def export(
         seconds = expected_seconds(found, path, sides)
         time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
         out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
-        _tell(out, write(found, path, size=sides, batch=count, tolerance=tolerance, remarks=remarks))
+        _tell(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
 
 
 def _size(text: str) -> tuple[int, int] | None:
@@ -95,10 +110,11 @@ def _tell(out: "Console", done: "Exported") -> None:
     labels = json.loads(done.notes["labels"])
     some = ", ".join(labels[:4]) + (f", ... ({len(labels):,})" if len(labels) > 4 else "")
     batches = " and ".join(map(str, done.batches))
+    pixels = [f"           mean {done.notes['mean']}, std {done.notes['std']}"] if "mean" in done.notes else []
     for line in (
         f"{done.path}: {done.size / 1e6:,.1f} MB, {done.detail}, {done.seconds:.1f} s",
         f"  input    {done.notes['input']}",
-        f"           mean {done.notes['mean']}, std {done.notes['std']}",
+        *pixels,
         f"  output   {done.notes['output']}",
         f"  labels   {some or 'none'}",
         f"  checked  {done.reader}, batch {batches}: differs from the model by {done.difference:.1e} of the scale",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Json, console
+from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
     from patchword.recipes.filling import Gap
@@ -15,20 +15,25 @@ def fill(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, or a masked model's folder.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
     top: Annotated[int, typer.Option("--top", min=1, help="How many words to name.")] = 5,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    pieces: Annotated[bool, typer.Option("--pieces", help="Name pieces that go on with a word, too.")] = False,
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Guess the words where [MASK] stands, which is what BERT is pretrained to do.
 
     Several gaps are guessed at once, each without knowing what the others become.
 
-    Examples:  patchword fill runs/bert "The [MASK] sat on the mat."  |  patchword fill runs/bert "[MASK] is the capital
-    of [MASK]." --top 3
+    Pieces that go on with a word (##ing) are named where the mask follows a letter, or with --pieces.
+
+    Examples:
+
+      patchword fill runs/bert "The [MASK] sat on the mat."
+      patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
     """
     from patchword.recipes.filling import fill, filled
     from patchword.recipes.text_reader import open_reader
 
-    gaps = fill(open_reader(model, device), text, top)
+    gaps = fill(open_reader(model, device), text, top, pieces)
     if as_json:
         told = {"text": text, "filled": filled(text, gaps), "gaps": [gap.to_json() for gap in gaps]}
         typer.echo(json.dumps(told, ensure_ascii=False))

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.answers import Answers, check_places, messages, progress, tell_counts
-from patchword.cli.common import console, trained_model
+from patchword.cli.common import Device, console, trained_model
 
 if TYPE_CHECKING:
     from patchword.recipes.prediction import Answer
     from patchword.recipes.text_asked import Words
-
-_ASKED_AS = {"span": ("question",), "tags": ()}  # words tell the text themselves
 
 
 def predict(
@@ -37,27 +35,27 @@ def predict(
     empty: Annotated[
         bool | None, typer.Option("--empty/--no-empty", help="Whether a question may have no answer; as in training.")
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Ask a trained run: classes of pictures or texts, numbers, tags of words, answers to questions.
 
-    Texts are typed, piped in, or in files: .txt (one a line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json.
+    Texts are typed, piped in, or in files: .txt (one a line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
+    columns of a table, such as an id, come back beside the answers.
 
     Examples:
 
-    patchword predict runs/demo photo.png more/photos --csv answers.csv
-
-    patchword predict runs/reviews "What a film!" | patchword predict runs/reviews new.csv --csv answers.csv
-
-    patchword predict runs/names "Ada Lovelace lived in London." --json
-
-    patchword predict runs/squad article.txt --question "Who was it?" --top 5
+      patchword predict runs/demo photo.png more/photos --csv answers.csv
+      patchword predict runs/reviews "What a film!"
+      patchword predict runs/reviews new.csv --csv answers.csv
+      patchword predict runs/names "Ada Lovelace lived in London." --json
+      patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
     from patchword.recipes.text_asked import Words
 
     check_places(to, jsonl)
     if _reads_texts(model):
-        answers = _texts(model, inputs or (), Words(text, pair, question), top, empty, device)
+        kept = as_json or to is not None or jsonl is not None
+        answers = _texts(model, inputs or (), Words(text, pair, question), top, empty, device, kept)
         if as_json:
             for line in answers.json_lines():
                 typer.echo(line, nl=False)
@@ -69,29 +67,37 @@ def predict(
 
 
 def _reads_texts(model: str) -> bool:
+    from patchword.core.modules import encoder_folder
+    from patchword.data.text.tokenizer_files import NAMES
     from patchword.recipes.image_recipe import ImageRecipe
     from patchword.recipes.recipe import read_recipe
 
     folder = next((path for path in (Path(model), Path("runs") / model) if path.exists()), Path(model))
     if (folder / "recipe.yaml").is_file():
         return not isinstance(read_recipe(folder / "recipe.yaml"), ImageRecipe)
-    beside = folder if folder.is_dir() else folder.parent
-    return folder.exists() and any((beside / name).is_file() for name in ("tokenizer.json", "vocab.txt"))
+    beside = encoder_folder(folder) if folder.is_dir() else folder.parent
+    return folder.exists() and any((beside / name).is_file() for name in NAMES)
 
 
-def _texts(model: str, inputs: Sequence[str], words: "Words", top: int, empty: bool | None, device: str) -> Answers:
-    from patchword.recipes.text_asked import asked_of
+def _texts(
+    model: str, inputs: Sequence[str], words: "Words", top: int, empty: bool | None, device: str, kept: bool
+) -> Answers:
+    """kept: for a file or a program, which want the other columns, too"""
+    from patchword.cli.columns import others_of
+    from patchword.recipes.text_goals import goal_of
     from patchword.recipes.text_prediction import Predictor, may_be_unanswered, recipe_of
     from patchword.recipes.text_reader import open_reader
 
     reader = open_reader(model, device)
     recipe = recipe_of(reader, paired=bool(words.pair))
-    asked = asked_of(recipe, inputs, words)
+    goal = goal_of(recipe)
+    asked = goal.asked(inputs, words)
     can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
     with progress(len(asked)) as bar:
         answers = list(Predictor(reader, recipe, top, can_be_empty).answers(asked, bar))
     tell_counts(reader, recipe.length)
-    return Answers(asked, answers, _ASKED_AS.get(recipe.task, ("text", "pair")))
+    others = others_of(recipe, asked, words) if kept else {}
+    return Answers(asked, answers, goal.asked_as, others)
 
 
 def _pictures(
@@ -102,13 +108,14 @@ def _pictures(
 
     from patchword.core.files import write_text
     from patchword.recipes.prediction import classify, pictures_of
+    from patchword.reports.words import counted
 
     answers = classify(trained_model(Path(model)), pictures_of(map(Path, inputs)), top, device)
     to, jsonl, as_json = out
     for path, text in ((to, _csv), (jsonl, _json_lines)):
         if path:
             write_text(path, text(answers))
-            messages(as_json).print(f"{len(answers):,} answers in {path}", highlight=False, markup=False)
+            messages(as_json).print(f"{counted(len(answers), 'answer')} in {path}", highlight=False, markup=False)
     if as_json:
         typer.echo(_json_lines(answers), nl=False)
     if to or jsonl or as_json:

@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from patchword.recipes import Recipe
+    from patchword.recipes import Recipe, Study
 
 app = typer.Typer(help="List the recipes; read one with `cat`, make it yours with `copy`.", invoke_without_command=True)
 
@@ -31,7 +31,8 @@ def _list() -> None:
     table.add_section()
     for name, making in STUDIES.items():
         study = making()
-        table.add_row(name, (making.__doc__ or "").strip(), f"{len(study.runs)} runs; {study.time}")
+        needed = next((f"needs {found}; " for found in map(_needed, study.runs.values()) if found), "")
+        table.add_row(name, (making.__doc__ or "").strip(), f"{needed}{len(study.runs)} runs; {study.time}")
     console().print(table)
 
 
@@ -45,23 +46,29 @@ def _expects(recipe: "Recipe") -> str:
 
 
 def _measure(recipe: "Recipe") -> str:
+    from patchword.recipes.text_goals import goal_of
     from patchword.recipes.text_recipe import TextRecipe
 
     if not isinstance(recipe, TextRecipe):
         return "test accuracy"
-    return recipe.metric or {"tags": "F1 or accuracy", "span": "F1"}.get(recipe.task, "accuracy")
+    return recipe.metric or goal_of(recipe).score
 
 
 def _needed(recipe: "Recipe") -> str:
-    """The fields that have no value of their own, as they are typed."""
+    """The fields that have no value of their own, as they are typed; a name of a model comes without weights."""
+    from patchword.models import REGISTRY
+    from patchword.recipes.image_recipe import ImageRecipe
     from patchword.recipes.pretraining_recipe import PretrainingRecipe
     from patchword.recipes.text_recipe import TextRecipe
 
     match recipe:
         case TextRecipe(train=""):
-            return "train=FOLDER" if recipe.glue else "train=FILE"
+            model = " model=FOLDER" if recipe.model.name in REGISTRY.names() and not recipe.tokenizer else ""
+            return ("train=FOLDER" if recipe.glue else "train=FILE") + model
         case PretrainingRecipe(text=()):
             return "text=FILE tokenizer=FOLDER"
+        case ImageRecipe(data="pictures"):
+            return "data=FOLDER"
     return ""
 
 
@@ -72,11 +79,28 @@ def list_recipes() -> None:
 
 
 @app.command("cat")
-def cat(name: Annotated[str, typer.Argument(help="The recipe's name.")]) -> None:
-    """Print a recipe as YAML, every field with its value."""
-    from patchword.recipes import find_recipe
+def cat(name: Annotated[str, typer.Argument(help="The recipe's or the study's name.")]) -> None:
+    """Print a recipe as YAML, every field with its value; of a study what its runs share, and what each has alone."""
+    from patchword.recipes import STUDIES, find_recipe
 
-    typer.echo(find_recipe(name).to_yaml(), nl=False)
+    typer.echo(_study(STUDIES[name]()) if name in STUDIES else find_recipe(name).to_yaml(), nl=False)
+
+
+def _study(study: "Study") -> str:
+    import yaml
+
+    runs = {label: recipe.model_dump(mode="json") for label, recipe in study.runs.items()}
+    first = next(iter(runs.values()))
+    shared = {field for field in first if all(run.get(field) == first[field] for run in runs.values())}
+    told = {
+        "about": study.about,
+        "time": study.time,
+        "shared": {field: value for field, value in first.items() if field in shared},
+        "runs": {
+            label: {field: value for field, value in run.items() if field not in shared} for label, run in runs.items()
+        },
+    }
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
 
 
 @app.command("copy")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Json, console
+from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,15 +28,17 @@ def similar(
         Path | None, typer.Option("--out", metavar="FOLDER", help="Where similar.png and similar.svg go.")
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Compare one word's vector across sentences: before the first block it hardly differs, after the last it does.
 
     The table has the cosine similarity of the word in each sentence to the word in each other one.
 
-    Example:  patchword similar minilm bank "We sat on the bank of the river." "The river burst its bank." "The bank
-    raised its rates." "She works at a bank." --out pictures
+    Examples:
+
+      patchword similar minilm bank "We sat on the bank." "The bank is open."
+      patchword similar minilm bank sentences.txt --layer 3 --out pictures
     """
     from patchword.core.files import make_folder
     from patchword.recipes.similarity import similar

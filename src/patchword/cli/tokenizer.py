@@ -4,62 +4,99 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from patchword.cli.common import Json, console
+from patchword.cli.help import help_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from patchword.data.text.kinds import Wanted
+    from patchword.data.text.learning import Casing, Kind, Learned
     from patchword.data.text.tokenizer import Tokenizer
-    from patchword.data.text.wordpiece import Casing, Learned
 
 _EXAMPLE = 100  # characters
 
 app = typer.Typer(help="Train a tokenizer on your own text; see how one cuts a text with `show`.", no_args_is_help=True)
 
 
-@app.command("train")
 def train(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Text or .jsonl files (field text), or folders of them.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the tokenizer is written.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind", metavar="KIND", help="wordpiece (BERT), bytes (RoBERTa, GPT-2), unigram (ALBERT), news (Grover)."
+        ),
+    ] = "wordpiece",
     vocabulary: Annotated[int, typer.Option("--vocabulary", min=1, help="Entries at most.")] = 30_000,
     cased: Annotated[
-        bool, typer.Option("--cased/--uncased", help="Keep capitals and accents, or make them plain.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--cased/--uncased",
+            help="Keep capitals and accents, or make them plain; bytes always keep them.",
+            show_default="uncased",
+        ),
+    ] = None,
     least: Annotated[
-        int, typer.Option("--min-frequency", min=1, metavar="N", help="How often a piece must be seen to get an entry.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            "--min-frequency",
+            min=1,
+            metavar="N",
+            help="How often a piece must be seen to get an entry; not with unigram.",
+            show_default="2",
+        ),
+    ] = None,
 ) -> None:
-    """Learn a WordPiece vocabulary, as BERT has it. The same text gives the same vocabulary.
+    """Learn a vocabulary. The same text gives the same vocabulary.
 
-    Chinese characters are always words by themselves. The folder is one that Hugging Face's libraries read, too.
+    Of WordPiece, Chinese characters are always words by themselves. Of bytes, nothing is unknown, and a word carries
+    the space in front of it. The folder is one that Hugging Face's libraries read, too.
 
-    Examples:  patchword tokenizer train books/*.txt --out vocabulary  |  patchword tokenizer train wiki.jsonl --cased
-    --vocabulary 50000 --out vocabulary
+    Examples:
+
+      patchword tokenizer train books/*.txt --out vocabulary
+      patchword tokenizer train wiki.jsonl --cased --vocabulary 50000 --out cased
+      patchword tokenizer train wiki.jsonl --kind bytes --out bytes
     """
+    from patchword.data.text.kinds import Wanted
     from patchword.data.text.tokenizer import Tokenizer
-    from patchword.data.text.wordpiece import wordpiece
 
     _check_place(out)
-    casing: Casing = "cased" if cased else "uncased"
+    casing: Casing | None = None if cased is None else "cased" if cased else "uncased"
+    wanted = Wanted(_kind(kind), vocabulary, casing, least)
     told, start = console(), time.perf_counter()
-    learned = _learn(files, vocabulary, casing, least, told)
-    tokenizer = Tokenizer(wordpiece(learned.entries, casing))
+    learned = _learn(files, wanted, told)
+    tokenizer = Tokenizer(wanted.library(learned))
     tokenizer.save(out)
-    _tell(told, tokenizer, learned, time.perf_counter() - start, _first_line(files))
+    _tell(told, tokenizer, learned, time.perf_counter() - start, next(wanted.texts(files), "")[:_EXAMPLE])
     told.print(f"\n{out}", highlight=False, markup=False)
+
+
+def _kind(name: str) -> "Kind":
+    from typing import get_args
+
+    from patchword.core.errors import UserError
+    from patchword.data.text.learning import Kind
+
+    for known in get_args(Kind):
+        if known == name:
+            return cast("Kind", known)
+    raise UserError("--kind", expected=", ".join(get_args(Kind)), got=name)
 
 
 def _check_place(out: Path) -> None:
     """Before the work, not after it."""
     from patchword.core.errors import UserError
+    from patchword.data.text.tokenizer_files import NAMES
 
-    present = next((name for name in ("tokenizer.json", "vocab.txt") if (out / name).exists()), None)
+    present = next((name for name in NAMES if (out / name).exists()), None)
     if present:
         raise UserError(f"{out} holds a tokenizer already", got=present, hint="choose another folder, or remove it")
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
@@ -67,27 +104,18 @@ def _check_place(out: Path) -> None:
         raise UserError(f"cannot write into {out}", expected="a folder you may write to", got=above)
 
 
-def _learn(files: Sequence[Path], vocabulary: int, casing: "Casing", least: int, out: "Console") -> "Learned":
+def _learn(files: Sequence[Path], wanted: "Wanted", out: "Console") -> "Learned":
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from patchword.data.text.wordpiece import learn_from_files
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("reading", total=None)
 
         def progress(done: int, total: int) -> None:
-            stage = "reading" if done < total else "merging pieces"
+            stage = "reading" if done < total else "choosing pieces" if wanted.kind == "unigram" else "merging pieces"
             bar.update(task, description=stage, completed=done, total=total)
 
-        return learn_from_files(files, vocabulary, casing, least, progress)
-
-
-def _first_line(files: Sequence[Path]) -> str:
-    from patchword.data.text.corpus import form_of, passages, text_files
-
-    texts = (passage.text for path in text_files(files) for passage in passages(path, form_of(path)))
-    return next(texts, "")[:_EXAMPLE]
+        return wanted.from_files(files, progress)
 
 
 def _tell(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: float, example: str) -> None:
@@ -103,17 +131,18 @@ def _tell(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: f
         out.print(line, highlight=False, markup=False)
 
 
-@app.command("show")
 def show(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A tokenizer's folder, vocab.txt or tokenizer.json.")
+        Path, typer.Argument(metavar="FOLDER", help="A tokenizer's folder, tokenizer.json, vocab.txt or vocab.json.")
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
     as_json: Json = False,
 ) -> None:
     """Print the pieces of a text, their ids, and the characters they stand for.
 
-    Example:  patchword tokenizer show vocabulary "The cat sat on the mat."
+    Example:
+
+      patchword tokenizer show vocabulary "The cat sat on the mat."
     """
     import json
 
@@ -137,3 +166,7 @@ def show(
     out.print(table)
     size = f"{tokenizer.vocabulary:,} entries, {tokenizer.casing}"
     out.print(f"{len(rows)} pieces for {len(text)} characters; {size}", highlight=False)
+
+
+app.command("train", help=help_of(train))(train)
+app.command("show", help=help_of(show))(show)

@@ -44,9 +44,14 @@ def train(
     by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
     A study does each of its runs from so many seeds.
 
-    Examples:  patchword train fashion-mnist-vit  |  patchword train fashion-mnist-vit --set epochs=5 model.depth=6
-    |  patchword train image-folder-vit --set data=my/pictures  |  patchword train fashion-mnist-families
-    |  patchword train classify-text model=runs/bert train=reviews.csv text=review label=sentiment --seeds 5
+    Examples:
+
+      patchword train fashion-mnist-vit
+      patchword train fashion-mnist-vit epochs=5 model.depth=6
+      patchword train image-folder-vit data=my/pictures
+      patchword train fashion-mnist-families
+      patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
+      patchword train tag model=runs/bert train=names.conll test=others.conll
     """
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
@@ -78,6 +83,8 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
 
+    if resume:
+        _check_epochs(recipe, folder)
     if not run_recipe(recipe, folder, out, resume):
         place = ["--name", folder.name, "--runs", folder.parent]
         words = ["patchword", "train", folder / "recipe.yaml", *place, "--resume"]
@@ -85,6 +92,26 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
         out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False, markup=False)
         raise typer.Exit(130)
     finish(Run(folder), out, recipe.device)
+
+
+def _check_epochs(recipe: "Recipe", folder: Path) -> None:
+    """A run cannot be lengthened: how its learning rate falls follows from the number of its epochs."""
+    from patchword.core.errors import UserError
+    from patchword.recipes.recipe import read_recipe
+
+    if not (folder / "recipe.yaml").is_file() or not (folder / "model.safetensors").is_file():
+        return
+    before = read_recipe(folder / "recipe.yaml")
+    if before.epochs != recipe.epochs and before.model_copy(update={"epochs": recipe.epochs}) == recipe.located():
+        words = ["patchword", "train", folder / "recipe.yaml", f"model={folder}", f"epochs={recipe.epochs}"]
+        place = ["--name", f"{folder.name}-longer", "--runs", folder.parent]
+        onwards = shlex.join(str(word) for word in [*words, *place])
+        raise UserError(
+            f"{folder} was begun with another recipe: the learning rate falls over all epochs of a run",
+            expected=f"epochs={before.epochs}",
+            got=f"epochs={recipe.epochs}",
+            hint=f"train from the start under another --name, or go on from its weights as a new run:\n{onwards}",
+        )
 
 
 class _StudyTable:

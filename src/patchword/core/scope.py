@@ -1,6 +1,7 @@
 """What a sublayer may look at besides its own tokens."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -17,3 +18,4 @@ class Scope:
     memory_mask: Tensor | None = None
     grid: Grid | None = None
     rows: Rows | None = None  # where each text lies, if the tokens of all lie in one row
+    cache: Any = None  # layers.attention.cache.Cache: what was read before, by attention that goes on from there

@@ -47,6 +47,8 @@ class Text(NamedTuple):
     segments: of the same shape, the number of the sentence a token belongs to; None is all 0.
     mask: (batch, tokens), True where there is a token; None is everywhere. Not with `rows`, which need no padding.
     places: (count,) the tokens, numbered through all texts, whose words are asked for; None is all.
+    positions: of the shape of ids, where in its text a token stands; None is one behind the other.
+    languages: of the shape of ids, the number of the language of a token; None is all 0.
     """
 
     ids: Tensor
@@ -54,6 +56,8 @@ class Text(NamedTuple):
     mask: Tensor | None = None
     rows: Rows | None = None
     places: Tensor | None = None
+    positions: Tensor | None = None
+    languages: Tensor | None = None
 
     @property
     def texts(self) -> int:
@@ -65,19 +69,24 @@ class Text(NamedTuple):
         return self.ids.device
 
     def to(self, device: torch.device) -> "Text":
-        def move(part: Tensor | None) -> Tensor | None:
-            return part if part is None else part.to(device, non_blocking=True)
-
+        parts = {name: part for name, part in self._asdict().items() if isinstance(part, Tensor)}
         rows = self.rows and self.rows._replace(
             **{name: getattr(self.rows, name).to(device, non_blocking=True) for name in ("offsets", "text", "place")}
         )
-        return Text(
-            self.ids.to(device, non_blocking=True), move(self.segments), move(self.mask), rows, move(self.places)
-        )
+        return self._replace(rows=rows, **{name: part.to(device, non_blocking=True) for name, part in parts.items()})
 
     def first(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): of each text its first token, [CLS]"""
         return tokens[:, 0] if self.rows is None else tokens[0, self.rows.offsets[:-1]]
+
+    def last(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (texts, width): of each text its last token"""
+        if self.rows is not None:
+            return tokens[0, self.rows.offsets[1:] - 1]
+        if self.mask is None:
+            return tokens[:, -1]
+        places = torch.arange(self.mask.shape[1], device=self.device)
+        return tokens[torch.arange(len(tokens), device=self.device), (places * self.mask).argmax(1)]
 
     def mean(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): the mean over the tokens of each text"""

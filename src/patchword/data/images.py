@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
+from patchword.data.progress import Progress
 
-Progress = Callable[[int, int], None]
 PIXELS = 64 * 2**20  # a picture with more is refused before it is decoded
 MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.idx import read_idx
-from patchword.data.images import Images, Progress, decoded, held
+from patchword.data.images import Images, decoded, held
+from patchword.data.progress import Progress
 from patchword.data.randomness import uniform
 
 Part = Literal["train", "validation", "test"]

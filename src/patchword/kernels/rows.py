@@ -1,6 +1,6 @@
 """Attention of texts that lie in one row, each reading itself alone, without padding."""
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -15,9 +15,10 @@ def has_row_kernel(query: Tensor, width: int) -> bool:
     return query.is_cuda and fits and torch.cuda.get_device_capability(query.device) >= (8, 0)
 
 
-def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float) -> Tensor:
-    """(tokens, heads, head width) thrice -> (tokens, heads, head width)"""
+def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool) -> Tensor:
+    """(tokens, heads, head width) thrice -> (tokens, heads, head width); causal: each reads what comes before it"""
     from torch.nn.attention.varlen import varlen_attn
 
     longest, ends = rows.longest, rows.offsets
-    return cast(Tensor, varlen_attn(query, key, value, ends, ends, longest, longest, scale=scale))
+    window: dict[str, Any] = {"window_size": (-1, 0)} if causal else {}
+    return cast(Tensor, varlen_attn(query, key, value, ends, ends, longest, longest, scale=scale, **window))

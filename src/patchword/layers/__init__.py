@@ -2,13 +2,22 @@
 
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.attention.attention import Attention
+from patchword.layers.attention.blocks import Blocks
+from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
-from patchword.layers.attention.partition import Everything, Partition, members
+from patchword.layers.attention.partition import Causal, Everything, Partition, members
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
 from patchword.layers.attention.projection import LinearProjection, Projected, ReducedProjection, SeparableProjection
-from patchword.layers.attention.record import AttentionMap, plain_attention, record_attention
+from patchword.layers.attention.record import (
+    Attended,
+    AttentionMap,
+    follow_attention,
+    plain_attention,
+    record_attention,
+)
 from patchword.layers.attention.rectangles import Interlaced, Windows
 from patchword.layers.block import Block, LayerScale, Norm, Residual, pre_norm_block
+from patchword.layers.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.convolution import (
     ConditionalPosition,
     ConvNorm,
@@ -31,13 +40,16 @@ from patchword.layers.scheme import SCHEMES, Scheme, SchemeName
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.layers.text_heads import (
     FirstToken,
+    LastToken,
     MeanPool,
+    PlainWords,
     PooledHead,
     Pooler,
     PretrainingHead,
     SentenceHead,
     TiedLinear,
     TokenHead,
+    Tokens,
     VectorHead,
     WordHead,
     Words,
@@ -46,10 +58,16 @@ from patchword.layers.token_mixing import TokenMixing
 
 __all__ = [
     "SCHEMES",
+    "Attended",
     "Attention",
     "AttentionMap",
     "Backbone",
     "Block",
+    "Blocks",
+    "Bottleneck",
+    "BottleneckProjection",
+    "Cache",
+    "Causal",
     "ClassHead",
     "ConditionalPosition",
     "ConvNorm",
@@ -64,21 +82,25 @@ __all__ = [
     "FirstToken",
     "Gelu",
     "Interlaced",
+    "LastToken",
     "LayerScale",
     "LearnedPositions",
     "LinearProjection",
     "LocalEnhancement",
     "MeanPool",
     "Model",
+    "NoNorm",
     "NoPositions",
     "NoPrefix",
     "Norm",
     "NormedEntrance",
     "OverlapEmbed",
     "Partition",
+    "PartlyTied",
     "PatchEmbed",
     "PatchMerge",
     "Pattern",
+    "PlainWords",
     "PooledHead",
     "Pooler",
     "Position",
@@ -103,11 +125,14 @@ __all__ = [
     "TiedLinear",
     "TokenHead",
     "TokenMixing",
+    "Tokens",
+    "Trigram",
     "VectorHead",
     "Windows",
     "WordHead",
     "Words",
     "first_token",
+    "follow_attention",
     "mean_of_patches",
     "members",
     "overlapping",

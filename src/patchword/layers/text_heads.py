@@ -7,19 +7,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.text import Text
-from patchword.layers.activation import Gelu
 
 
 class Pooler(nn.Module):
-    """tanh of a linear map of the first token, [CLS]"""
+    """tanh of a linear map of the first token, [CLS]; DistilBERT has ReLU in its place. dropout: before the map"""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(width, width)
+        self.activation = activation or nn.Tanh()
 
     def forward(self, tokens: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width) -> (texts, width)"""
-        return cast(Tensor, self.linear(text.first(tokens))).tanh()
+        return cast(Tensor, self.activation(self.linear(self.dropout(text.first(tokens)))))
 
 
 class FirstToken(nn.Module):
@@ -30,12 +31,28 @@ class FirstToken(nn.Module):
         return text.first(tokens)
 
 
+class LastToken(nn.Module):
+    """The last token as it is: of a causal model the only one that has read the whole text."""
+
+    def forward(self, tokens: Tensor, text: Text) -> Tensor:
+        """(batch, tokens, width) -> (texts, width)"""
+        return text.last(tokens)
+
+
 class MeanPool(nn.Module):
     """The mean of all tokens of a text, as sentence vectors are made."""
 
     def forward(self, tokens: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width) -> (texts, width)"""
         return text.mean(tokens)
+
+
+class Tokens(nn.Module):
+    """The tokens themselves: the bare encoder."""
+
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
+        """(batch, tokens, width) as they are"""
+        return tokens
 
 
 class PooledHead(nn.Module):
@@ -91,9 +108,9 @@ class TokenHead(nn.Module):
 class TiedLinear(nn.Module):
     """A score for each word of the vocabulary, by the same table that made words vectors."""
 
-    def __init__(self, vocabulary: int) -> None:
+    def __init__(self, vocabulary: int, bias: bool = True) -> None:
         super().__init__()
-        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
         return F.linear(tokens, table, self.bias)
@@ -102,23 +119,35 @@ class TiedLinear(nn.Module):
 class Words(nn.Module):
     """Which word stood there. Only the places that are asked for are worked out."""
 
-    def __init__(self, width: int, vocabulary: int, norm: nn.Module, activation: nn.Module | None = None) -> None:
+    def __init__(self, transform: nn.Module, activation: nn.Module, norm: nn.Module, output: nn.Module) -> None:
         super().__init__()
-        self.transform = nn.Linear(width, width)
-        self.activation = activation or Gelu()
-        self.norm = norm
-        self.output = TiedLinear(vocabulary)
+        self.transform, self.activation, self.norm, self.output = transform, activation, norm, output
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
         """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
-        asked = tokens if text.places is None else tokens.flatten(0, 1)[text.places]
-        return cast(Tensor, self.output(self.norm(self.activation(self.transform(asked))), table))
+        return cast(Tensor, self.output(self.norm(self.activation(self.transform(_asked(tokens, text)))), table))
+
+
+class PlainWords(nn.Module):
+    """The same by the table alone."""
+
+    def __init__(self, output: TiedLinear) -> None:
+        super().__init__()
+        self.output = output
+
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
+        return cast(Tensor, self.output(_asked(tokens, text), table))
+
+
+def _asked(tokens: Tensor, text: Text) -> Tensor:
+    return tokens if text.places is None else tokens.flatten(0, 1)[text.places]
 
 
 class WordHead(nn.Module):
-    """The masked words."""
+    """The masked words, or of a causal model the next ones."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: nn.Module) -> None:
         super().__init__()
         self.words = words
 
@@ -128,13 +157,16 @@ class WordHead(nn.Module):
 
 
 class PretrainingHead(nn.Module):
-    """BERT's two tasks: the masked words, and whether the second sentence follows the first (0) or not (1)."""
+    """BERT's two tasks: the masked words, and whether the second sentence follows the first (0) or not (1).
 
-    def __init__(self, words: Words, pool: nn.Module, width: int) -> None:
+    ALBERT asks instead whether the two stand in their order (0) or not (1).
+    """
+
+    def __init__(self, words: nn.Module, pool: nn.Module, width: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.words, self.pool = words, pool
+        self.words, self.pool, self.dropout = words, pool, nn.Dropout(dropout)
         self.linear = nn.Linear(width, 2)
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor, Tensor]:
         """(places, vocabulary) and (texts, 2)"""
-        return self.words(tokens, text, table), self.linear(self.pool(tokens, text))
+        return self.words(tokens, text, table), self.linear(self.dropout(self.pool(tokens, text)))

@@ -6,7 +6,20 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
 from patchword.models.registry import Registry
-from patchword.models.text import bert
+from patchword.models.text import (
+    albert,
+    bert,
+    bigbird,
+    distilbert,
+    ernie,
+    gpt,
+    gpt2,
+    grover,
+    mobilebert,
+    roberta,
+    tinybert,
+    xlm,
+)
 from patchword.models.vision import cswin, cvt, deit, mixer, pale, pvt, regnet, resnet, swin, vit
 
 REGISTRY = Registry(
@@ -22,6 +35,17 @@ REGISTRY = Registry(
         resnet.FAMILY,
         regnet.FAMILY,
         bert.FAMILY,
+        roberta.FAMILY,
+        albert.FAMILY,
+        distilbert.FAMILY,
+        tinybert.FAMILY,
+        mobilebert.FAMILY,
+        ernie.FAMILY,
+        xlm.FAMILY,
+        bigbird.FAMILY,
+        gpt.FAMILY,
+        gpt2.FAMILY,
+        grover.FAMILY,
     )
 )
 

@@ -71,8 +71,9 @@ def best_spans(start_scores: Tensor, end_scores: Tensor, allowed: Tensor, longes
 def merge_windows(context: str, windows: Sequence[Window], most: int = 20) -> Found:
     """The best answers over the windows of one question, as parts of the context.
 
-    A part that two windows propose counts once, with its better score. No answer counts as much as in the window
-    that believes in it least, since the others may not see the answer.
+    A part that two windows propose counts once, with its better score, whichever of them sees more around it (BERT's
+    script asks the one that does). No answer counts as much as in the window that believes in it least, since the
+    others may not see the answer.
     """
     scores: dict[tuple[int, int], float] = {}
     for window in windows:

@@ -48,20 +48,11 @@ class SpanScores:
     overall: SpanScore  # over all spans: what papers report
     kinds: dict[str, SpanScore]  # each kind that is true or predicted somewhere, in alphabetical order
 
-    @property
-    def macro_f1(self) -> float:
-        return sum(score.f1 for score in self.kinds.values()) / len(self.kinds) if self.kinds else 0.0
-
 
 def are_span_tags(names: Iterable[str]) -> bool:
     """Whether tags spell spans; parts of speech do not."""
     tags = set(names) - {"O"}
     return bool(tags) and all(_TAG.fullmatch(tag) for tag in tags)
-
-
-def strict_reading(names: Iterable[str]) -> Reading:
-    """The strict reading that fits a set of tags."""
-    return "bioes" if any(_parts(tag)[0] in "ES" for tag in names) else "iob2"
 
 
 def spans_of(tags: Sequence[str], reading: Reading = "lenient") -> list[Span]:

@@ -25,6 +25,11 @@ class Piece(Protocol):
         ...
 
     @property
+    def text_weights(self) -> Tensor | None:
+        """(texts,) how much each counts, 1 on average over all; None: alike"""
+        ...
+
+    @property
     def flat_targets(self) -> Tensor:
         """(tokens,) on the device"""
         ...
@@ -42,6 +47,11 @@ class Piece(Protocol):
 Forward = Callable[[Text], Tensor]
 
 
+def _summed(losses: Tensor, piece: Piece) -> Tensor:
+    """(texts,) -> (), each as much as it counts"""
+    return losses.sum() if piece.text_weights is None else losses @ piece.text_weights
+
+
 class TextClasses:
     """One class for each text. weights: (classes,) how much each counts, against a lack of balance."""
 
@@ -50,9 +60,9 @@ class TextClasses:
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores, labels, weights = self.model(piece.text).float(), piece.answers, self.weights
-        summed = F.cross_entropy(scores, labels, weights, reduction="sum", label_smoothing=self.smoothing)
+        losses = F.cross_entropy(scores, labels, weights, reduction="none", label_smoothing=self.smoothing)
         total = len(batch) if weights is None else weights[batch.answers].sum()
-        return Outcome(summed / total, (scores.detach().argmax(-1) == labels).sum())
+        return Outcome(_summed(losses, piece) / total, (scores.detach().argmax(-1) == labels).sum())
 
 
 class TextLabels:
@@ -63,9 +73,9 @@ class TextLabels:
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores, labels = self.model(piece.text).float(), piece.answers
-        summed = F.binary_cross_entropy_with_logits(scores, labels.float(), reduction="sum")
+        losses = F.binary_cross_entropy_with_logits(scores, labels.float(), reduction="none").mean(-1)
         right = ((scores.detach() > 0) == labels.bool()).all(-1).sum()
-        return Outcome(summed / (len(batch) * scores.shape[-1]), right)
+        return Outcome(_summed(losses, piece) / len(batch), right)
 
 
 class TextNumbers:
@@ -76,8 +86,8 @@ class TextNumbers:
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores = self.model(piece.text).float()[:, 0]
-        summed = F.mse_loss(scores, piece.answers.float(), reduction="sum")
-        return Outcome(summed / len(batch), torch.full((), torch.nan, device=scores.device))
+        losses = F.mse_loss(scores, piece.answers.float(), reduction="none")
+        return Outcome(_summed(losses, piece) / len(batch), torch.full((), torch.nan, device=scores.device))
 
 
 class TokenTags:
@@ -101,14 +111,14 @@ class AnswerSpan:
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         text, labels = piece.text, piece.answers
-        scores = span_scores(self.model(text), text)
+        scores = padded_scores(self.model(text), text)
         summed = F.cross_entropy(scores[..., 0], labels[:, 0], reduction="sum")
         summed = summed + F.cross_entropy(scores[..., 1], labels[:, 1], reduction="sum")
         right = (scores.detach().argmax(1) == labels).all(-1).sum()
         return Outcome(summed / (2 * len(batch)), right)
 
 
-def span_scores(scores: Tensor, text: Text) -> Tensor:
+def padded_scores(scores: Tensor, text: Text) -> Tensor:
     """(batch, tokens, 2) or in a row -> (texts, longest, 2) float32, lowest where a text has no token"""
     mask = text.mask
     if text.rows is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
-from patchword.recipes import texts, vision
+from patchword.recipes import pretraining, texts, vision
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.study import Study
 
@@ -15,6 +15,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         *vision.FAMILIES,
         vision.digits_vit,
         vision.image_folder_vit,
+        *pretraining.RECIPES,
         *texts.TASKS,
     )
 }
@@ -25,6 +26,8 @@ STUDIES: dict[str, Callable[[], Study]] = {
         vision.fashion_mnist_positions,
         texts.glue,
         texts.pretraining_or_scratch,
+        texts.zero_shot_reading,
+        pretraining.masked_or_causal,
     )
 }
 

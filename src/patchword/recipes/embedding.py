@@ -1,6 +1,6 @@
 """Texts as vectors: which layer, and how its tokens become one vector."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -12,12 +12,15 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.modules import encoder_folder
 from patchword.data.text.assembly import Limit, sentences
 from patchword.data.text.batches import TextBatch
 from patchword.layers.text import TextModel
-from patchword.recipes.text_reader import Plain, Progress, Reader, grouped, nobody
+from patchword.recipes.text_outputs import Advance, nobody
+from patchword.recipes.text_reader import Reader, grouped
 
 Pool = Literal["mean", "first", "pooler", "none"]
+_CHARACTERS = 100_000  # of the texts that are worked on together
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,19 @@ class Manner:
 
 @dataclass(frozen=True)
 class Embedded:
-    """vectors: (texts, width), or with `tokens` (tokens of all texts, width) and where each text begins and ends."""
+    """Of some texts. vectors: (texts, width), or with `tokens` (tokens, width) and where each text begins and ends."""
 
     vectors: NDArray[np.float32]
     tokens: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        """texts"""
+        return len(self.offsets) - 1 if self.offsets else len(self.vectors)
+
+    def rows(self, text: int) -> slice:
+        """of one text"""
+        return slice(*self.offsets[text : text + 2]) if self.offsets else slice(text, text + 1)
 
 
 def manner_of(
@@ -62,20 +73,17 @@ def layer_number(reader: Reader, layer: int) -> int:
     return found
 
 
-def embed(reader: Reader, texts: Sequence[str], manner: Manner, progress: Progress = nobody) -> Embedded:
-    parts: list[Tensor] = []
-    tokens: list[str] = []
-    lengths: list[int] = []
-    for group in grouped(texts, len):
+def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance = nobody) -> Iterator[Embedded]:
+    """Some texts at a time, so that the vectors of a large file are never held all at once."""
+    for group in grouped(texts, len, _CHARACTERS):
         examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length))
         reader.counts.add(examples)
-        parts += reader.outputs(Plain(examples), len(group), progress, lambda batch: _vectors(reader, batch, manner))
-        if manner.pool == "none":
-            tokens += reader.tokenizer.tokens(examples.ids.values)
-            lengths += examples.ids.lengths.tolist()
-    if manner.pool != "none":
-        return Embedded(torch.stack(parts).numpy())
-    return Embedded(torch.cat(parts).numpy(), tuple(tokens), tuple(np.cumsum([0, *lengths]).tolist()))
+        parts = reader.outputs(examples, len(group), advance, lambda batch: _vectors(reader, batch, manner))
+        if manner.pool != "none":
+            yield Embedded(torch.stack(parts).numpy())
+            continue
+        tokens, lengths = reader.tokenizer.tokens(examples.ids.values), examples.ids.lengths.tolist()
+        yield Embedded(torch.cat(parts).numpy(), tuple(tokens), tuple(np.cumsum([0, *lengths]).tolist()))
 
 
 def _vectors(reader: Reader, batch: TextBatch, manner: Manner) -> Tensor:
@@ -110,7 +118,8 @@ def _length(reader: Reader, asked: int | None) -> int:
         if not 3 <= asked <= reader.positions:
             raise UserError("--length", expected=f"3 to {reader.positions} tokens, as the model reads", got=asked)
         return asked
-    path = reader.folder / "sentence_bert_config.json"
-    told = read_json(path) if path.is_file() else {}
+    folders = (reader.folder, encoder_folder(reader.folder))
+    path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)
+    told = read_json(path) if path else {}
     said = told.get("max_seq_length") if isinstance(told, dict) else None
     return min(said, reader.positions) if isinstance(said, int) and said > 2 else reader.positions

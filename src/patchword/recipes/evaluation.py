@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
+from patchword.core.errors import UserError
 from patchword.core.files import write_json
 from patchword.data.batches import Batches
 from patchword.data.images import Images
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
+from patchword.layers.quantize import is_quantised
 from patchword.objectives.scores import Scores, score
 from patchword.recipes import pretraining_task
 from patchword.recipes.device import pick_device
@@ -19,12 +22,15 @@ from patchword.recipes.image_recipe import ImageRecipe
 from patchword.recipes.image_task import EVALUATION_BATCH
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.pretraining_task import PretrainingTask
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.quantised_evaluation import Compression, compression
+from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import check_labels, make_set, metric_of, read_parts, read_rows
+from patchword.recipes.text_data import read_parts
+from patchword.recipes.text_goals import goal_of
 from patchword.recipes.text_model import as_text, form_of
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, SentenceSet, TextSet
+from patchword.recipes.text_sets import Judged, TextSet
+from patchword.recipes.text_table_sets import ClassSet
 from patchword.recipes.text_task import judge
 
 
@@ -55,6 +61,7 @@ class TextEvaluation:
     metric: str
     part: str
     scores: Scores | None
+    compression: Compression | None = None  # of a model that was trained in 8 bits
 
     def lines(self) -> Sequence[str]:
         """The result in words."""
@@ -66,13 +73,15 @@ class TextEvaluation:
         else:
             told = [f"{name} Loss: {self.judged.loss:.4f}"]
         told += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
+        told += self.compression.lines() if self.compression else []
         if self.part == "validation":
             told.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
         return told
 
     def summary(self) -> dict[str, Any]:
         told = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
-        return {**told, **self.judged.measures, "metric": self.metric, "part": self.part}
+        small = {"compression": self.compression.summary()} if self.compression else {}
+        return {**told, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
 
 
 @dataclass(frozen=True)
@@ -93,17 +102,23 @@ Evaluation = ImageEvaluation | TextEvaluation | PretrainingEvaluation
 
 def evaluate(run: Run, device: str = "auto") -> Evaluation:
     """The result is kept in evaluation.json."""
-    match recipe := run.recipe():
-        case ImageRecipe():
-            found: Evaluation = _images(run, device)
-        case TextRecipe():
-            found = _texts(run, recipe, device)
-        case PretrainingRecipe():
-            found = _pretraining(run, recipe, device)
-        case _:
-            raise TypeError(f"no evaluation of a {type(recipe).__name__}")
+    found = evaluated(run, run.recipe(), device)
     write_json(run.folder / "evaluation.json", found.summary())
     return found
+
+
+def evaluated(run: Run, recipe: Recipe, device: str = "auto") -> Evaluation:
+    """The run's weights on the data of a recipe, its own or another."""
+    match recipe:
+        case ImageRecipe() if recipe == run.recipe():
+            return _images(run, device)
+        case ImageRecipe():
+            raise UserError("a run of images is evaluated on its own test set", hint="leave the fields out")
+        case TextRecipe():
+            return _texts(run, recipe, device)
+        case PretrainingRecipe():
+            return _pretraining(run, recipe, device)
+    raise TypeError(f"no evaluation of a {type(recipe).__name__}")
 
 
 def _images(run: Run, device: str) -> ImageEvaluation:
@@ -115,23 +130,19 @@ def _images(run: Run, device: str) -> ImageEvaluation:
 
 
 def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:
-    target = pick_device(device)
+    target, goal = pick_device(device), goal_of(recipe)
     model = as_text(run.model().to(target), str(run.folder))
     tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
     part = "test" if recipe.test and not recipe.glue else "validation"
-    rows = read_rows(recipe, "test") if part == "test" else read_parts(recipe).validation
-    check_labels(recipe, Path(recipe.test), rows, labels)
-    texts = make_set(recipe, tokenizer, rows, labels, part)
+    rows = goal.read("test") if part == "test" else read_parts(goal).validation
+    goal.check(Path(recipe.test), rows, labels)
+    texts = goal.texts(tokenizer, rows, labels, part)
     judged = judge(model, texts, form_of(recipe.rows, tokenizer, target))
-    return TextEvaluation(model, tokenizer, texts, judged, metric_of(recipe, labels), part, _scores(texts, judged))
-
-
-def _scores(texts: TextSet, judged: Judged) -> Scores | None:
-    """Of a task with one class a text."""
-    if not isinstance(texts, SentenceSet) or texts.recipe.task != "classes":
-        return None
-    best = judged.answers.max(-1)
-    return Scores(judged.loss, texts.truth, best.indices, best.values, texts.labels)
+    scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
+    metric = goal.metric(labels)
+    on_cpu = form_of("false", tokenizer, torch.device("cpu"))
+    small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
+    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small)
 
 
 def _pretraining(run: Run, recipe: PretrainingRecipe, device: str) -> PretrainingEvaluation:

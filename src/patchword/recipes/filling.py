@@ -15,7 +15,7 @@ from patchword.recipes.text_reader import Reader
 
 @dataclass(frozen=True)
 class Filling:
-    word: str  # as the vocabulary has it: ##ing goes on with a word
+    word: str  # as text has it, with ## in front if it goes on with a word
     probability: float
     sentence: str  # the text with the word put in; other masks stay
 
@@ -33,8 +33,11 @@ class Gap:
 
 
 @torch.inference_mode()
-def fill(reader: Reader, text: str, top: int = 5) -> list[Gap]:
-    """Special tokens are no words and are passed over; probabilities are those among all entries."""
+def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
+    """Special tokens are no words and are passed over; probabilities are those among all entries.
+
+    pieces: those that go on with a word (##ing) are named, too; else only where the mask follows a letter.
+    """
     require_words(reader)
     mask = reader.tokenizer.require_mask()
     found = reader.tokenizer.encode_masked([text])[0]
@@ -44,14 +47,14 @@ def fill(reader: Reader, text: str, top: int = 5) -> list[Gap]:
         raise UserError(f"there is no {name} in the text", hint=f'write it for a word: "The {name} sat on the mat"')
     ids, _ = joined(reader.tokenizer, found.ids)
     if len(ids) > reader.positions:
-        expected = f"{reader.positions} tokens at most, [CLS] and [SEP] included"
+        expected = f"{reader.positions} tokens at most, special ones included"
         raise UserError("the text is longer than the model reads", expected=expected, got=f"{len(ids):,}")
-    places = torch.as_tensor(gaps + 1)
+    places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], places=places).to(reader.form.device)
     answer = reader.model(batch)
     scores = (answer[0] if isinstance(answer, tuple) else answer).float().cpu()
     return [
-        _gap(reader, text, (int(found.starts[gap]), int(found.ends[gap])), row, top)
+        _gap(reader, text, (int(found.starts[gap]), int(found.ends[gap])), row, top, pieces)
         for gap, row in zip(gaps, scores, strict=True)
     ]
 
@@ -82,10 +85,17 @@ def require_words(reader: Reader) -> None:
         )
 
 
-def _gap(reader: Reader, text: str, place: tuple[int, int], scores: Tensor, top: int) -> Gap:
+def _gap(reader: Reader, text: str, place: tuple[int, int], scores: Tensor, top: int, pieces: bool) -> Gap:
     shares = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded table has rows of no word
-    shares[list(reader.tokenizer.specials)] = -1
-    best = shares.topk(min(top, len(shares) - len(reader.tokenizer.specials)))
-    words = reader.tokenizer.tokens(best.indices)
+    allowed = torch.ones_like(shares, dtype=torch.bool)
+    allowed[list(reader.tokenizer.specials)] = False
+    continues = torch.as_tensor(reader.tokenizer.continues)
+    if reader.tokenizer.spaced and not text[: place[0]].strip():
+        continues = torch.zeros_like(continues)  # the first word of a text has no space that would mark it
+    if not pieces and not text[: place[0]][-1:].isalnum():
+        allowed &= ~continues
+    best = shares.masked_fill(~allowed, -1).topk(min(top, int(allowed.sum())))
+    written = zip(reader.tokenizer.written(best.indices), continues[best.indices].tolist(), strict=True)
+    words = [f"##{word}" if goes_on else word for word, goes_on in written]
     pairs = zip(words, best.values.tolist(), strict=True)
     return Gap(*place, tuple(Filling(word, share, put_in(text, place, word)) for word, share in pairs))

@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
+from patchword.recipes.fields import DEVICE, DEVICES, expected_of
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -34,14 +35,15 @@ class Expect(BaseModel):
     time: str = ""
 
 
-def _name_only(value: Any) -> Any:
+def name_only(value: Any) -> Any:
+    """a name instead of the fields that it is one of"""
     return {"name": value} if isinstance(value, str) else value
 
 
-Chosen = Annotated[ModelChoice, BeforeValidator(_name_only)]
+Chosen = Annotated[ModelChoice, BeforeValidator(name_only)]
 
 
-def _from_text(value: Any) -> Any:
+def from_text(value: Any) -> Any:
     """a list typed on a command line"""
     try:
         return yaml.safe_load(value) if isinstance(value, str) and value.startswith("[") else value
@@ -78,10 +80,10 @@ class Recipe(BaseModel):
     patience: int = Field(0, ge=0, description="epochs without a better validation score before stopping; 0 is never")
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
-    recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(_from_text)] = Field(
+    recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(from_text)] = Field(
         False, description="compute activations again instead of keeping them, to save memory: true, or stages [0, 1]"
     )
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    device: Annotated[str, Field(pattern=DEVICE)] = Field("auto", description=DEVICES)
     seed: int = Field(0, ge=0, lt=2**63)
     save_minutes: float = Field(1.0, ge=0, description="between checkpoints inside an epoch")
 
@@ -125,11 +127,13 @@ def checked(values: Mapping[str, Any]) -> Recipe:
         path = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values, KINDS[kind])) from None
-        if first["loc"][0] == "recompute":
-            raise UserError(
-                "recipe field 'recompute'", expected="true, false, or stages such as [0, 1]", got=values["recompute"]
-            ) from None
-        raise UserError(f"recipe field {path!r}: {first['msg']}", got=repr(first["input"])) from None
+        if first["type"] == "missing":
+            raise UserError(f"the recipe lacks the field {path!r}") from None
+        given = first["input"]
+        if first["loc"][0] == "recompute":  # of two types, which pydantic tells apart
+            path, given = "recompute", values["recompute"]
+        told = given if str(given).strip() else repr(given)
+        raise UserError(f"recipe field {path!r}", expected=expected_of(KINDS[kind], path), got=told) from None
 
 
 def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
@@ -164,8 +168,8 @@ def field_names(kind: type[Recipe]) -> list[str]:
 
 
 def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
-    if path[0] == "model" and len(path) == 1:
-        path = ["model", "name"]
+    if path in (["model"], ["teacher"]):
+        path = [*path, "name"]
     if path == ["model", "name"] and values["model"]["name"] != value:
         kept = {field: values["model"][field] for field in ("image", "fresh") if field in values["model"]}
         values["model"] = kept  # the other sizes were those of the model before

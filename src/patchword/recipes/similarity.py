@@ -79,7 +79,7 @@ def similar(
             vectors.append(vector)
     if len(uses) < 2:
         raise UserError(
-            f"the word {word!r} was found {len(uses)} times", expected="two times, in sentences that use it"
+            f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="twice, in sentences that use it"
         )
     unit = F.normalize(torch.stack(vectors), dim=-1)
     cosines = torch.einsum("ild,jld->lij", unit, unit).clamp(-1, 1)
@@ -97,7 +97,8 @@ def _require_typed(one: Asked, word: str, was_there: bool) -> None:
 def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequence[int]) -> dict[Place, Tensor]:
     """(layers, width) of each place that the model reaches"""
     found = reader.tokenizer.encode([text])[0]
-    room = reader.positions - 2
+    frame = reader.tokenizer.frame
+    room = reader.positions - frame.single
     ids, _ = joined(reader.tokenizer, found.ids[:room])
     states = reader.model.states(Text(torch.as_tensor(ids).long()[None]).to(reader.form.device))
     stacked = torch.stack([states[layer][0] for layer in layers]).float().cpu()
@@ -107,5 +108,5 @@ def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequenc
     for start, end in (place for place in places if place[1] <= seen):
         pieces = np.flatnonzero((ends > start) & (starts < end))
         if len(pieces):
-            vectors[start, end] = stacked[:, torch.as_tensor(pieces) + 1].mean(1)
+            vectors[start, end] = stacked[:, torch.as_tensor(pieces) + len(frame.before)].mean(1)
     return vectors

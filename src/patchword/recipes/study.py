@@ -1,7 +1,7 @@
 """A study: several runs that differ in one thing, brought into one table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class Study:
     runs: Mapping[str, Recipe]
     missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
     conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
+    asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
 
     def possible(self, say: Callable[[str], None]) -> "Study":
         """The runs whose data is here."""
@@ -39,6 +40,10 @@ class Study:
     def with_settings(self, settings: Iterable[str]) -> "Study":
         """The same field changed in every run."""
         changes = list(settings)
+        told = dict(text.split("=", 1) for text in changes if text.partition("=")[0].strip() in self.asks)
+        if told:
+            rest = [text for text in changes if text.partition("=")[0].strip() not in self.asks]
+            return self._filled({name.strip(): value for name, value in told.items()}).with_settings(rest)
         for path in (setting.partition("=")[0].strip() for setting in changes):
             if len({repr(_value_at(recipe, path)) for recipe in self.runs.values()}) > 1:
                 raise UserError(
@@ -46,8 +51,20 @@ class Study:
                 )
         return replace(self, runs={label: recipe.with_settings(changes) for label, recipe in self.runs.items()})
 
+    def _filled(self, told: Mapping[str, str]) -> "Study":
+        """What was told in the place of its name, wherever it stands in a run."""
+        runs = {}
+        for label, recipe in self.runs.items():
+            texts = {name: value for name, value in recipe if isinstance(value, str)}
+            for name, value in told.items():
+                texts = {field: text.replace(f"{{{name}}}", value) for field, text in texts.items()}
+            runs[label] = recipe.model_copy(update=texts)
+        return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in told})
+
     def check(self, folder: Path) -> None:
         """Before training: every model can be made, and every run that has begun was begun with this recipe."""
+        for name, what in self.asks.items():
+            raise UserError(f"this study needs {name}=", expected=what, hint=f"--set {name}=FILE")
         for label, recipe in self.runs.items():
             _check_model(recipe.model)
             if (folder / label / "recipe.yaml").is_file():

@@ -1,4 +1,4 @@
-"""What a text run is asked: the inputs as its task reads them."""
+"""What a text run is asked: texts, questions or sentences, from what was typed, files, or what is piped in."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,9 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.data.text.conll import read_conll
-from patchword.data.text.glue import GLUE
 from patchword.data.text.reading import lines_of, read_utf8
 from patchword.data.text.squad import read_squad
-from patchword.recipes.text_input import PIPE, TABLES, Asked, Columns, file_of, piped, read_texts, whole
-from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text_input import PIPE, TABLES, Asked, Columns, file_of, read_texts, whole
 
 
 @dataclass(frozen=True)
@@ -22,37 +20,20 @@ class Words:
     question: str = ""
 
 
-def asked_of(recipe: TextRecipe, inputs: Sequence[str], words: Words = Words()) -> list[Asked]:
-    """All that is to be answered; anything wrong with it is an error before the first answer."""
-    inputs = inputs or [piped()]
-    if words.question and recipe.task != "span":
-        raise UserError("this run answers no questions", expected="a run of the recipe squad", got=f"{recipe.task}")
-    match recipe.task:
-        case "span":
-            return list(_questions(inputs, words))
-        case "tags":
-            return [asked for word in inputs for asked in _sentences(word, words)]
-    return _texts(recipe, inputs, words)
-
-
-def _texts(recipe: TextRecipe, inputs: Sequence[str], words: Words) -> list[Asked]:
-    task = GLUE.get(recipe.glue)
-    text, pair = (task.text, task.pair or "") if task else (recipe.text, recipe.pair)
-    if words.pair and not pair:
+def texts_asked(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
+    """columns: with a second one, if the run reads pairs"""
+    if words.pair and not columns.pair:
         raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
     typed = [word for word in inputs if word != PIPE and file_of(word) is None]
-    if not typed:
-        header = task.header if task else ()
-        return read_texts(inputs, Columns(words.text or text, words.pair or pair, quoted=not task, header=header))
-    if not pair:
-        return read_texts(inputs, Columns(words.text or text))
+    if not typed or not columns.pair:
+        return read_texts(inputs, columns)
     if len(inputs) > 1 or not words.pair.strip():
         example = 'patchword predict RUN "first text" --pair "second text"'
         raise UserError("this run reads pairs of texts", expected="one text and --pair", hint=f"e.g. {example}")
     return [replace(asked, pair=words.pair) for asked in read_texts(inputs)]
 
 
-def _questions(inputs: Sequence[str], words: Words) -> Iterator[Asked]:
+def questions_asked(columns: Columns, inputs: Sequence[str], words: Words) -> Iterator[Asked]:
     if words.question:
         if len(inputs) > 1 or not words.question.strip():
             raise UserError("--question", expected="one question on one text", got=f"{len(inputs)} texts")
@@ -61,7 +42,7 @@ def _questions(inputs: Sequence[str], words: Words) -> Iterator[Asked]:
     for word in inputs:
         path = file_of(word) if word != PIPE else None
         if path is not None and path.suffix.lower() in TABLES:
-            yield from read_texts([word], Columns(words.text or "context", words.pair or "question"))
+            yield from read_texts([word], columns)
         elif path is not None and path.suffix.lower() == ".json":
             for found in read_squad(path, answers="left out"):
                 yield Asked(found.context, found.question, {"file": str(path), "id": found.id})
@@ -70,14 +51,15 @@ def _questions(inputs: Sequence[str], words: Words) -> Iterator[Asked]:
             raise UserError("what is the question?", expected=expected)
 
 
-def _sentences(word: str, words: Words) -> Iterator[Asked]:
+def sentences_asked(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
     """Texts, or words that a CoNLL file has cut already."""
-    path = file_of(word) if word != PIPE else None
-    if path is None or path.suffix.lower() in (*TABLES, ".txt"):
-        yield from read_texts([word], Columns(words.text or "text"))
-        return
-    for line, sentence in _cut_words(path):
-        yield Asked(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)
+    for word in inputs:
+        path = file_of(word) if word != PIPE else None
+        if path is None or path.suffix.lower() in (*TABLES, ".txt"):
+            yield from read_texts([word], columns)
+        else:
+            for line, sentence in _cut_words(path):
+                yield Asked(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)
 
 
 def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

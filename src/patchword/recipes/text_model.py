@@ -61,7 +61,7 @@ def _reads_images(name: str) -> UserError:
 def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
     """rows: "true", "false" or "auto", which is without padding on a GPU"""
     in_row = device.type == "cuda" if rows == "auto" else rows == "true"
-    return Form(tokenizer.pad, in_row, device)
+    return Form(0 if tokenizer.pad is None else tokenizer.pad, in_row, device)
 
 
 def check_length(length: int, model: TextModel) -> None:

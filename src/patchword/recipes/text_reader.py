@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TypeVar
 
 from patchword.core.errors import UserError
-from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.batches import Examples, Form
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.models import REGISTRY
@@ -17,27 +14,13 @@ from patchword.recipes.device import pick_device
 from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run import Run
 from patchword.recipes.text_model import form_of, open_text_model
-from patchword.recipes.text_sets import Outputs
+from patchword.recipes.text_outputs import Advance, Ask, Outputs, outputs_of
 
-Progress = Callable[[float], None]  # told how many more texts are done
 _BATCH = 32
 _ROWS = 4096  # texts that are worked on together
 _CHARACTERS = 1_000_000  # the same in characters
 
 Thing = TypeVar("Thing")
-
-
-def nobody(done: float) -> None:
-    """Progress that nobody looks at."""
-
-
-class Answered(Protocol):
-    """Texts, and what a model answered to a batch of them, text by text."""
-
-    @property
-    def examples(self) -> Examples: ...
-
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs: ...
 
 
 @dataclass
@@ -72,17 +55,17 @@ class Reader:
     def positions(self) -> int:
         return int(self.model.card.config["positions"])
 
-    @torch.inference_mode()
-    def outputs(
-        self, texts: Answered, rows: float, progress: Progress, ask: Callable[[TextBatch], Tensor] | None = None
-    ) -> Outputs:
-        """What the model answers to every text, in their order. rows: the progress that they amount to in all."""
-        found: dict[int, Tensor] = {}
-        for batch in TextBatches(texts.examples, _BATCH, self.form).whole():
-            answer = ask(batch) if ask else self.model(batch.text)
-            found.update(zip(batch.samples.tolist(), texts.output(batch, answer), strict=True))
-            progress(rows * len(batch) / len(texts.examples))
-        return [found[number] for number in range(len(found))]
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """of its classes or tags; numbers, if they have no names"""
+        card = self.model.card
+        return card.labels or tuple(str(number) for number in range(card.config["classes"]))
+
+    def outputs(self, examples: Examples, rows: float, advance: Advance, ask: Ask | None = None) -> Outputs:
+        """What the model answers to every text. rows: what is told to be done in all."""
+        asked = ask or (lambda batch: self.model(batch.text))
+        share = rows / len(examples)
+        return outputs_of(asked, examples, self.form, _BATCH, lambda done: advance(share * done))
 
 
 def open_reader(name: str, device: str = "auto") -> Reader:
@@ -102,26 +85,6 @@ def folder_of(name: str) -> Path:
         hint = "a name alone has random weights: train it, or name a folder with weights" if known else ""
         raise UserError(f"there is nothing at {name}", expected="a run, or a model's folder", hint=hint)
     return found
-
-
-def per_text(batch: TextBatch, answer: Tensor) -> Outputs:
-    """One row of scores for each text, or the rows of its tokens."""
-    answer = answer.float().cpu()
-    if answer.ndim == 2:
-        return list(answer)
-    if batch.form.in_row:
-        return list(answer[0].split(batch.ids.lengths.tolist()))
-    return [scores[:length] for scores, length in zip(answer, batch.ids.lengths.tolist(), strict=True)]
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Texts with nothing known about them."""
-
-    examples: Examples
-
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
-        return per_text(batch, answer)
 
 
 def grouped(things: Sequence[Thing], size: Callable[[Thing], int], most: int = _CHARACTERS) -> Iterator[list[Thing]]:

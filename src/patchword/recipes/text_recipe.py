@@ -6,10 +6,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from patchword.core.errors import UserError
+from patchword.recipes.distillation_fields import Taught, Teacher
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
 
 TextTaskName = Literal["classes", "labels", "number", "tags", "span"]
-_FILES = ("train", "validation", "test", "tokenizer")
+_FILES = ("train", "validation", "test", "tokenizer", "without")
 
 
 class TextRecipe(Recipe):
@@ -18,9 +19,12 @@ class TextRecipe(Recipe):
     task: TextTaskName = Field(
         "classes", description="a class or several labels or a number of a text; tags of its words; span of an answer"
     )
-    train: str = Field("", description="a .csv, .tsv, .jsonl, .conll(u) or SQuAD .json file; for GLUE its folder")
+    train: str = Field(
+        "", description="a .csv, .tsv, .jsonl, .conll(u) or SQuAD .json file (or several); GLUE's folder"
+    )
     validation: str = Field("0.1", description="a file, or the share of the training texts kept for validation")
     test: str = Field("", description="a file; without one, the validation texts are reported")
+    without: str = Field("", description="of questions: files whose contexts are not learned from, e.g. a test set")
     glue: str = Field("", description="one of GLUE's tasks: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli")
     text: str = Field("text", description="the column of the text")
     pair: str = Field("", description="the column of a second text")
@@ -29,11 +33,14 @@ class TextRecipe(Recipe):
     length: int = Field(128, ge=8, description="tokens read at once, special ones included")
     stride: int = Field(0, ge=0, description="a longer text is read in windows so many tokens apart; 0 cuts it off")
     metric: str = Field("", description="what the best epoch is chosen by; empty is the task's own")
-    weights: bool = Field(False, description="rare classes count as much as frequent ones")
-    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes")
+    weights: bool = Field(False, description="rare classes count as much as frequent ones, in training")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes, in training")
     attention_dropout: float = Field(
         0.0, ge=0, lt=1, description="BERT had 0.1; the fast kernels have none, and without it texts need no padding"
     )
+    teacher: Taught = Teacher()
+    quantise: bool = Field(False, description="train as if in 8 bits (Q8BERT), so that `export --int8` loses little")
+    quantise_after: int = Field(0, ge=0, description="steps in float32 before that")
     language: Literal["english", "chinese"] = Field("english", description="by whose rules answers are compared")
     rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(3, gt=0)
@@ -43,9 +50,10 @@ class TextRecipe(Recipe):
     decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:
-        found = {name: whole_path(getattr(self, name)) for name in _FILES}
+        found = {name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in _FILES}
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
-        return self.model_copy(update={**found, "model": model})
+        teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
+        return self.model_copy(update={**found, "model": model, "teacher": teacher})
 
     def share(self) -> float | None:
         """of the training texts, if validation is not a file"""
@@ -56,6 +64,11 @@ class TextRecipe(Recipe):
         if not 0 < share < 1:
             raise UserError("recipe field 'validation'", expected="a file, or a share between 0 and 1", got=share)
         return share
+
+
+def listed(names: str) -> list[str]:
+    """files with commas between them; a file whose own name has a comma is one"""
+    return [names] if Path(names).exists() else [name.strip() for name in names.split(",")]
 
 
 def whole_path(path: str) -> str:

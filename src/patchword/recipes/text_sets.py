@@ -1,4 +1,4 @@
-"""The texts of one part of a task, with what is to be learned from them and how the answers are judged."""
+"""The texts of one part of a run, with what is to be learned from them and how the answers are judged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.data.text.batches import IGNORE, Examples, TextBatch
+from patchword.data.text.batches import IGNORE, Examples
 from patchword.data.text.conll import Sentence
 from patchword.data.text.questions import Windows
 from patchword.data.text.ragged import Ragged
-from patchword.data.text.tables import Table
 from patchword.objectives.answer_search import Found, Spans, Window, best_spans, merge_windows
 from patchword.objectives.answers import Language, score_answers
-from patchword.objectives.metrics import measure
 from patchword.objectives.tag_spans import are_span_tags, span_scores
-from patchword.objectives.texts import AnswerSpan, TextClasses, TextLabels, TextNumbers, TokenTags
-from patchword.objectives.texts import span_scores as padded_scores
-from patchword.recipes.text_recipe import TextRecipe
+from patchword.objectives.texts import AnswerSpan, TokenTags
+from patchword.recipes.text_outputs import Outputs
 from patchword.training.step import Objective
-
-Outputs = list[Tensor]  # for each text of the examples, in their order, what the model answered
 
 
 @dataclass(frozen=True)
@@ -40,55 +35,7 @@ class TextSet(Protocol):
 
     def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective: ...
 
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
-        """what a model answered to a batch, text by text"""
-        ...
-
     def judge(self, outputs: Outputs) -> Judged: ...
-
-
-@dataclass(frozen=True)
-class SentenceSet:
-    """A class, several labels or a number for each text. truth: (rows,), or (rows, labels)."""
-
-    table: Table
-    examples: Examples
-    truth: Tensor
-    labels: tuple[str, ...]
-    recipe: TextRecipe
-    metrics: tuple[str, ...]
-    weights: Tensor | None = None
-
-    def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
-        match self.recipe.task:
-            case "labels":
-                return TextLabels(forward)
-            case "number":
-                return TextNumbers(forward)
-        weights = None if self.weights is None else self.weights.to(device)
-        return TextClasses(forward, weights, self.recipe.smoothing)
-
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
-        return list(answer.float().cpu())
-
-    def judge(self, outputs: Outputs) -> Judged:
-        """The scores of the windows of a text are averaged."""
-        scores = merged(torch.stack(outputs), self.examples.owner, len(self.truth))
-        match self.recipe.task:
-            case "labels":
-                loss = F.binary_cross_entropy_with_logits(scores, self.truth.to(scores.dtype))
-                return Judged(float(loss), measure(self.metrics, scores > 0, self.truth.bool()), scores.sigmoid())
-            case "number":
-                loss = F.mse_loss(scores[:, 0], self.truth.to(scores.dtype))
-                return Judged(float(loss), measure(self.metrics, scores[:, 0], self.truth), scores[:, 0])
-        loss = F.cross_entropy(scores, self.truth)
-        return Judged(float(loss), measure(self.metrics, scores.argmax(-1), self.truth), scores.softmax(-1))
-
-
-def merged(scores: Tensor, owner: Tensor, rows: int) -> Tensor:
-    """(texts, classes) -> (rows, classes), the mean over the windows of each row"""
-    total = scores.new_zeros(rows, scores.shape[-1]).index_add(0, owner, scores)
-    return total / torch.bincount(owner, minlength=rows)[:, None].clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -102,12 +49,6 @@ class TagSet:
 
     def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
         return TokenTags(forward)
-
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
-        answer = answer.float().cpu()
-        if batch.form.in_row:
-            return list(answer[0].split(batch.ids.lengths.tolist()))
-        return [scores[:length] for scores, length in zip(answer, batch.ids.lengths.tolist(), strict=True)]
 
     def judge(self, outputs: Outputs) -> Judged:
         scores = torch.cat(outputs)
@@ -150,10 +91,6 @@ class SpanSet:
 
     def objective(self, forward: Callable[[Any], Any], device: torch.device) -> Objective:
         return AnswerSpan(forward)
-
-    def output(self, batch: TextBatch, answer: Tensor) -> Outputs:
-        scores = padded_scores(answer, batch.text).cpu()
-        return [row[:length] for row, length in zip(scores, batch.ids.lengths.tolist(), strict=True)]
 
     def judge(self, outputs: Outputs) -> Judged:
         labels = self.examples.labels

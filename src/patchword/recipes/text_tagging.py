@@ -11,16 +11,15 @@ from patchword.data.text.word_places import Place, word_places
 from patchword.objectives.tag_spans import are_span_tags
 from patchword.recipes.text_answers import TagAnswer, Tagged
 from patchword.recipes.text_input import Asked
-from patchword.recipes.text_reader import Plain, Progress, Reader, grouped
+from patchword.recipes.text_outputs import Advance
+from patchword.recipes.text_reader import Reader, grouped
 
 _WORDS = 2000  # of a sentence; a longer one is taken in parts, and the model reads far less at once anyhow
 _TOGETHER = 50_000  # words
 Stretch = tuple[int, list[Place]]  # the number of a text, and some of its words
 
 
-def tagged(
-    reader: Reader, asked: Sequence[Asked], names: tuple[str, ...], length: int, progress: Progress
-) -> Iterator[TagAnswer]:
+def tagged(reader: Reader, asked: Sequence[Asked], length: int, advance: Advance) -> Iterator[TagAnswer]:
     stretches = [
         (number, places[begin : begin + _WORDS])
         for number, places in enumerate(map(_places, asked))
@@ -29,9 +28,9 @@ def tagged(
     found: list[list[Tagged]] = [[] for _ in asked]
     for group in grouped(stretches, lambda stretch: len(stretch[1]), _TOGETHER):
         share = len(asked) * len(group) / len(stretches)
-        for number, word in _tag(reader, asked, group, names, length, share, progress):
+        for number, word in _tag(reader, asked, group, length, share, advance):
             found[number].append(word)
-    spells = are_span_tags(names)
+    spells = are_span_tags(reader.labels)
     return (TagAnswer(one.text, tuple(words), spells) for one, words in zip(asked, found, strict=True))
 
 
@@ -46,16 +45,15 @@ def _tag(
     reader: Reader,
     asked: Sequence[Asked],
     stretches: Sequence[Stretch],
-    names: tuple[str, ...],
     length: int,
     share: float,
-    progress: Progress,
+    advance: Advance,
 ) -> Iterator[tuple[int, Tagged]]:
     """Each word with the number of its text."""
     cut = [[asked[number].text[start:end] for start, end in places] for number, places in stretches]
     examples, begun = words(reader.tokenizer, "asked", cut, None, length)
-    outputs = reader.outputs(Plain(examples), share, progress)
-    first = begun.values != IGNORE
+    outputs = reader.outputs(examples, share, advance)
+    names, first = reader.labels, begun.values != IGNORE
     best = torch.cat(outputs)[first].softmax(-1).max(-1)
     owners = examples.owner.repeat_interleave(examples.ids.lengths)[first]
     columns = (owners, begun.values[first], best.indices, best.values)

@@ -14,24 +14,26 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.text_checks import check_parts, check_settings, doubts
-from patchword.recipes.text_data import has_pairs, make_set, metric_of, read_parts
+from patchword.recipes.text_data import read_parts
+from patchword.recipes.text_goal import Labels, TextGoal
+from patchword.recipes.text_goals import goal_of
 from patchword.recipes.text_model import check_length, form_of, open_text_model
+from patchword.recipes.text_outputs import Outputs, outputs_of
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, Outputs, SentenceSet, SpanSet, TextSet
+from patchword.recipes.text_sets import Judged, SpanSet, TextSet
+from patchword.recipes.text_table_sets import TableSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
 
 EVALUATION_BATCH = 128
-_HEADS = {"classes": "classes", "labels": "classes", "number": "classes", "tags": "tags", "span": "span"}
-_UNITS = {"tags": "words", "span": "windows"}
 
 
 @dataclass(frozen=True)
 class TextTask:
     """What a recipe asks for, brought together and checked, before anything is written."""
 
-    recipe: TextRecipe
+    goal: TextGoal[Any]
     model: TextModel
     tokenizer: Tokenizer
     train: TextSet
@@ -41,12 +43,16 @@ class TextTask:
     shapes_change: bool = True
 
     @property
+    def recipe(self) -> TextRecipe:
+        return self.goal.recipe
+
+    @property
     def device(self) -> torch.device:
         return self.form.device
 
     @property
     def unit(self) -> str:
-        return _UNITS.get(self.recipe.task, "texts")
+        return self.goal.unit
 
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
@@ -77,61 +83,62 @@ class TextTask:
 
 
 def gather(recipe: TextRecipe, console: Console) -> TextTask:
-    device = pick_device(recipe.device)
+    device, goal = pick_device(recipe.device), goal_of(recipe)
     with console.status("reading the texts"):
-        parts = read_parts(recipe)
-        check_settings(recipe)
-        check_parts(recipe, parts)
-        metric = metric_of(recipe, parts.labels)
+        check_settings(goal)
+        parts = read_parts(goal)
+        check_parts(goal, parts)
+        metric = goal.metric(parts.labels)
         torch.manual_seed(recipe.seed)
-        model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(recipe, parts.labels))
+        model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(goal, parts.labels))
         check_length(recipe.length, model)
-        train = make_set(recipe, tokenizer, parts.train, parts.labels, Path(recipe.train).name)
-        held = make_set(recipe, tokenizer, parts.validation, parts.labels, "validation")
+        train = goal.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
+        held = goal.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    tell(train, recipe, console)
+    tell(train, goal, console)
     form = form_of(recipe.rows, tokenizer, device)
-    return TextTask(recipe, model.to(device), tokenizer, train, held, form, metric)
+    return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
 
 
-def head_of(recipe: TextRecipe, labels: tuple[str, ...]) -> dict[str, Any]:
+def head_of(goal: TextGoal[Any], labels: Labels) -> dict[str, Any]:
     """The fields of the model that the recipe sets, its head above all."""
-    classes = {"number": 1, "span": 0}.get(recipe.task, len(labels) or 1)
-    dropout = recipe.model.overrides().get("attention_dropout", recipe.attention_dropout)
-    return {"head": _HEADS[recipe.task], "classes": classes, "attention_dropout": dropout}
+    dropout = goal.recipe.model.overrides().get("attention_dropout", goal.recipe.attention_dropout)
+    return {"head": goal.head, "classes": goal.classes(labels), "attention_dropout": dropout}
 
 
-def tell(texts: TextSet, recipe: TextRecipe, console: Console) -> None:
+def tell(texts: TextSet, goal: TextGoal[Any], console: Console) -> None:
     """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
-    examples = texts.examples
+    examples, length = texts.examples, goal.recipe.length
     rows = int(examples.owner.max()) + 1
-    told = f"{rows:,} training texts, {len(examples.ids.values) / len(examples):.0f} tokens each"
+    name = goal.row if rows == 1 else f"{goal.row}s"
+    told = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
-        told += f"; {examples.shortened:,} longer than {recipe.length} are cut off"
-        told += "" if has_pairs(recipe) else " (stride=... reads them in windows)"
+        told += f"; {examples.shortened:,} longer than {length} are cut off"
+        told += "" if goal.paired else " (stride=... reads them in windows)"
     if examples.windowed:
-        told += f"; {examples.windowed:,} longer than {recipe.length} are read in windows"
+        windows = len(examples) - rows + examples.windowed
+        told += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
     if examples.unknown > 0.001:
         told += f"; {examples.unknown:.1%} of the tokens are unknown"
     console.print(told, highlight=False)
-    if isinstance(texts, SentenceSet):
+    if isinstance(texts, TableSet):
         for line in doubts(texts):
             console.print(line, highlight=False, markup=False)
 
 
-@torch.inference_mode()
-def answered(model: TextModel, texts: TextSet, form: Form, precision: str = "float32") -> Outputs:
+def answered(model: TextModel, examples: Examples, form: Form, precision: str = "float32") -> Outputs:
     """What the model, which must be in evaluation mode, answers to every text, in their order."""
-    outputs: dict[int, torch.Tensor] = {}
-    for batch in TextBatches(texts.examples, EVALUATION_BATCH, form).whole():
+
+    def ask(batch: TextBatch) -> torch.Tensor:
         with autocast(precision, form.device):
-            answer = model(batch.text)
-        outputs.update(zip(batch.samples.tolist(), texts.output(batch, answer), strict=True))
-    return [outputs[number] for number in range(len(outputs))]
+            answer: torch.Tensor = model(batch.text)
+        return answer
+
+    return outputs_of(ask, examples, form, EVALUATION_BATCH)
 
 
 def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32") -> Judged:
-    return texts.judge(answered(model, texts, form, precision))
+    return texts.judge(answered(model, texts.examples, form, precision))
 
 
 def fingerprint(examples: Examples) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Recipes of texts: pretraining, and fine-tuning on every kind of task."""
+"""Recipes of texts: fine-tuning on every kind of task."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,16 +7,9 @@ from statistics import fmean
 from patchword.core.errors import UserError
 from patchword.data.text.glue import GLUE, glue_file
 from patchword.objectives.metrics import glue_score
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.study import Result, Study
 from patchword.recipes.text_recipe import TextRecipe
-
-
-def bert_pretrain() -> PretrainingRecipe:
-    return PretrainingRecipe(
-        about="A small BERT from your own text: masked words and next sentences, as BERT learned.",
-    )
 
 
 def classify_text() -> TextRecipe:
@@ -108,4 +101,31 @@ def pretraining_or_scratch() -> Study:
     )
 
 
-TASKS: tuple[Callable[[], Recipe], ...] = (bert_pretrain, classify_text, tag, squad, *(_glue(name) for name in GLUE))
+def zero_shot_reading() -> Study:
+    """Reading learned in one language and tried in another (Hsu, Liu and Lee, 2019)."""
+    base = TextRecipe(
+        model=ModelChoice(name="runs/bert-pretrain"),
+        task="span",
+        length=384,
+        stride=128,
+        batch=16,
+        rate=1e-4,
+        epochs=4,
+        test="{test}",
+        without="{test}",
+        language="chinese",
+    )
+    files = {"english": "{english}", "chinese": "{chinese}", "both": "{english},{chinese}"}
+    return Study(
+        about="Questions answered in Chinese by a model that learned to answer in English, in Chinese, or in both.",
+        time="as long as three runs",
+        runs={label: base.model_copy(update={"train": train}) for label, train in files.items()},
+        asks={
+            "english": "a file of English questions in SQuAD's form",
+            "chinese": "a file of Chinese questions in the same form, e.g. DRCD's",
+            "test": "the questions to be answered, e.g. DRCD's test set",
+        },
+    )
+
+
+TASKS: tuple[Callable[[], Recipe], ...] = (classify_text, tag, squad, *(_glue(name) for name in GLUE))

@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import nn
@@ -23,36 +23,86 @@ MEMORY = {
 }
 
 
+class AnySetting(Protocol):
+    """How models are timed. module: what the new process runs; `answered` is its main."""
+
+    module: ClassVar[str]
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def batch(self) -> int:
+        """the largest"""
+        ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    def smaller(self) -> Self | None:
+        """the same for less memory; None: there is none"""
+        ...
+
+    def read(self, answer: dict[str, Any]) -> Any:
+        """what `measure` found, from JSON"""
+        ...
+
+    def taken(self, found: Any) -> Sequence[float]:
+        """the seconds of a call, for each batch"""
+        ...
+
+    def tell(self, found: Any) -> str:
+        """what was found, in a few words"""
+        ...
+
+
 @dataclass(frozen=True)
 class Setting:
-    """How models are timed."""
+    """How models of images are timed."""
 
+    module: ClassVar[str] = "patchword.recipes.timing"
     device: str
     precision: Precision
     batch: int
     seconds: float  # to measure; a warm-up comes before
     compiled: bool = False
 
+    def smaller(self) -> "Setting | None":
+        return replace(self, batch=self.batch // 2) if self.batch > 1 else None
+
+    def read(self, answer: dict[str, Any]) -> Speed:
+        return Speed(**answer)
+
+    def taken(self, found: Speed) -> list[float]:
+        return [found.seconds]
+
+    def tell(self, found: Speed) -> str:
+        return f"{found.rate:,.1f} images/s"
+
 
 class NotMeasuredError(RuntimeError):
     """A model that could not be timed, and why."""
 
 
-def time_model(name: str, setting: Setting, told: Callable[[str], None]) -> Speed:
-    """Speed and peak memory of a model; the batch is halved while there is too little memory."""
+def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> Any:
+    """What `measure` finds of a model; with a smaller batch while there is too little memory."""
     while True:
         answer = _ask(name, setting)
         if "failure" not in answer:
-            return Speed(**answer)
-        if not answer["out_of_memory"] or setting.batch == 1:
+            return setting.read(answer)
+        smaller = setting.smaller() if answer["out_of_memory"] else None
+        if smaller is None:
             raise NotMeasuredError(answer["failure"])
-        told(f"{name}: out of memory with batch {setting.batch}, now with {setting.batch // 2}")
-        setting = replace(setting, batch=setting.batch // 2)
+        told(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
+        setting = smaller
 
 
-def _ask(name: str, setting: Setting) -> dict[str, Any]:
+def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
     """The answer of a new process, which hears no Ctrl-C of its own; it ends when this one is interrupted."""
-    words = [sys.executable, "-P", "-m", "patchword.recipes.timing", name, json.dumps(asdict(setting))]
+    words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]  # type: ignore[call-overload]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == -9:
         return {"failure": "the system killed it, most likely for want of memory", "out_of_memory": True}
@@ -91,8 +141,12 @@ def _call(model: Any, setting: Setting, device: torch.device) -> Callable[[], ob
 
 
 def main() -> None:
+    answered(lambda name, setting: measure(name, Setting(**setting)))
+
+
+def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
     """What the new process does: its last line is the answer."""
-    name, setting = sys.argv[1], Setting(**json.loads(sys.argv[2]))
+    name, setting = sys.argv[1], json.loads(sys.argv[2])
     try:
         answer = asdict(measure(name, setting))
     except Exception as error:  # whatever it is, the process that asked tells it and goes on

@@ -15,6 +15,7 @@ from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
 from patchword.recipes import image_task, pretraining_task, text_task
 from patchword.recipes.device import machine, pick_precision
+from patchword.recipes.distillation_gather import compressed
 from patchword.recipes.image_recipe import ImageRecipe
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
@@ -57,9 +58,9 @@ def gather(recipe: Recipe, console: Console) -> Task:
         case ImageRecipe():
             return image_task.gather(recipe, console)
         case TextRecipe():
-            return text_task.gather(recipe, console)
+            return compressed(text_task.gather(recipe, console), console)
         case PretrainingRecipe():
-            return pretraining_task.gather(recipe, console)
+            return compressed(pretraining_task.gather(recipe, console), console)
     raise TypeError(f"no task is made of a {type(recipe).__name__}")
 
 

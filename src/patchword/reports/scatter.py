@@ -1,4 +1,4 @@
-"""Models as points over their MACs: a colour and a mark for each family, a line through its sizes, a label for each."""
+"""Models as points over their cost: a colour and a mark for each family, a line through its sizes, a label for each."""
 
 import re
 import textwrap
@@ -29,58 +29,62 @@ STYLES = {
     "ResNet": ("#6c757d", "<"),
     "RegNetY": ("#5e4fa2", ">"),
 }
-_OTHER = ("#6c757d", "o")  # a family without a style of its own
+_MACS = "multiply-accumulates of one image (G, counted)"
+OTHER = ("#6c757d", "o")  # a family without a style of its own
 
 
 @dataclass(frozen=True)
 class Point:
-    """One model; points of the same `line` are joined."""
+    """One model; points of the same `line` are joined. style: colour and mark"""
 
     family: str
     label: str
-    macs: float
+    across: float
     value: float
     line: Hashable
+    style: tuple[str, str]
     filled: bool = True
-
-    @property
-    def style(self) -> tuple[str, str]:
-        return STYLES.get(self.family, _OTHER)
 
 
 def accuracy(rows: Sequence[Row]) -> dict[str, bytes]:
     """Published top-1 accuracy over the counted MACs; hollow where the training was not the plain one."""
     points = [
-        Point(row.family, row.size, row.macs, top1, (*_series(row), trained), filled=trained == ONE)
+        _point(row, top1, (*_series(row), trained), filled=trained == ONE)
         for row, trained in ((row, row.published.trained) for row in rows)
         if (top1 := row.published.top1) is not None
     ]
     told = "Top-1 as published, on the validation set of ImageNet-1k; MACs as counted here, for one image."
     if not all(point.filled for point in points):
         told += " Hollow: trained on other data, at another size or for another time; the table says which."
-    return _picture(points, "top-1 accuracy (%)", told)
+    return picture(points, _MACS, "top-1 accuracy (%)", told)
 
 
 def speed(rows: Sequence[Row], caption: str) -> dict[str, bytes]:
     """Measured images a second over the counted MACs; both axes grow by factors, so equal work a second is a line."""
-    points = [
-        Point(row.family, row.size, row.macs, row.speed.images_per_second, _series(row)) for row in rows if row.speed
-    ]
-    return _picture(points, "images a second", caption, factors=True)
+    points = [_point(row, row.speed.rate, _series(row)) for row in rows if row.speed]
+    return picture(points, _MACS, "images a second", caption, factors=True)
+
+
+def _point(row: Row, value: float, line: Hashable, filled: bool = True) -> Point:
+    return Point(row.family, row.size, row.macs / 1e9, value, line, STYLES.get(row.family, OTHER), filled)
 
 
 def _series(row: Row) -> tuple[Hashable, ...]:
-    """Sizes that differ in more than the size, in the patch or the width or the resolution, are not joined."""
-    return row.family, row.image, re.sub(r"^([a-z]+|\d+)", "", row.size)
+    return row.family, row.image, beyond_size(row.size)
 
 
-def _picture(points: Sequence[Point], unit: str, caption: str, factors: bool = False) -> dict[str, bytes]:
-    """png and svg; empty if there is nothing to see"""
+def beyond_size(size: str) -> str:
+    """Sizes that differ in more than the size, in the patch or the width or the language, are not joined."""
+    return re.sub(r"^([a-z]+|\d+)", "", size)
+
+
+def picture(points: Sequence[Point], across: str, unit: str, caption: str, factors: bool = False) -> dict[str, bytes]:
+    """png and svg; empty if there is nothing to see. across, unit: what the axes are"""
     if not points:
         return {}
     with looks():
         figure = Figure(figsize=(8.4, 5.6), layout="constrained")
-        axes = figure.add_subplot(xlabel="multiply-accumulates of one image (G, counted)", ylabel=unit, xscale="log")
+        axes = figure.add_subplot(xlabel=across, ylabel=unit, xscale="log")
         if factors:
             axes.set_yscale("log")
         lines = _lines(points)
@@ -97,21 +101,21 @@ def _picture(points: Sequence[Point], unit: str, caption: str, factors: bool = F
         figure.supxlabel("\n".join(textwrap.wrap(caption, 110)), size=9, color="#5c656e", x=0.01, ha="left")
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
-        labels = [Label(point.macs / 1e9, point.value, point.label, point.style[0]) for point in points]
-        place(axes, labels, [[(point.macs / 1e9, point.value) for point in line] for line in lines])
+        labels = [Label(point.across, point.value, point.label, point.style[0]) for point in points]
+        place(axes, labels, [[(point.across, point.value) for point in line] for line in lines])
         return {"png": drawn(figure, "png"), "svg": drawn(figure, "svg")}
 
 
 def _lines(points: Sequence[Point]) -> list[list[Point]]:
     joined: dict[Hashable, list[Point]] = {}
-    for point in sorted(points, key=lambda point: point.macs):
+    for point in sorted(points, key=lambda point: point.across):
         joined.setdefault(point.line, []).append(point)
     return list(joined.values())
 
 
 def _draw(axes: Axes, line: Sequence[Point]) -> None:
     colour, mark = line[0].style
-    across, up = [point.macs / 1e9 for point in line], [point.value for point in line]
+    across, up = [point.across for point in line], [point.value for point in line]
     axes.plot(across, up, color=colour, linewidth=1.2, alpha=0.6, zorder=2)
     inside = colour if line[0].filled else "white"
     axes.plot(across, up, mark, color=colour, markerfacecolor=inside, markersize=7, markeredgewidth=1.2, zorder=3)

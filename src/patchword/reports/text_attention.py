@@ -9,7 +9,7 @@ from patchword.data.text.batches import Examples
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers import record_attention
 from patchword.layers.model import Model
-from patchword.recipes.text_sets import SentenceSet
+from patchword.recipes.text_table_sets import TableSet
 from patchword.reports.text_marks import Shade, passage, shaded
 
 MOST = 1500  # characters of a text that are shown
@@ -29,15 +29,16 @@ def note(model: Model, examples: Examples) -> str:
     return f"{told} Of a text read in windows, the first is shown." if examples.windowed else told
 
 
-def attended(model: Model, tokenizer: Tokenizer, texts: SentenceSet, row: int) -> str:
+def attended(model: Model, tokenizer: Tokenizer, texts: TableSet, row: int) -> str:
     """A row of the table as markup, its words shaded; of a text read in windows, the first."""
     window = int((texts.examples.owner == row).nonzero()[0, 0])
     weights = last_attention(model, texts.examples, window)
-    lengths = texts.examples.ids.lengths[window] - 2
-    second = int(texts.examples.segments.row(window).sum())
-    first = int(lengths) - second
+    frame, tail = tokenizer.frame, int(texts.examples.segments.row(window).sum())  # B and what follows it
+    second = max(0, tail - len(frame.after))
+    first = len(weights) - second - frame.specials(pair=tail > 0)
     columns = [texts.table.columns[role][row] for role in ("text", "pair") if role in texts.table.columns]
-    parts = [weights[1 : 1 + first], weights[2 + first : 1 + first + second]]
+    begins = frame.place_of_second(first)
+    parts = [weights[len(frame.before) :][:first], weights[begins : begins + second]]
     words = [words_of(tokenizer, text, part) for text, part in zip(columns, parts, strict=False)]
     largest = max((shade.weight for shades in words for shade in shades), default=0.0) or 1.0
     return "".join(

@@ -2,7 +2,7 @@
 
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text_sets import SentenceSet
+from patchword.recipes.text_table_sets import ClassSet
 from patchword.reports import page, text_attention
 from patchword.reports.results import Things, class_section, confusion_section
 from patchword.reports.text_values import shown
@@ -11,7 +11,7 @@ from patchword.reports.words import percent
 _MISTAKES = 12
 
 
-def class_sections(found: TextEvaluation, texts: SentenceSet, scores: Scores) -> list[str]:
+def class_sections(found: TextEvaluation, texts: ClassSet, scores: Scores) -> list[str]:
     things = Things("text", found.part)
     return [
         confusion_section(scores, things),
@@ -20,7 +20,7 @@ def class_sections(found: TextEvaluation, texts: SentenceSet, scores: Scores) ->
     ]
 
 
-def _mistakes(found: TextEvaluation, texts: SentenceSet, scores: Scores) -> str:
+def _mistakes(found: TextEvaluation, texts: ClassSet, scores: Scores) -> str:
     wrong = scores.mistakes(_MISTAKES)
     if not len(wrong):
         return page.section(

@@ -5,10 +5,12 @@ import torch
 from torch import Tensor
 
 from patchword.core.text import Text
+from patchword.data.text.masking import Masking
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
-from patchword.recipes.pretraining_task import Share
+from patchword.recipes.pretraining_parts import MaskedTokens
+from patchword.recipes.pretraining_shares import CorpusShare, Share
 from patchword.reports import page
 from patchword.reports.text_marks import Part, marked, passage
 from patchword.reports.words import percent
@@ -19,23 +21,25 @@ _SHORTEST, _LONGEST = 10, 40  # tokens of a sentence that is shown
 
 def gaps_section(model: Model, tokenizer: Tokenizer, held: Share) -> str:
     """Sentences of held-out documents with gaps, and what the model would put there."""
-    chosen = _sentences(held)
+    if not isinstance(held, CorpusShare) or not isinstance(held.asked, MaskedTokens):
+        return ""
+    chosen, masking = _sentences(held), held.asked.masking
     if not chosen:
         return ""
     told = "Sentences from documents that were held out. The underlined pieces were hidden from the model; below each "
     told += f"sentence are the {_GUESSES} it finds likeliest there, with their probability, and the right one marked."
     return page.section(
-        "Filled gaps", page.paragraph(told) + "".join(_sentence(model, tokenizer, held, ids) for ids in chosen)
+        "Filled gaps", page.paragraph(told) + "".join(_sentence(model, tokenizer, held, masking, ids) for ids in chosen)
     )
 
 
-def _sentences(held: Share) -> list[Tensor]:
+def _sentences(held: CorpusShare) -> list[Tensor]:
     """The first sentences of fitting length, of different documents as far as there are some."""
     corpus, found = held.corpus, []
     for number in held.documents.tolist():
         for sentence in range(int(corpus.documents[number]), int(corpus.documents[number + 1])):
             start, end = int(corpus.sentences[sentence]), int(corpus.sentences[sentence + 1])
-            if _SHORTEST <= end - start <= min(_LONGEST, held.frame.length - 2):
+            if _SHORTEST <= end - start <= min(_LONGEST, held.length - held.frame.single):
                 found.append(torch.from_numpy(np.asarray(corpus.tokens[start:end], np.int64)))
                 break
         if len(found) == _SENTENCES:
@@ -43,12 +47,13 @@ def _sentences(held: Share) -> list[Tensor]:
     return found
 
 
-def _sentence(model: Model, tokenizer: Tokenizer, held: Share, ids: Tensor) -> str:
-    whole = torch.cat([torch.tensor([held.frame.cls]), ids, torch.tensor([held.frame.sep])])
-    masked = held.masking.apply(Ragged.of([whole.int().numpy()]), torch.tensor([len(ids)]), 0, 0)
-    guesses, shares = fill(model, whole.scatter(0, masked.places, held.masking.mask), masked.places)
+def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusShare, masking: Masking, ids: Tensor) -> str:
+    whole = torch.from_numpy(held.frame.around(ids.int().numpy())[0]).long()
+    masked = masking.apply(Ragged.of([whole.int().numpy()]), torch.tensor([len(ids)]), 0, 0)
+    guesses, shares = fill(model, whole.scatter(0, masked.places, masking.mask), masked.places)
     text, spans = joined(tokenizer, ids)
-    parts = [Part(spans[place - 1][0], spans[place - 1][1], "gap") for place in masked.places.tolist()]
+    gaps = (spans[place - len(held.frame.before)] for place in masked.places.tolist())
+    parts = [Part(start, end, "gap") for start, end in gaps]
     rows = [
         page.row(page.escape(_word(tokenizer, int(true))), *_guessed(tokenizer, int(true), words, likely))
         for true, words, likely in zip(masked.labels, guesses, shares, strict=True)
@@ -84,9 +89,8 @@ def _word(tokenizer: Tokenizer, number: int) -> str:
 def joined(tokenizer: Tokenizer, ids: Tensor) -> tuple[str, list[tuple[int, int]]]:
     """Readable text, and where each token lies in it; a piece that continues a word is put to it."""
     text, spans = "", []
-    for number, token in zip(ids.tolist(), tokenizer.tokens(ids.numpy()), strict=True):
+    for number, piece in zip(ids.tolist(), tokenizer.written(ids.numpy()), strict=True):
         follows = bool(tokenizer.continues[number])
-        piece = token.removeprefix("##") if follows else token
         text += "" if follows or not text else " "
         spans.append((len(text), len(text) + len(piece)))
         text += piece

@@ -8,9 +8,10 @@ from patchword.core.files import read_json
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import has_pairs
+from patchword.recipes.text_goals import goal_of
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import SentenceSet, SpanSet, TextSet
+from patchword.recipes.text_sets import SpanSet, TextSet
+from patchword.recipes.text_table_sets import TableSet
 from patchword.reports import page, text_figures
 from patchword.reports.words import counted, percent
 
@@ -27,8 +28,7 @@ def texts_section(run: Run, recipe: TextRecipe, found: TextEvaluation) -> str:
     ]
     if (run.folder / "data.json").is_file():
         data = read_json(run.folder / "data.json")
-        unit = "window" if recipe.task == "span" else "text"
-        told.append(f"trained on {counted(int(data['samples']), unit)} of {data['name']}")
+        told.append(f"trained on {counted(int(data['samples']), goal_of(recipe).example)} of {data['name']}")
     alternative = f"Histogram of the tokens of {counted(len(tokens), 'text')}; the limit is {recipe.length}."
     svg = page.embedded("svg+xml", text_figures.lengths(tokens, recipe.length))
     return page.section(
@@ -42,7 +42,7 @@ def _fate(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
         told = (
             f"{counted(shortened, 'text')} longer than {recipe.length} tokens ({percent(shortened / texts, 1)}) cut off"
         )
-        return told if has_pairs(recipe) else f"{told}; stride={recipe.length // 2} would read them in windows"
+        return told if goal_of(recipe).paired else f"{told}; stride={recipe.length // 2} would read them in windows"
     if windowed:
         return f"{counted(windowed, 'text')} longer than {recipe.length} tokens, read in windows; nothing is cut off"
     return f"no text is longer than the {recipe.length} tokens read at once: nothing is cut off"
@@ -50,7 +50,7 @@ def _fate(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
 
 def whole_lengths(texts: TextSet, tokenizer: Tokenizer) -> list[int]:
     """The tokens of each row with the special ones, before anything was cut off."""
-    if isinstance(texts, SentenceSet):
+    if isinstance(texts, TableSet):
         columns = [texts.table.columns[role] for role in ("text", "pair") if role in texts.table.columns]
         return _summed(tokenizer, columns)
     if isinstance(texts, SpanSet):
@@ -58,13 +58,18 @@ def whole_lengths(texts: TextSet, tokenizer: Tokenizer) -> list[int]:
         contexts = list(dict.fromkeys(question.context for question in questions))
         length = dict(zip(contexts, map(len, tokenizer.ids_of(contexts)), strict=True))
         asked = tokenizer.ids_of([question.question for question in questions])
-        return [3 + len(ids) + length[question.context] for ids, question in zip(asked, questions, strict=True)]
-    inside = texts.examples.ids.lengths - 2
+        specials = tokenizer.frame.paired
+        return [specials + len(ids) + length[question.context] for ids, question in zip(asked, questions, strict=True)]
+    specials = tokenizer.frame.single
+    inside = texts.examples.ids.lengths - specials
     rows = int(texts.examples.owner.max()) + 1
-    total: list[int] = (2 + torch.zeros(rows, dtype=torch.int64).index_add(0, texts.examples.owner, inside)).tolist()
+    total: list[int] = (
+        specials + torch.zeros(rows, dtype=torch.int64).index_add(0, texts.examples.owner, inside)
+    ).tolist()
     return total
 
 
 def _summed(tokenizer: Tokenizer, columns: Sequence[Sequence[str]]) -> list[int]:
     lengths = [[len(ids) for ids in tokenizer.ids_of(column)] for column in columns]
-    return [1 + len(parts) + sum(parts) for parts in zip(*lengths, strict=True)]
+    specials = tokenizer.frame.specials(pair=len(columns) > 1)
+    return [specials + sum(parts) for parts in zip(*lengths, strict=True)]

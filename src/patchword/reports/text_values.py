@@ -4,14 +4,14 @@ import torch
 from torch import Tensor
 
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text_sets import SentenceSet
+from patchword.recipes.text_table_sets import LabelsSet, NumberSet, TableSet
 from patchword.reports import page, text_attention, text_figures
 from patchword.reports.words import counted, percent
 
 _LARGEST, _SURE = 12, 8
 
 
-def number_sections(found: TextEvaluation, texts: SentenceSet) -> list[str]:
+def number_sections(found: TextEvaluation, texts: NumberSet) -> list[str]:
     truth, answers = texts.truth.double(), torch.as_tensor(found.judged.answers).double()
     errors = (answers - truth).abs()
     told = f"The mean error is {float(errors.mean()):.3g}, half of the errors are below {float(errors.median()):.3g}; "
@@ -28,14 +28,14 @@ def number_sections(found: TextEvaluation, texts: SentenceSet) -> list[str]:
     return [page.section("Numbers", page.paragraph(told) + drawn), page.section("Largest errors", html)]
 
 
-def shown(found: TextEvaluation, texts: SentenceSet, row: int, heading: str) -> str:
+def shown(found: TextEvaluation, texts: TableSet, row: int, heading: str) -> str:
     """A row of the table under what the model said of it; the heading is markup."""
     line = f"<small>line {texts.table.lines[row]:,}</small>"
     text = text_attention.attended(found.model, found.tokenizer, texts, row)
     return f'<article class="text"><p class="said">{heading} {line}</p>\n{text}</article>\n'
 
 
-def label_sections(found: TextEvaluation, texts: SentenceSet) -> list[str]:
+def label_sections(found: TextEvaluation, texts: LabelsSet) -> list[str]:
     truth, shares = texts.truth.bool(), torch.as_tensor(found.judged.answers)
     said = shares > 0.5
     right, given, true = (flags.sum(0).tolist() for flags in (truth & said, said, truth))
@@ -58,7 +58,7 @@ def score_row(name: str, right: int, said: int, true: int) -> str:
     return page.row(page.escape(name), bar, precision, recall, f"{true:,}")
 
 
-def _wrong_labels(found: TextEvaluation, texts: SentenceSet, truth: Tensor, shares: Tensor) -> str:
+def _wrong_labels(found: TextEvaluation, texts: LabelsSet, truth: Tensor, shares: Tensor) -> str:
     """The labels that the model was surest of, wrongly given or wrongly left out."""
     surprise = torch.where(truth, 1 - shares, shares)
     order = surprise.flatten().argsort(descending=True)[:_SURE].tolist()

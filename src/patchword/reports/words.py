@@ -22,6 +22,7 @@ _NAMES = {
     "spearman": "Spearman correlation",
     "matthews": "Matthews correlation",
     "next_accuracy": "next-sentence accuracy",
+    "order_accuracy": "sentence-order accuracy",
 }
 
 

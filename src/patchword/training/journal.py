@@ -16,6 +16,7 @@ from patchword.training.loop import State
 
 _LINE_SECONDS = 30.0  # between lines where the output is no terminal
 _LOOK_SECONDS = 0.5  # between looks at the loss
+SHARES = ("accuracy", "f1", "exact")  # measures told in percent
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -87,7 +88,7 @@ class RunJournal:
                 self.events.add_scalar(key, value, record["step"])
         star = " *" if state.waited == 0 else ""
         score = record[f"validation_{self.metric}"]
-        told = f"{score:.2%}" if self.metric == "accuracy" else f"{score:.4f}"
+        told = f"{score:.2%}" if self.metric in SHARES else f"{score:.4f}"
         self.console.print(
             f"epoch {record['epoch']:>{len(str(self.epochs))}}/{self.epochs}  "
             f"loss {record['loss']:.4f}{_share(record.get('accuracy', math.nan))}  |  "

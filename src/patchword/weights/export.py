@@ -1,6 +1,5 @@
 """export: a model as a file that other programs run, whose answers were compared with the model's own."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +9,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram
+from torch.export import ExportedProgram
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.files import flush, make_folder
-from patchword.core.grid import Size, sides
+from patchword.core.grid import Size
 from patchword.layers.model import Model
-from patchword.models import REGISTRY
-from patchword.weights.formats import FORMATS, INPUT, OUTPUT, Format, Runner, quiet
-from patchword.weights.saving import describe
+from patchword.layers.text import TextModel
+from patchword.weights.formats import FORMATS, Format, Runner, quiet
+from patchword.weights.inputs import Fed, Inputs, inputs_of
+from patchword.weights.int8 import in_int8
 
 TOLERANCE = 1e-4  # float32 in another order of sums differs by 1e-6 or so; a wrong operator by far more
+INT8_TOLERANCE = 0.2  # rounding to 8 bits is a loss that one accepts; a wrong scale costs far more
 
 
 @dataclass(frozen=True)
@@ -45,45 +45,51 @@ def export(
     *,
     size: Size | None = None,
     batch: int | None = None,
-    tolerance: float = TOLERANCE,
+    int8: bool = False,
+    tolerance: float | None = None,
     remarks: Mapping[str, str] | None = None,
 ) -> Exported:
     """Writes `model`, which is on the CPU and ready to evaluate, to a .onnx or a .pt2 file: whole, or not at all.
 
     size: of the images the file will take, height and width; the model's own if left out.
-    batch: how many images it will take at a time; any number if left out.
-    tolerance: the largest difference to the model's answers, relative to their scale, with which the file is kept.
+    batch: how many images or texts it will take at a time; any number if left out.
+    int8: matrices and tables of a text model as 8-bit integers, in an .onnx file.
+    tolerance: the largest difference to the model's answers, relative to their scale, with which the file is kept;
+        1e-4 if left out, 0.2 with int8, where it is the root of the mean square that counts: one value that was rounded
+        the other way sets off others, so that the largest difference says little.
     remarks: what else the file should say of itself.
     """
     start, target = time.perf_counter(), Path(path)
     form = format_of(target)
     form.require()
-    shape = _shape(model.card, size)
-    examples = [_images(count, shape) for count in ([batch] if batch else [1, 3])]
+    tolerance = tolerance if tolerance is not None else INT8_TOLERANCE if int8 else TOLERANCE
+    inputs = inputs_of(model.card, size, batch)
+    examples, reads = inputs.examples(), inputs.module(model)
     with torch.no_grad():
-        expected = [model(images) for images in examples]  # what the model refuses, it refuses here
-    notes = {**describe_file(model.card, shape, batch), **(remarks or {})}
+        expected = [_one(reads(*fed), model) for fed in examples]  # what the model refuses, it refuses here
+    notes = {**inputs.notes(), **(remarks or {})}
+    written_as = inputs.module(_integers(model, form)) if int8 else reads
     make_folder(target.parent)
     try:
         with TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent) as folder:
             draft = Path(folder) / target.name
-            shapes = None if batch else ({0: Dim("batch", min=1)},)
-            detail = form.write(trace(model, _images(batch or 2, shape), shapes), shapes, notes, draft)
-            worst = _largest_difference(form.open(draft), examples, expected)
+            detail = form.write(trace(written_as, inputs), inputs, notes, draft)
+            worst = (_spread if int8 else _largest_difference)(form.open(draft), examples, expected)
             if not worst <= tolerance:
                 raise _differs(target, form, worst, tolerance)
             written = _publish(draft, target)
     except OSError as error:
         raise UserError(f"cannot write {target}", got=error.strerror or str(error)) from None
-    batches = tuple(len(images) for images in examples)
+    batches = tuple(len(fed[0]) for fed in examples)
     return Exported(target, written, detail, notes, form.reader, batches, worst, time.perf_counter() - start)
 
 
 def expected_seconds(model: Model, path: Path, size: Size | None = None) -> float:
     """How long an export takes, roughly: it grows with the number of operations, not with their size."""
     operations = _Operations()  # type: ignore[no-untyped-call]
+    inputs = inputs_of(model.card, size, 1)
     with torch.no_grad(), operations:
-        model(_images(1, _shape(model.card, size)))
+        inputs.module(model)(*inputs.traced())
     return format_of(path).seconds(operations.count)
 
 
@@ -105,53 +111,48 @@ def format_of(path: Path) -> Format:
     return FORMATS[path.suffix]
 
 
-def trace(model: Model, images: Tensor, shapes: Any) -> ExportedProgram:
-    """The model's operations as a graph, whatever the size of the axes that `shapes` leaves open.
+def trace(model: nn.Module, inputs: Inputs) -> ExportedProgram:
+    """The model's operations as a graph, whatever the size of the axes that the inputs leave open.
 
     Its weights, shared with the model, ask for no gradient: torch's attention would then answer in another layout of
     memory than it was traced with, and the graph would not run.
     """
     with quiet(), torch.no_grad():
-        program = torch.export.export(model, (images,), dynamic_shapes=shapes)
+        program = torch.export.export(model, inputs.traced(), dynamic_shapes=inputs.shapes())
     frozen = {name: nn.Parameter(weights.detach(), requires_grad=False) for name, weights in model.named_parameters()}
     program.state_dict.update(frozen)
     return program
 
 
-def describe_file(card: Card, shape: tuple[int, int, int], batch: int | None) -> dict[str, str]:
-    """How to feed the file and read its answers, for those who have nothing but the file."""
-    count = batch or "batch"
-    colours = {1: "grey", 3: "red, green, blue"}.get(shape[0], f"{shape[0]} channels")
-    return {
-        "input": f"{INPUT}, float32 ({count}, {', '.join(map(str, shape))}): {colours}; rows from the top; "
-        "pixels of 0 to 255, / 255, - mean, / std, channel by channel",
-        "picture": f"upright (EXIF); its shorter side scaled so that it covers {shape[1]} x {shape[2]}, bicubic, and "
-        "the middle cut out",
-        "mean": json.dumps(card.preparation.mean),
-        "std": json.dumps(card.preparation.std),
-        "output": f"{OUTPUT}, float32 ({count}, {card.config['classes']}): before the softmax, in the order of labels",
-        "labels": json.dumps(card.labels, ensure_ascii=False),
-        "patchword": json.dumps(describe(card), ensure_ascii=False),
-    }
+def _one(answer: Tensor | tuple[Tensor, ...], model: Model) -> Tensor:
+    if isinstance(answer, tuple):
+        raise UserError(
+            f"{model.card.model} with the head {model.card.config['head']!r} answers two things at once",
+            expected="a model with one answer",
+            hint='choose one of its heads: --set head=words, or load(..., head="words")',
+        )
+    return answer
 
 
-def _shape(card: Card, size: Size | None) -> tuple[int, int, int]:
-    REGISTRY.require_images(card.model)
-    return (card.config["channels"], *sides(size or card.config["image"]))
+def _integers(model: Model, form: Format) -> Model:
+    if not isinstance(model, TextModel) or form.suffix != ".onnx":
+        raise UserError("cannot export this in 8 bits", expected="a model of texts, and a name that ends in .onnx")
+    return in_int8(model)
 
 
-def _images(count: int, shape: tuple[int, ...]) -> Tensor:
-    """Noise of the spread that prepared pixels have."""
-    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(count))
-
-
-def _largest_difference(run: Runner, examples: list[Tensor], expected: list[Tensor]) -> float:
+def _largest_difference(run: Runner, examples: list[Fed], expected: list[Tensor]) -> float:
     """NaN if an answer has one."""
     worst = torch.zeros(())
-    for images, scores in zip(examples, expected, strict=True):
+    for fed, scores in zip(examples, expected, strict=True):
         scale = scores.abs().max()
-        worst = torch.maximum(worst, (run(images) - scores).abs().max() / torch.where(scale > 0, scale, 1.0))
+        worst = torch.maximum(worst, (run(*fed) - scores).abs().max() / torch.where(scale > 0, scale, 1.0))
     return float(worst)
+
+
+def _spread(run: Runner, examples: list[Fed], expected: list[Tensor]) -> float:
+    """The root of the mean square of the differences, relative to that of the answers."""
+    found = torch.cat([(run(*fed) - scores).flatten() for fed, scores in zip(examples, expected, strict=True)])
+    return float(found.norm() / torch.cat([scores.flatten() for scores in expected]).norm().clamp(min=1e-30))
 
 
 def _differs(target: Path, form: Format, worst: float, tolerance: float) -> UserError:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
 from patchword.core.errors import UserError
+from patchword.weights.inputs import OUTPUT, Inputs
+from patchword.weights.int8_operations import translations
 
-INPUT, OUTPUT = "images", "scores"
-Runner = Callable[[Tensor], Tensor]
+Runner = Callable[..., Tensor]  # from the inputs, in their order, to the scores
 
 
 class Format(Protocol):
@@ -35,7 +36,7 @@ class Format(Protocol):
         """how long writing takes one core, as measured on models of 100 to 3,000 operations"""
         ...
 
-    def write(self, program: ExportedProgram, shapes: Any, notes: Mapping[str, str], path: Path) -> str:
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
         """the program with its notes as a file; answers what is worth knowing of it"""
         ...
 
@@ -68,12 +69,18 @@ class Onnx:
     def seconds(self, operations: int) -> float:
         return 3 + 0.02 * operations + 2.3e-5 * operations**2  # onnxscript searches the whole graph at every node
 
-    def write(self, program: ExportedProgram, shapes: Any, notes: Mapping[str, str], path: Path) -> str:
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
         import onnx
 
         with quiet(), torch.no_grad():  # as it was traced: torch's attention lies otherwise in memory with gradients
             converted = torch.onnx.export(
-                program, dynamo=True, dynamic_shapes=shapes, input_names=[INPUT], output_names=[OUTPUT], verbose=False
+                program,
+                dynamo=True,
+                dynamic_shapes=inputs.shapes(),
+                input_names=list(inputs.names),
+                output_names=[OUTPUT],
+                custom_translation_table=translations(),
+                verbose=False,
             )
         assert converted is not None
         converted.model.metadata_props.update(notes)
@@ -87,7 +94,13 @@ class Onnx:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return lambda images: torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
+        names = [given.name for given in session.get_inputs()]
+
+        def run(*inputs: Tensor) -> Tensor:
+            fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+            return torch.from_numpy(session.run([OUTPUT], fed)[0])
+
+        return run
 
 
 class TorchProgram:
@@ -108,7 +121,7 @@ class TorchProgram:
     def seconds(self, operations: int) -> float:
         return 2 + 0.01 * operations
 
-    def write(self, program: ExportedProgram, shapes: Any, notes: Mapping[str, str], path: Path) -> str:
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
         with quiet():
             torch.export.save(program, path, extra_files={"notes.json": json.dumps(notes, ensure_ascii=False)})
         return f"{len(program.graph.nodes):,} nodes"

@@ -25,7 +25,7 @@ class JaxLayout(Layout):
 
     file: str = "model.npz"
 
-    def fits(self, names: Container[str]) -> bool:
+    def fits(self, names: Container[str], kind: str | None = None) -> bool:
         return self._prefix(names) is not None
 
     def _prefix(self, names: Container[str]) -> str | None:

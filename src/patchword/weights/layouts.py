@@ -1,6 +1,26 @@
 """The list of name tables; a new family adds a line."""
 
-from patchword.weights import bert, cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
+from patchword.weights import (
+    albert,
+    bert,
+    bigbird,
+    cswin,
+    cvt,
+    distilbert,
+    ernie,
+    gpt,
+    grover,
+    mixer,
+    mobilebert,
+    pvt,
+    regnet,
+    resnet,
+    roberta,
+    swin,
+    vit,
+    vit_jax,
+    xlm,
+)
 
 # The first layout whose names are in a file is the file's.
 LAYOUTS = (
@@ -13,5 +33,15 @@ LAYOUTS = (
     *mixer.LAYOUTS,
     *resnet.LAYOUTS,
     *regnet.LAYOUTS,
+    *mobilebert.LAYOUTS,
+    *bigbird.LAYOUTS,  # the pooler tells them from BERT's, whose prefix they have
     *bert.LAYOUTS,
+    *bigbird.WITHOUT_POOLER,
+    *xlm.LAYOUTS,
+    *albert.LAYOUTS,
+    *distilbert.LAYOUTS,
+    *ernie.LAYOUTS,
+    *roberta.LAYOUTS,
+    *gpt.LAYOUTS,
+    *grover.LAYOUTS,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensors import Tensors
 from patchword.layers.model import Model
+from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
 from patchword.weights.source import Source, read_file, read_folder
@@ -129,6 +130,9 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
         card = replace(card, labels=() if changed else card.labels)
         fitted = _new_head(fitted, card, wanted)
     fitted = {name: tensor for name, tensor in fitted.items() if name not in SPARE or name in new.state_dict()}
+    if any(name.endswith(MARK) for name in fitted):
+        fitted = without_ranges(fitted) if changed else fitted  # another head has no ranges yet
+        new = new if changed else cast(Model, quantise(new))
     _check(fitted, new, path, source.unknown)
     new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
     new.card = replace(new.card, labels=card.labels, preparation=card.preparation)

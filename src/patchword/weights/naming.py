@@ -56,9 +56,11 @@ class Layout:
     serves: tuple[str, ...] = ()  # other families that can be written under these names
     processor: str = "ViTImageProcessor"  # of the pictures, in a folder for Hugging Face
     file: str = "model.safetensors"  # where the tensors are written
+    kinds: tuple[str, ...] = ()  # what a config.json may call the family; with none, it is not asked
 
-    def fits(self, names: Container[str]) -> bool:
-        return all(name in names for name in self.distinct)
+    def fits(self, names: Container[str], kind: str | None = None) -> bool:
+        """The names are this layout's, and so is what the file calls the family, if it does."""
+        return all(name in names for name in self.distinct) and (not self.kinds or kind in (None, *self.kinds))
 
     def reading(self, tensors: Mapping[str, Tensor]) -> "Layout":
         """This layout, knowing what only the shapes under their names tell."""

@@ -10,6 +10,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.files import write_json
 from patchword.core.tensors import write_tensors
 from patchword.layers.model import Model
+from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
@@ -34,7 +35,7 @@ def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Pat
     else:
         table = _table(layout, card).writing(card)
         file = table.file
-        tensors = table.to_theirs(tensors)
+        tensors = table.to_theirs(without_ranges(tensors))
         config = table.write_config(card)
         metadata = {"format": "pt"}
         if layout == "huggingface" and REGISTRY.reads_images(card.model):

@@ -8,6 +8,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.modules import encoder_folder, modules_of
 from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
@@ -29,13 +30,13 @@ class Source:
 
 
 def read_folder(folder: Path) -> Source:
+    told, folder = _sentence_transformers(folder), encoder_folder(folder)
     tensors: Tensors = {}
     metadata: dict[str, str] = {}
     for file in _weight_files(folder):
         part, metadata = read_tensors(file)
         tensors |= part
-    told = _read_object(folder / "config.json") or _card_of(metadata, folder)
-    told = {**told, **_sentence_transformers(folder)}
+    told = {**(_read_object(folder / "config.json") or _card_of(metadata, folder)), **told}
     return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
 
 
@@ -48,15 +49,11 @@ def read_file(path: Path) -> Source:
 
 def _sentence_transformers(folder: Path) -> dict[str, Any]:
     """How a folder of that library makes one vector of a text."""
-    if not (folder / "modules.json").is_file():
+    kinds = modules_of(folder)
+    if not kinds:
         return {}
-    modules = read_json(folder / "modules.json")
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise UserError(f"{folder / 'modules.json'} is not a list of modules", expected="a JSON list of objects")
-    kinds = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
-    unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
-    if unknown or any(Path(path).name != path for path in kinds.values() if path):
-        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown) or kinds)
+    if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown))
     pooling = _read_object(folder / kinds.get("Pooling", "") / "config.json") if "Pooling" in kinds else {}
     return {"sentence_transformers": {"pooling": pooling, "normalize": "Normalize" in kinds}}
 
@@ -99,7 +96,7 @@ def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[
     tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
         for layout in LAYOUTS:
-            if layout.fits(named):
+            if layout.fits(named, told.get("model_type")):
                 ours, unknown = layout.to_ours(named)
                 return Source(ours, unknown, layout.reading(named), told, preprocessor)
         if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):

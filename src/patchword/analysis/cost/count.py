@@ -11,7 +11,7 @@ from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, L
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.text import Text
-from patchword.layers import Block, ConvResidual
+from patchword.layers import Block, Bottleneck, ConvResidual
 from patchword.models import REGISTRY
 
 CONVENTION = (
@@ -120,7 +120,7 @@ def blocks_of(card: Card) -> list[str]:
     """The names of a model's blocks, in the order they run."""
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config)
-    return [name for name, module in model.named_modules() if isinstance(module, Block | ConvResidual)]
+    return [name for name, module in model.named_modules() if isinstance(module, Block | Bottleneck | ConvResidual)]
 
 
 def _named(line: Line, card: Card) -> Line:

@@ -9,16 +9,20 @@ from torch import Tensor, nn
 from patchword.analysis.cost.expression import Expression, symbol
 from patchword.core.grid import Grid
 from patchword.layers import (
+    Blocks,
     DropPath,
     FirstToken,
     Gelu,
     Interlaced,
+    LastToken,
     LayerScale,
     LearnedPositions,
     LinearProjection,
     MeanPool,
+    NoNorm,
     NoPositions,
     NoPrefix,
+    PartlyTied,
     PatchEmbed,
     Position,
     Prefix,
@@ -27,6 +31,7 @@ from patchword.layers import (
     ScaledDotProduct,
     SinusoidalPositions,
     TiedLinear,
+    Tokens,
     Windows,
 )
 from patchword.layers.attention.core import Pattern
@@ -65,6 +70,12 @@ _LINEAR = {
     "reduce": ("patch merging", ("4C", "four neighbours"), ("2C", "twice the width before")),
     "linear": ("class head", ("D", "width"), ("K", "classes")),
     "distilled": ("distillation head", ("D", "width"), ("K", "classes")),
+    "narrow": ("bottleneck, in", ("D", "width"), ("B", "width of the bottleneck")),
+    "widen": ("bottleneck, out", ("B", "width of the bottleneck"), ("D", "width")),
+    "shared": ("bottleneck of query and key", ("D", "width"), ("B", "width of the bottleneck")),
+    "query_key": ("query, key", ("B", "width of the bottleneck"), ("2B", "twice the bottleneck")),
+    "value": ("value", ("D", "width"), ("B", "width of the bottleneck")),
+    "mix": ("three words to a token", ("3E", "three words"), ("D", "width")),
     "transform": ("word head, transform", ("D", "width"), ("D", "width")),
 }
 
@@ -111,6 +122,8 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     projected, pattern, grid = call.arguments
     assert isinstance(projected, Projected), "the core is called with the projection's answer"
     assert isinstance(pattern, Pattern), "the core is called with a pattern"
+    if isinstance(pattern.partition, Blocks) and pattern.partition.is_sparse(_longest(projected)):
+        return in_blocks(part, module, pattern.partition, projected)
     groups, queries = _group_sizes(pattern, projected.query, grid)
     _, keys = _group_sizes(pattern, projected.key, projected.key_grid)
     heads = symbol("h", module.heads, "heads")
@@ -124,6 +137,25 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
         Line(part, f"query x key{where}", "attention", product, None),
         Line(part, f"weights x value{where}", "attention", product, None),
     ]
+
+
+def in_blocks(part: str, module: ScaledDotProduct, blocks: Blocks, projected: Projected) -> list[Line]:
+    """Big Bird: two blocks meet all tokens, each of the others 5 + r blocks."""
+    count = -(-_longest(projected) // blocks.block)
+    heads = symbol("h", module.heads, "heads")
+    head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head")
+    size, tokens = symbol("b", blocks.block, "tokens of a block"), symbol("N", count * blocks.block, "tokens")
+    inner, read = symbol("i", count - 2, "inner blocks"), symbol("k", 5 + blocks.count, "blocks that each reads")
+    ends, others = heads * (2 * size) * tokens * head, heads * inner * size * (read * size) * head
+    return [
+        Line(part, f"{name}, {which}", "attention", product, None)
+        for which, product in (("global blocks", ends), ("other blocks", others))
+        for name in ("query x key", "weights x value")
+    ]
+
+
+def _longest(projected: Projected) -> int:
+    return projected.query.shape[1] if projected.rows is None else projected.rows.longest
 
 
 def _direction(pattern: Pattern) -> str:
@@ -207,15 +239,41 @@ def table(part: str, module: nn.Embedding, call: Call) -> list[Line]:
     return [Line(part, meaning, "other", None, size)]
 
 
-_TABLES = {"words": ("V", "vocabulary"), "positions": ("P", "positions"), "segments": ("S", "segments")}
+_TABLES = {
+    "words": ("V", "vocabulary"),
+    "positions": ("P", "positions"),
+    "segments": ("S", "segments"),
+    "languages": ("L", "languages"),
+}
 
 
 def words(part: str, module: TiedLinear, call: Call) -> list[Line]:
     """The matrix is the table of words, which is held once."""
-    size = symbol("V", len(module.bias), "vocabulary")
+    size = symbol("V", call.answer.shape[-1], "vocabulary")
     width = symbol("D", call.arguments[0].shape[-1], "width")
     asked = symbol("N", call.arguments[0].numel() // width.value, "tokens")
-    return [Line(part, "word head, a score for each word", "linear", asked * width * size, size)]
+    return [
+        Line(
+            part,
+            "word head, a score for each word",
+            "linear",
+            asked * width * size,
+            size if module.bias is not None else None,
+        )
+    ]
+
+
+def partly_tied(part: str, module: PartlyTied, call: Call) -> list[Line]:
+    """The first rows of the matrix are the table of words, which is held once."""
+    size = symbol("V", module.extra.in_features, "vocabulary")
+    width = symbol("D", call.arguments[0].shape[-1], "width")
+    asked = symbol("N", call.arguments[0].numel() // width.value, "tokens")
+    own = symbol("X", module.extra.out_features, "channels beyond the table")
+    return [Line(part, "word head, a score for each word", "linear", asked * width * size, own * size + size)]
+
+
+def no_norm(part: str, module: NoNorm, call: Call) -> list[Line]:
+    return [Line(part, "scale and shift", "other", None, 2 * symbol("D", len(module.weight), "width"))]
 
 
 def scale(part: str, module: LayerScale, call: Call) -> list[Line]:
@@ -237,7 +295,10 @@ FREE = (
     NoPositions,
     SinusoidalPositions,
     FirstToken,
+    LastToken,
     MeanPool,
+    Tokens,
+    nn.Tanh,
 )
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
@@ -254,4 +315,6 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     RelativeTable: offsets,
     nn.Embedding: table,
     TiedLinear: words,
+    PartlyTied: partly_tied,
+    NoNorm: no_norm,
 }

@@ -1,4 +1,4 @@
-"""From encoded texts to what a model reads: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; cut, or in windows."""
+"""From encoded texts to what a model reads: a text or a pair in the frame of its tokenizer; cut, or in windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,11 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from patchword.data.text.batches import IGNORE, Examples
+from patchword.data.text.frame import Ids
 from patchword.data.text.pieces import Encoding
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.tokenizer import Tokenizer
 
-Ids = NDArray[np.int32]
+Lengths = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -34,48 +35,46 @@ def sentences(
     tokenizer: Tokenizer, name: str, texts: Sequence[str], pairs: Sequence[str] | None, limit: Limit
 ) -> Examples:
     """Single texts, or pairs of texts of which the longer is cut first."""
-    first = tokenizer.ids_of(texts)
-    second = None if pairs is None else tokenizer.ids_of(pairs)
-    rows: list[Ids] = []
-    segments: list[Ids] = []
-    owner, shortened, windowed = [], 0, 0
-    for number, ids in enumerate(first):
-        other = None if second is None else second[number]
-        room = limit.length - (2 if other is None else 3)
-        if other is None:
-            starts = limit.starts(len(ids), room)
-            windows: list[tuple[Ids, Ids | None]] = [(ids[start : start + room], None) for start in starts]
-            shortened += len(ids) > room and len(starts) == 1
-            windowed += len(starts) > 1
-        else:
-            shortened += len(ids) + len(other) > room
-            windows = [fitted(ids, other, room)]
-        for left, right in windows:
-            row, segment = joined(tokenizer, left, right)
-            rows.append(row)
-            segments.append(segment)
-            owner.append(number)
-    return collected(tokenizer, name, rows, segments, owner, shortened=shortened, windowed=windowed)
+    encoded = tokenizer.ids_of(texts)
+    if pairs is not None:
+        return _paired(tokenizer, name, encoded, tokenizer.ids_of(pairs), limit.length - tokenizer.frame.paired)
+    room = limit.length - tokenizer.frame.single
+    starts = [limit.starts(len(ids), room) for ids in encoded]
+    made = [
+        joined(tokenizer, ids[start : start + room])
+        for ids, begins in zip(encoded, starts, strict=True)
+        for start in begins
+    ]
+    owner = [number for number, begins in enumerate(starts) for _ in begins]
+    windowed = sum(len(begins) > 1 for begins in starts)
+    shortened = sum(len(ids) > room and len(begins) == 1 for ids, begins in zip(encoded, starts, strict=True))
+    return collected(tokenizer, name, made, owner, shortened=shortened, windowed=windowed)
 
 
-def fitted(first: Ids, second: Ids, room: int) -> tuple[Ids, Ids]:
-    """Both, so much of the longer cut off that they fit."""
-    over = max(0, len(first) + len(second) - room)
-    difference = abs(len(first) - len(second))
-    from_longer = min(over, difference) + (max(0, over - difference) + 1) // 2
-    from_shorter = over - from_longer
-    cut_first, cut_second = (from_longer, from_shorter) if len(first) >= len(second) else (from_shorter, from_longer)
-    return first[: len(first) - cut_first], second[: len(second) - cut_second]
+def _paired(tokenizer: Tokenizer, name: str, first: Sequence[Ids], second: Sequence[Ids], room: int) -> Examples:
+    lengths = [np.array([len(ids) for ids in side]) for side in (first, second)]
+    kept = zip(*(side.tolist() for side in fitted(lengths[0], lengths[1], room)), strict=True)
+    made = [
+        joined(tokenizer, left[:ours], right[:theirs])
+        for left, right, (ours, theirs) in zip(first, second, kept, strict=True)
+    ]
+    shortened = int((lengths[0] + lengths[1] > room).sum())
+    return collected(tokenizer, name, made, range(len(made)), shortened=shortened)
+
+
+def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths]:
+    """Lengths after the longer of two gave up tokens until there is room; of two alike it is the second, as in BERT."""
+    half = room // 2
+    return (
+        np.minimum(first, np.maximum(room - half, room - second)),
+        np.minimum(second, np.maximum(half, room - first)),
+    )
 
 
 def joined(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
-    """The ids with the special tokens between them, and the segment of each."""
-    cls, sep = tokenizer.cls, tokenizer.sep
-    parts = [[cls], first, [sep]] if second is None else [[cls], first, [sep], second, [sep]]
-    ids = np.concatenate([np.asarray(part, np.int32) for part in parts])
-    segments = np.zeros(len(ids), np.int32)
-    segments[len(first) + 2 :] = 1
-    return ids, segments
+    """The ids with the special tokens around them, and the segment of each. A text of nothing has one token, too."""
+    ids, segments = tokenizer.frame.around(first, second)
+    return (ids, segments) if len(ids) else (np.array([tokenizer.stand_in], np.int32), np.zeros(1, np.int32))
 
 
 def words(
@@ -90,23 +89,23 @@ def words(
     Also answers, for each token, the number of the word that begins there, IGNORE elsewhere.
     """
     pieces: list[tuple[Ids, Ids, Ids, Ids]] = []
-    owner, windowed = [], 0
+    frame, owner, windowed = tokenizer.frame, list[int](), 0
     for number, found in enumerate(tokenizer.encode_words(sentences)):
-        stretches = _stretches(found, length - 2)
+        stretches = _stretches(found, length - frame.single)
         windowed += len(stretches) > 1
         for start, end in stretches:
             row, segment = joined(tokenizer, found.ids[start:end])
             begun = np.full(len(row), IGNORE, np.int32)
             first = np.diff(found.words[:end], prepend=-1)[start:] != 0
-            begun[1:-1][first] = found.words[start:end][first]
+            begun[len(frame.before) + np.flatnonzero(first)] = found.words[start:end][first]
             target = begun.copy()
             if tags is not None:
                 target[begun != IGNORE] = np.asarray(tags[number], np.int32)[begun[begun != IGNORE]]
             pieces.append((row, segment, target, begun))
             owner.append(number)
-    rows, segments, targets, words = zip(*pieces, strict=True)
-    examples = collected(tokenizer, name, rows, segments, owner, windowed=windowed)
-    return replace(examples, targets=Ragged.of(targets)), Ragged.of(words)
+    examples = collected(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
+    targets, words = (Ragged.of([piece[part] for piece in pieces]) for part in (2, 3))
+    return replace(examples, targets=targets), words
 
 
 def _stretches(found: Encoding, room: int) -> list[tuple[int, int]]:
@@ -124,15 +123,16 @@ def _stretches(found: Encoding, room: int) -> list[tuple[int, int]]:
 def collected(
     tokenizer: Tokenizer,
     name: str,
-    rows: Sequence[Ids],
-    segments: Sequence[Ids],
+    texts: Sequence[tuple[Ids, Ids]],
     owner: Sequence[int],
     *,
     shortened: int = 0,
     windowed: int = 0,
 ) -> Examples:
-    ids = Ragged.of(rows)
-    unknown = float((ids.values == tokenizer.unknown).float().mean())
+    """texts: the ids and segments of each, as `joined` makes them"""
+    ids = Ragged.of([text for text, _ in texts])
+    lost = () if tokenizer.unknown is None else (tokenizer.unknown,)
+    unknown = float(torch.isin(ids.values, torch.tensor(lost, dtype=ids.values.dtype)).float().mean())
+    segments = Ragged.of([segment for _, segment in texts], torch.uint8)
     owners = torch.tensor(owner)
-    kinds = Ragged.of(segments, torch.uint8)
-    return Examples(name, ids, kinds, owners, shortened=shortened, windowed=windowed, unknown=unknown)
+    return Examples(name, ids, segments, owners, shortened=shortened, windowed=windowed, unknown=unknown)

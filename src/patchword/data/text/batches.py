@@ -18,11 +18,15 @@ _SORTED = 32  # batches whose texts are sorted by length together
 
 @dataclass(frozen=True)
 class Form:
-    """How token ids become what a model reads. pad: the id of [PAD]. in_row: without padding."""
+    """How token ids become what a model reads. pad: the id of [PAD]. in_row: without padding.
+
+    languages: of each segment its language; every segment then begins at position 0 (XLM). None: neither is told.
+    """
 
     pad: int
     in_row: bool
     device: torch.device
+    languages: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +34,7 @@ class TextBatch:
     """Some texts and what is to be learned from them.
 
     labels: (texts,) or (texts, numbers), of whole texts. targets: for each token, IGNORE where nothing is asked.
-    asks_places: the model is to answer at the asked tokens alone.
+    asks_places: the model is to answer at the asked tokens alone. shares: (texts,) how much each counts; None: alike.
     """
 
     ids: Ragged
@@ -40,6 +44,7 @@ class TextBatch:
     labels: Tensor | None = None
     targets: Ragged | None = None
     asks_places: bool = False
+    shares: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,6 +57,11 @@ class TextBatch:
     def weight(self) -> int:
         """how many terms the mean of the loss has"""
         return len(self) if self.targets is None else max(1, int((self.targets.values != IGNORE).sum()))
+
+    @property
+    def tokens(self) -> int:
+        """of all its texts, without padding"""
+        return len(self.ids.values)
 
     def split(self, parts: int) -> list["TextBatch"]:
         if parts == 1:
@@ -67,6 +77,7 @@ class TextBatch:
             None if self.labels is None else self.labels[index],
             None if self.targets is None else self.targets.take(index),
             self.asks_places,
+            None if self.shares is None else self.shares[index],
         )
 
     @cached_property
@@ -75,10 +86,21 @@ class TextBatch:
         places = self.asked.nonzero()[:, 0] if self.asks_places else None
         if self.form.in_row:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
-            return Text(ids, segments, rows=Rows.of(self.ids.lengths), places=places).to(self.device)
-        ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
-        mask = self.ids.mask()
-        return Text(ids, segments, None if mask.all() else mask, places=places).to(self.device)
+            text = Text(ids, segments, rows=Rows.of(self.ids.lengths), places=places)
+        else:
+            ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
+            mask = self.ids.mask()
+            text = Text(ids, segments, None if mask.all() else mask, places=places)
+        return (text if self.form.languages is None else self._spoken(text, self.form.languages)).to(self.device)
+
+    def _spoken(self, text: Text, languages: tuple[int, ...]) -> Text:
+        """with the language of each token, and its place in its own segment"""
+        assert text.segments is not None, "segments tell the language"
+        number = torch.arange(text.ids.shape[1])
+        place = number if text.rows is None else text.rows.place
+        begun = (number * (text.segments.diff(dim=1, prepend=text.segments[:, :1]) > 0)).cummax(1).values
+        positions = torch.where(text.segments > 0, number - begun, place)
+        return text._replace(languages=torch.tensor(languages)[text.segments], positions=positions)
 
     @cached_property
     def answers(self) -> Tensor:
@@ -86,6 +108,11 @@ class TextBatch:
         assert self.labels is not None, "these texts have no labels"
         labels = self.labels.float() if self.labels.is_floating_point() else self.labels
         return labels.to(self.device, non_blocking=True)
+
+    @cached_property
+    def text_weights(self) -> Tensor | None:
+        """the shares, on the device"""
+        return None if self.shares is None else self.shares.to(self.device, non_blocking=True)
 
     @cached_property
     def flat_targets(self) -> Tensor:
@@ -110,7 +137,7 @@ class TextBatch:
 
     def ready(self) -> "TextBatch":
         """Itself, with what a step needs made and sent to the device."""
-        _ = self.text, self.weight
+        _ = self.text, self.weight, self.text_weights
         if self.labels is not None:
             _ = self.answers
         if self.targets is not None:
@@ -125,6 +152,7 @@ class Examples:
     owner: (texts,) which row of the file each came from; a long one can be read in several windows.
     shortened: rows of which something was cut off. windowed: rows that are read in several windows.
     unknown: share of the tokens that the vocabulary does not have.
+    shares: (texts,) how much each counts in training, 1 on average; None: alike.
     """
 
     name: str
@@ -136,6 +164,7 @@ class Examples:
     shortened: int = 0
     windowed: int = 0
     unknown: float = 0.0
+    shares: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -143,7 +172,8 @@ class Examples:
     def batch(self, index: Tensor, form: Form) -> TextBatch:
         labels = None if self.labels is None else self.labels[index]
         targets = None if self.targets is None else self.targets.take(index)
-        return TextBatch(self.ids.take(index), self.segments.take(index), index, form, labels, targets)
+        shares = None if self.shares is None else self.shares[index]
+        return TextBatch(self.ids.take(index), self.segments.take(index), index, form, labels, targets, shares=shares)
 
 
 @dataclass(frozen=True)

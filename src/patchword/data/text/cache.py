@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, whole_file, write_json
+from patchword.data.progress import Progress, nothing
 from patchword.data.text.corpus import Source, check_unchanged, digest, sources_of, text_files
 from patchword.data.text.shards import (
     Encoder,
     Label,
-    Progress,
     cut,
     read_shard,
     remove_shards,
@@ -45,7 +45,7 @@ def build_cache(
     tokenizer: Encoder,
     folder: Path,
     documents: str = "auto",
-    told: Progress = lambda done, total: None,
+    told: Progress = nothing,
     shard: int = SHARD,
 ) -> Corpus:
     """The corpus of these files and folders, tokenised now or before. `told` hears bytes done and bytes in all."""

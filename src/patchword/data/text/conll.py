@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.text.reading import lines_of, read_utf8
+from patchword.data.text.reading import lines_of, read_utf8, require_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 _WORD = re.compile(r"[0-9]+")
@@ -18,6 +18,8 @@ class Sentence:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     line: int  # of its first word in the file
+    lines: tuple[int, ...] = field(default=(), compare=False)  # of each word
+    column: str = field(default="", compare=False)  # where its tags stood, as errors name it
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class _Line:
 
 def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
     """column: where the tags stand, counted from 1 (CoNLL: the last if not said), or its CoNLL-U name (upos)."""
+    require_file(path, (".conll", ".conllu"))
     universal = path.suffix.lower() == ".conllu"
     blocks = _blocks(_universal_lines(path) if universal else _plain_lines(path))
     sentences: list[Sentence] = []
@@ -37,22 +40,30 @@ def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
         word, place = 1 if universal else 0, _tag_place(path, column, first, universal)
         for line in block:
             _check(path, line, first, (word, place))
-        words = tuple(line.cells[word] for line in block)
-        sentences.append(Sentence(words, tuple(line.cells[place] for line in block), block[0].number))
+        words, tags = (tuple(line.cells[cell] for line in block) for cell in (word, place))
+        lines = tuple(line.number for line in block)
+        sentences.append(Sentence(words, tags, lines[0], lines, _called(place, universal)))
     if not sentences:
         raise UserError(f"{path} has no sentences", expected="a word and its tag on each line, sentences apart")
     if all(tag == "_" for sentence in sentences for tag in sentence.tags):
-        raise UserError(f"{path}: the column of the tags is blank", got="_ for every word", hint="choose another")
+        what = f"{path}, {sentences[0].column}: the column of the tags is blank"
+        raise UserError(what, got="_ for every word", hint="choose another column: label=NUMBER")
     return sentences
+
+
+def _called(place: int, universal: bool) -> str:
+    return f"column {place + 1}" + (f" ({COLUMNS[place]})" if universal else "")
 
 
 def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]) -> None:
     """Refuses a tag that training did not see."""
     for sentence in sentences:
-        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+        for number, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
             if tag not in known:
-                where = f"{path}, the sentence on line {sentence.line}, word {word!r}"
-                raise UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=nearest(tag, known))
+                line = sentence.lines[number] if sentence.lines else sentence.line
+                where = ", ".join(filter(None, (f"{path}, line {line}", sentence.column, f"word {word!r}")))
+                hint = f"{nearest(tag, known)}\nif the tags stand elsewhere, name their column: label=NUMBER"
+                raise UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=hint)
 
 
 def _plain_lines(path: Path) -> Iterator[_Line]:

@@ -130,6 +130,11 @@ def glue_file(task: str, folder: Path, part: str) -> Path:
 
 def _home(name: str, folder: Path) -> Path:
     """The task's folder; capitals and hyphens of its name do not matter."""
+    if folder.is_file():
+        hint = f"give the folder it is in: {folder.parent}" if folder.suffix == ".tsv" else ""
+        raise UserError(
+            f"{folder} is a file", expected=f"the folder of GLUE, with {name} in it", got="a file", hint=hint
+        )
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}", expected=f"the folder of GLUE, with {name} in it")
     for path in [folder.resolve(), *sorted(folder.iterdir())]:

@@ -52,7 +52,10 @@ def numbers(table: Table, role: str = "label") -> Tensor:
     found = [_number(cell) for cell in table.columns[role]]
     for row, value in enumerate(found):
         if value is None:
-            raise UserError(table.where(row, role), expected="a finite number", got=repr(table.columns[role][row]))
+            cell = table.columns[role][row]
+            comma = _number(cell.replace(",", ".", 1)) is not None
+            hint = "write a decimal point, not a comma" if comma else ""
+            raise UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
     return torch.tensor(found, dtype=torch.float64)
 
 

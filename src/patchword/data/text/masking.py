@@ -7,17 +7,18 @@ place): another mask at every epoch, the same whatever else is in the batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import integers, uniform
+from patchword.data.text.grouping import Alone, Grouping, Tokens
 from patchword.data.text.ragged import Ragged, ends
 
 _CHOICE, _FATE, _RANDOM = 14, 15, 16  # purposes of the random numbers
+ALONE = Alone()
 _PLACES = 2**20  # more than a sequence has; numbers each place of each sample
 
 
@@ -31,7 +32,7 @@ class Masked(NamedTuple):
 
 
 class Vocabulary(Protocol):
-    """What masking needs of a tokenizer. continues: (vocabulary,), True for a piece that goes on with a word."""
+    """What masking needs of a tokenizer."""
 
     @property
     def vocabulary(self) -> int: ...
@@ -39,22 +40,19 @@ class Vocabulary(Protocol):
     def mask(self) -> int | None: ...
     @property
     def specials(self) -> Sequence[int]: ...
-    @property
-    def continues(self) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Masking:
-    """share: of the tokens that are not special. most: the limit for a sequence. whole_words: all pieces of a word or
-    none. replacements: the ids that a random token is drawn from."""
+    """share: of the tokens that are not special. most: the limit for a sequence. grouping: which are masked together.
+    replacements: the ids that a random token is drawn from."""
 
     mask: int
     special: Tensor
-    continues: Tensor
     replacements: Tensor
     share: float = 0.15
     most: int = 2**30
-    whole_words: bool = False
+    grouping: Grouping = ALONE
 
     @classmethod
     def of(
@@ -62,18 +60,21 @@ class Masking:
         tokenizer: Vocabulary,
         share: float = 0.15,
         most: int = 2**30,
-        whole_words: bool = False,
+        grouping: Grouping | None = None,
         random_specials: bool = True,
     ) -> "Masking":
         """random_specials: a random token may be [CLS] or [PAD], as in BERT; without, it is an ordinary one."""
         if tokenizer.mask is None:
-            raise UserError("the vocabulary has no [MASK]", hint="masked language models need it: train a tokenizer")
+            raise UserError(
+                "the vocabulary has no [MASK]",
+                hint="masked language models need it; models that read left to right (gpt-pretrain) do not",
+            )
         if not 0 < share < 1:
             raise UserError("the share of masked tokens", expected="more than 0, less than 1", got=share)
         special = torch.zeros(tokenizer.vocabulary, dtype=torch.bool)
         special[list(tokenizer.specials)] = True
         drawn = torch.arange(tokenizer.vocabulary)[~special | random_specials]
-        return cls(tokenizer.mask, special, torch.as_tensor(tokenizer.continues), drawn, share, most, whole_words)
+        return cls(tokenizer.mask, special, drawn, share, most, grouping or ALONE)
 
     def apply(self, ids: Ragged, samples: Tensor, seed: int, epoch: int) -> Masked:
         """samples: the number of each row's example in the set."""
@@ -83,23 +84,15 @@ class Masking:
         numbers = samples.to(device)[rows] * _PLACES + place
         draw = uniform(seed, epoch, numbers, _CHOICE)
         candidates = (~self.special.to(device)[values]).nonzero()[:, 0]
-        words = self._words(values, rows, candidates)
-        places = candidates[_chosen(rows[candidates], draw[candidates], words, len(ids), self.share, self.most)]
+        follows = (candidates.diff(prepend=candidates.new_full((1,), -2)) == 1) & (place[candidates] > 0)
+        groups = self.grouping(Tokens(values[candidates], follows, numbers[candidates], seed, epoch))
+        places = candidates[_chosen(rows[candidates], draw[candidates], groups, len(ids), self.share, self.most)]
         fate = uniform(seed, epoch, numbers[places], _FATE)
         drawn = integers(seed, epoch, numbers[places], _RANDOM, 0, len(self.replacements) - 1)
         labels = values[places]
         shown = torch.where(fate < 0.8, self.mask, labels)
         shown = torch.where(fate >= 0.9, self.replacements.to(device)[drawn], shown)
         return Masked(ids.values.scatter(0, places, shown.to(ids.values.dtype)), places, labels)
-
-    def _words(self, values: Tensor, rows: Tensor, candidates: Tensor) -> Tensor:
-        """The number of the word that each candidate belongs to; each is its own unless words are masked whole."""
-        if not self.whole_words:
-            return torch.arange(len(candidates), device=values.device)
-        goes_on = self.continues.to(values.device)[values[candidates]]
-        goes_on &= torch.cat([candidates.new_full((1,), -2), candidates])[:-1] == candidates - 1
-        goes_on &= rows[candidates] == rows[candidates - 1]
-        return (~goes_on).cumsum(0) - 1
 
 
 def _chosen(rows: Tensor, draw: Tensor, words: Tensor, count: int, share: float, most: int) -> Tensor:

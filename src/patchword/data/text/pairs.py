@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
-from patchword.data.text.plan import Frame, Numbers, Plan, ranges
+from patchword.data.text.assembly import fitted
+from patchword.data.text.frame import Frame
+from patchword.data.text.plan import Numbers, Plan, ranges
 from patchword.data.text.stored import Corpus
 
-__all__ = ["Frame", "Plan", "plan_packed", "plan_pairs"]
+__all__ = ["Frame", "Plan", "plan_order", "plan_packed", "plan_pairs"]
 
 _SHORT, _TARGET, _PARTING, _OTHER, _DOCUMENT, _SENTENCE, _A_FRONT, _B_FRONT = range(17, 25)  # purposes
+_EXCHANGED = 26
 _BLOCK = 2**20  # sentences planned at once
 
 
@@ -48,6 +51,7 @@ class _Draws:
 def plan_pairs(
     corpus: Corpus,
     frame: Frame,
+    length: int,
     seed: int,
     epoch: int,
     documents: Numbers | None = None,
@@ -56,13 +60,15 @@ def plan_pairs(
 ) -> Plan:
     """Next-sentence pairs as in BERT: a chunk's sentences as A and B, or A and sentences of another document.
 
+    length: tokens of an example at most, special ones included.
+
     What a chunk does not use then begins the next one. A chunk of one sentence always gets a B from elsewhere, so more
     than `random_share` of the pairs do where documents are short. Two things differ from BERT's script: the shorter
     target is drawn for each chunk instead of each document, and how many tokens a side that is too long loses in front
     and how many behind is drawn evenly.
     """
     chosen = np.arange(len(corpus)) if documents is None else documents
-    room, draws, at = _room(frame, 3), _Draws(seed, epoch), corpus.sentences
+    room, draws, at = _room(length, frame.paired), _Draws(seed, epoch), corpus.sentences
     if len(chosen) < 2:
         raise UserError(
             "next-sentence pairs need two documents",
@@ -90,19 +96,54 @@ def plan_pairs(
     wanted = draws.target(begin, room, short) - (at[middle] - at[begin])
     enough = np.clip(np.searchsorted(at, at[start] + wanted), start + 1, last)
     b_start, b_end = at[np.where(elsewhere, start, middle)], at[np.where(elsewhere, enough, end)]
-    a_length, b_length = _fitted(at[middle] - at[begin], b_end - b_start, room)
+    a_length, b_length = fitted(at[middle] - at[begin], b_end - b_start, room)
     a_start = at[begin] + draws.below(begin, _A_FRONT, at[middle] - at[begin] - a_length + 1)
     b_start = b_start + draws.below(begin, _B_FRONT, b_end - b_start - b_length + 1)
     labels = elsewhere.astype(np.int64)
     return Plan(corpus, frame, a_start, a_start + a_length, b_start, b_start + b_length, labels)
 
 
+def plan_order(
+    corpus: Corpus,
+    frame: Frame,
+    length: int,
+    seed: int,
+    epoch: int,
+    documents: Numbers | None = None,
+    short: float = 0.1,
+) -> Plan:
+    """Pairs that follow each other, half of them exchanged, as in ALBERT. label: 1 if they are.
+
+    A chunk of one sentence makes no pair.
+    """
+    plan = plan_pairs(corpus, frame, length, seed, epoch, documents, short, random_share=0.0)
+    kept = np.flatnonzero(plan.label == 0)
+    exchanged = _Draws(seed, epoch).uniform(plan.a_start[kept], _EXCHANGED) < 0.5
+    sides = ((plan.a_start, plan.b_start), (plan.a_end, plan.b_end))
+    starts, stops = ((first[kept], second[kept]) for first, second in sides)
+    return Plan(
+        corpus,
+        frame,
+        np.where(exchanged, starts[1], starts[0]),
+        np.where(exchanged, stops[1], stops[0]),
+        np.where(exchanged, starts[0], starts[1]),
+        np.where(exchanged, stops[0], stops[1]),
+        exchanged.astype(np.int64),
+    )
+
+
 def plan_packed(
-    corpus: Corpus, frame: Frame, seed: int, epoch: int, documents: Numbers | None = None, short: float = 0.1
+    corpus: Corpus,
+    frame: Frame,
+    length: int,
+    seed: int,
+    epoch: int,
+    documents: Numbers | None = None,
+    short: float = 0.1,
 ) -> Plan:
     """Whole sentences of one document, as many as there is room for; a sentence too long for that is cut."""
     chosen = np.arange(len(corpus)) if documents is None else documents
-    room, draws, at = _room(frame, 2), _Draws(seed, epoch), corpus.sentences
+    room, draws, at = _room(length, frame.single), _Draws(seed, epoch), corpus.sentences
 
     def following(sentences: Numbers, stop: Numbers) -> Numbers:
         target = draws.target(sentences, room, short)
@@ -117,10 +158,10 @@ def plan_packed(
     return Plan(corpus, frame, start, np.minimum(start + room, end.repeat(pieces)), nothing, nothing, nothing - 1)
 
 
-def _room(frame: Frame, specials: int) -> int:
-    if frame.length < specials + 2:
-        raise UserError("the length of an example", expected=f"at least {specials + 2}", got=frame.length)
-    return frame.length - specials
+def _room(length: int, specials: int) -> int:
+    if length < specials + 2:
+        raise UserError("the length of an example", expected=f"at least {specials + 2}", got=length)
+    return length - specials
 
 
 def _chunks(
@@ -140,12 +181,3 @@ def _chunks(
         begins.append(sentences[met])
         owners.append(owner[met])
     return np.concatenate(begins), np.concatenate(owners)
-
-
-def _fitted(first: Numbers, second: Numbers, room: int) -> tuple[Numbers, Numbers]:
-    """Lengths after the longer of the two gave up tokens until both have room."""
-    half = room // 2
-    return (
-        np.minimum(first, np.maximum(room - half, room - second)),
-        np.minimum(second, np.maximum(half, room - first)),
-    )

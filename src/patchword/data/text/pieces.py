@@ -51,8 +51,8 @@ def encoded(library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Patte
     found: list[list[Encoding]] = [[] for _ in texts]
     for batch in _batches(texts, place):
         answers = library.encode_batch([part for _, _, part in batch], add_special_tokens=False)
-        for (owner, start, _), answer in zip(batch, answers, strict=True):
-            found[owner].append(_arrays(answer, start))
+        for (owner, start, part), answer in zip(batch, answers, strict=True):
+            found[owner].append(_arrays(answer, part, start))
     return [_joined(parts) for parts in found]
 
 
@@ -65,11 +65,30 @@ def ids_of(library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Patter
     return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in found]
 
 
-def encoded_words(library: tokenizers.Tokenizer, sentences: Sequence[Sequence[str]], unknown: int) -> list[Encoding]:
-    """Every word has a piece: the unknown one where the library finds none."""
-    whole = [[mended(word) for word in sentence] for sentence in sentences]
+def encoded_words(
+    library: tokenizers.Tokenizer, sentences: Sequence[Sequence[str]], unknown: int, spaced: bool = False
+) -> list[Encoding]:
+    """Every word has a piece: the unknown one where the library finds none.
+
+    spaced: a word but the first has a space in front, as it would in running text.
+    """
+    whole = [
+        [f" {word}" if spaced and place else word for place, word in enumerate(map(mended, sentence))]
+        for sentence in sentences
+    ]
     answers = library.encode_batch(whole, is_pretokenized=True, add_special_tokens=False)
-    return [_with_unknown(_arrays(answer), sentence, unknown) for answer, sentence in zip(answers, whole, strict=True)]
+    return [
+        _with_unknown(_within_words(answer, spaced), sentence, unknown)
+        for answer, sentence in zip(answers, sentences, strict=True)
+    ]
+
+
+def _within_words(answer: tokenizers.Encoding, spaced: bool) -> Encoding:
+    """Places count from the word's first letter, not from the space in front of it."""
+    spans = np.array(answer.offsets, np.int32).reshape(-1, 2).T
+    words = np.array(answer.word_ids, np.int32)
+    spans = np.maximum(spans - (words > 0), 0).astype(np.int32) if spaced else spans
+    return Encoding(np.array(answer.ids, np.int32), spans[0], spans[1], words)
 
 
 def _with_unknown(found: Encoding, sentence: Sequence[str], unknown: int) -> Encoding:
@@ -97,9 +116,21 @@ def _batches(texts: Sequence[str], place: re.Pattern[str]) -> Iterator[list[tupl
         yield batch
 
 
-def _arrays(answer: tokenizers.Encoding, start: int = 0) -> Encoding:
-    spans = np.array(answer.offsets, np.int32).reshape(-1, 2).T + np.int32(start)
-    return Encoding(np.array(answer.ids, np.int32), spans[0], spans[1], np.array(answer.word_ids, np.int32))
+def _arrays(answer: tokenizers.Encoding, part: str, start: int) -> Encoding:
+    first, last = np.array(answer.offsets, np.int32).reshape(-1, 2).T
+    first = _behind_spaces(first, last, part) + np.int32(start)
+    return Encoding(np.array(answer.ids, np.int32), first, last + np.int32(start), np.array(answer.word_ids, np.int32))
+
+
+def _behind_spaces(first: NDArray[np.int32], last: NDArray[np.int32], part: str) -> NDArray[np.int32]:
+    """Where pieces begin without the spaces that some kinds carry in front of a word."""
+    spaces = np.append(np.frombuffer(part.encode("utf-32-le"), np.uint32) == ord(" "), False)
+    if not spaces[first].any():
+        return first
+    places = np.where(spaces, len(part), np.arange(len(spaces), dtype=np.int32))
+    following = np.minimum.accumulate(places[::-1])[::-1].astype(np.int32)
+    found: NDArray[np.int32] = np.minimum(following[first], last)
+    return found
 
 
 def _joined(parts: list[Encoding]) -> Encoding:

@@ -1,5 +1,6 @@
 """Examples of pretraining as ranges of a corpus's tokens, and how batches are put together from them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,19 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from patchword.data.text.frame import Frame
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.stored import Corpus
 
 Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The special tokens around an example, and how long it may be with them."""
-
-    cls: int
-    sep: int
-    length: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,23 +34,38 @@ class Plan:
     def lengths(self) -> Numbers:
         """of the examples, special tokens included"""
         first, second = self.a_end - self.a_start, self.b_end - self.b_start
-        return first + second + 2 + (second > 0)
+        return first + second + self._specials(second)
 
     def batch(self, index: Tensor) -> tuple[Ragged, Ragged, Tensor]:
-        """ids [CLS] A [SEP] B [SEP] (int32), segments (0 up to the first [SEP], then 1), labels (int64)"""
+        """ids of A, or of A and B, in their frame (int32), segments (0, and 1 from B on), labels (int64)"""
         chosen = index.numpy()
         a_start, b_start = self.a_start[chosen], self.b_start[chosen]
         first, second = self.a_end[chosen] - a_start, self.b_end[chosen] - b_start
-        offsets = np.concatenate([[0], np.cumsum(first + second + 2 + (second > 0))])
-        starts, middles = offsets[:-1], offsets[:-1] + 1 + first
-        ids, segments = np.full(offsets[-1], self.frame.sep, np.int32), np.zeros(offsets[-1], np.int32)
-        ids[starts] = self.frame.cls
-        ids[ranges(starts + 1, first)] = self.corpus.tokens[ranges(a_start, first)]
-        ids[ranges(middles + 1, second)] = self.corpus.tokens[ranges(b_start, second)]
-        segments[ranges(middles + 1, second + (second > 0))] = 1
+        offsets = np.concatenate([[0], np.cumsum(first + second + self._specials(second))])
+        ids, segments = np.zeros(offsets[-1], np.int32), np.zeros(offsets[-1], np.int32)
+        place, frame = offsets[:-1], self.frame
+        put(ids, place, frame.before)
+        place = place + len(frame.before)
+        ids[ranges(place, first)] = self.corpus.tokens[ranges(a_start, first)]
+        place = place + first
+        paired = second > 0
+        put(ids, place[paired], frame.between)
+        place = place + len(frame.between) * paired
+        ids[ranges(place, second)] = self.corpus.tokens[ranges(b_start, second)]
+        put(ids, place + second, frame.after)
+        segments[ranges(place, (second + len(frame.after)) * paired)] = 1
         rows = torch.from_numpy(offsets)
         labels = torch.from_numpy(self.label[chosen])
         return Ragged(torch.from_numpy(ids), rows), Ragged(torch.from_numpy(segments), rows), labels
+
+    def _specials(self, second: Numbers) -> Numbers:
+        return self.frame.single + len(self.frame.between) * (second > 0)
+
+
+def put(ids: NDArray[np.int32], places: Numbers, tokens: Sequence[int]) -> None:
+    """the same tokens at each place, one behind the other"""
+    for shift, token in enumerate(tokens):
+        ids[places + shift] = token
 
 
 def ranges(starts: Numbers, lengths: Numbers) -> Numbers:

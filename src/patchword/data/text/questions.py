@@ -1,14 +1,14 @@
-"""Questions over a text, read in windows: [CLS] question [SEP] part of the context [SEP] (Devlin et al., 2018, 4.2)."""
+"""Questions over a text, read in windows: question and part of the context as a pair (Devlin et al., 2018, 4.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from patchword.data.text.assembly import Ids, Limit, collected, joined
+from patchword.data.text.assembly import Limit, collected, joined
 from patchword.data.text.batches import IGNORE, Examples
+from patchword.data.text.frame import Ids
 from patchword.data.text.pieces import Encoding
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.squad import Question
@@ -20,7 +20,7 @@ LONGEST_QUESTION = 64  # tokens; half of the window, if that is less
 @dataclass(frozen=True, eq=False)
 class Windows:
     """The windows of all questions. labels of the examples: (windows, 2), the first and last token of the answer;
-    both 0, which is [CLS], where the window does not hold it.
+    both 0, which is [CLS] in BERT, where the window does not hold it.
 
     starts, ends: for each token its characters in the context, IGNORE where no answer may be.
     """
@@ -29,10 +29,6 @@ class Windows:
     questions: tuple[Question, ...]
     starts: Ragged
     ends: Ragged
-
-    def of(self, question: int) -> Tensor:
-        """the windows of one question"""
-        return (self.examples.owner == question).nonzero()[:, 0]
 
 
 def windows(tokenizer: Tokenizer, name: str, questions: Sequence[Question], limit: Limit) -> Windows:
@@ -44,23 +40,23 @@ def windows(tokenizer: Tokenizer, name: str, questions: Sequence[Question], limi
     owner, labels, windowed = [], [], 0
     for number, question in enumerate(questions):
         context, ids = encoded[question.context], asked[number][:longest]
-        room = limit.length - len(ids) - 3
+        room = limit.length - len(ids) - tokenizer.frame.paired
         begins = limit.starts(len(context), room)
         windowed += len(begins) > 1
         answer = _answer_tokens(question, context)
         for begin in begins:
             part = slice(begin, begin + room)
             row, segment = joined(tokenizer, ids, context.ids[part])
-            shift = len(ids) + 2
+            shift = tokenizer.frame.place_of_second(len(ids))
             starts, ends = (_placed(values[part], len(row), shift) for values in (context.starts, context.ends))
             pieces.append((row, segment, starts, ends))
             inside = answer is not None and begin <= answer[0] and answer[1] < begin + min(room, len(context) - begin)
             labels.append([place - begin + shift for place in answer] if answer and inside else [0, 0])
             owner.append(number)
-    columns = list(zip(*pieces, strict=True))
-    examples = collected(tokenizer, name, columns[0], columns[1], owner, windowed=windowed)
+    examples = collected(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
     examples = replace(examples, labels=torch.tensor(labels))
-    return Windows(examples, tuple(questions), Ragged.of(columns[2]), Ragged.of(columns[3]))
+    places = [Ragged.of([piece[part] for piece in pieces]) for part in (2, 3)]
+    return Windows(examples, tuple(questions), *places)
 
 
 def _answer_tokens(question: Question, context: Encoding) -> tuple[int, int] | None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,29 @@ from patchword.core.errors import UserError
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # how a UTF-16 file begins
-
-
+_GUESSES = ("WINDOWS-1252", "GB18030")  # what files of Western and of Chinese texts are in, if not in UTF-8
 _NOT_TEXT = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"\x1f\x8b")  # Office, PDF, ...
+
+
+def require_file(path: Path, kinds: Sequence[str]) -> None:
+    """A folder is no file; those of these kinds in it are named."""
+    if path.is_dir():
+        inside = sorted(file.name for file in path.iterdir() if file.suffix.lower() in kinds)
+        more = ", ..." if len(inside) > 5 else ""
+        raise UserError(
+            f"{path} is a folder",
+            expected=f"a file in {' or '.join(kinds)}",
+            got="a folder",
+            hint=f"it holds {', '.join(inside[:5])}{more}" if inside else "",
+        )
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", expected=f"a file in {' or '.join(kinds)}")
 
 
 def read_utf8(path: Path) -> str:
     """The text of a file, without the mark some editors put at its start; line ends are left as they are."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", expected="a file")
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -28,12 +45,33 @@ def read_utf8(path: Path) -> str:
     except UnicodeDecodeError as error:
         before = data[: len(data) - len(error.object) + error.start]  # the mark is not part of error.object
         line, byte = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        wide = data.startswith(_WIDE_MARKS)
         raise UserError(
             f"{path}, line {line}, byte {byte}: this is not UTF-8",
             got=f"0x{error.object[error.start]:02x} ({error.reason})",
-            hint="it looks like UTF-16: save it as UTF-8" if wide else "save the file as UTF-8",
+            hint=_conversion(path, data, before),
         ) from None
+
+
+def _conversion(path: Path, data: bytes, before: bytes) -> str:
+    """The command that would make UTF-8 of a file; `before`: its part that is UTF-8."""
+    new = path.with_stem(f"{path.stem}-utf8")
+    files = f"{shlex.quote(str(path))} > {shlex.quote(str(new))}"
+    if data.startswith(_WIDE_MARKS):
+        return f"it looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {files}"
+    if not before.isascii():
+        return f"what comes before is UTF-8: mend the line, or drop what is broken: iconv -c -f UTF-8 -t UTF-8 {files}"
+    guess = next((name for name in _GUESSES if _reads(data, name)), None)
+    if guess is None:
+        return f"convert it from its encoding (`iconv -l` lists them): iconv -f ENCODING -t UTF-8 {files}"
+    return f"it may be {guess}; convert it: iconv -f {guess} -t UTF-8 {files}"
+
+
+def _reads(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -4,9 +4,11 @@ A shard is a file of arrays and a small JSON file beside it, written after it, w
 the cache it belongs to. A shard counts only when both agree, so that one a kill left half-written never does.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +23,7 @@ from patchword.data.text.passages import Passage
 from patchword.data.text.sentences import sentences
 from patchword.data.text.stored import token_type
 
-Progress = Callable[[int, int], None]  # bytes of text done, bytes in all
+_WITHOUT_SPACE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")  # Chinese and Japanese
 _TOGETHER = 4096  # sentences given to the tokenizer at once
 
 
@@ -32,6 +34,8 @@ class Encoder(Protocol):
     def vocabulary(self) -> int: ...
     @property
     def unknown(self) -> int | None: ...
+    @property
+    def spaced(self) -> bool: ...
     def ids_of(self, texts: Sequence[str]) -> Sequence[NDArray[Any]]: ...
     def fingerprint(self) -> str: ...
 
@@ -92,7 +96,7 @@ def write_shard(path: Path, shard: Shard, tokenizer: Encoder, key: str, told: Ca
     """
     started = time.monotonic()
     split = [sentences(passage.text) for passage in shard.passages]
-    texts = [sentence for sentences in split for sentence in sentences]
+    texts = _running(split, shard.passages) if tokenizer.spaced else list(chain.from_iterable(split))
     tokens, lengths = _tokenised(texts, tokenizer, told)
     before = np.cumsum([0, *map(len, split[:-1])])  # sentences in front of each passage
     begins = before[np.array([passage.begins for passage in shard.passages])]
@@ -113,6 +117,15 @@ def read_shard(path: Path) -> dict[str, NDArray[Any]]:
 def remove_shards(folder: Path) -> None:
     for path in folder.glob("shard-*.*"):
         path.unlink()
+
+
+def _running(split: Sequence[Sequence[str]], passages: Sequence[Passage]) -> list[str]:
+    """Sentences with the space in front that they have in running text: all but a document's first, and Chinese."""
+    return [
+        sentence if (passage.begins and not place) or _WITHOUT_SPACE.match(sentence) else f" {sentence}"
+        for sentences, passage in zip(split, passages, strict=True)
+        for place, sentence in enumerate(sentences)
+    ]
 
 
 def _tokenised(

@@ -7,29 +7,31 @@ from tokenizers import AddedToken, Tokenizer
 
 from patchword.core.errors import UserError
 
-KNOWN = {  # by Hugging Face's fields: as BERT writes them, as RoBERTa does
+KNOWN = {  # by Hugging Face's fields: as BERT writes them, as RoBERTa does, as XLM does
     "cls_token": ("[CLS]", "<s>"),
     "sep_token": ("[SEP]", "</s>"),
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
-    "mask_token": ("[MASK]", "<mask>"),
+    "mask_token": ("[MASK]", "<mask>", "<special1>"),
 }
+ENDS = {"bos_token": ("<s>", "<|endoftext|>"), "eos_token": ("</s>", "<|endoftext|>")}  # XLM's and GPT's
+_NEEDED = ("cls_token", "sep_token", "pad_token", "unk_token")  # by BERT
 
 
 class Specials(NamedTuple):
     """Their ids, in the order of KNOWN."""
 
-    cls: int
-    sep: int
-    pad: int
-    unknown: int
+    cls: int | None
+    sep: int | None
+    pad: int | None
+    unknown: int | None
     mask: int | None
 
 
 def names_of(settings: Mapping[str, Any]) -> dict[str, str]:
     """The names that settings give; a token is written as itself or as a record."""
     found = {}
-    for field in KNOWN:
+    for field in (*KNOWN, *ENDS):
         value = settings.get(field)
         name = value.get("content") if isinstance(value, dict) else value
         if isinstance(name, str):
@@ -37,29 +39,35 @@ def names_of(settings: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def named(field: str, vocabulary: Mapping[str, int], names: Mapping[str, str]) -> str | None:
+    """A special token of the vocabulary, by the name given, else by the usual ones."""
+    choices = (names[field],) if field in names else {**KNOWN, **ENDS}[field]
+    return next((name for name in choices if name in vocabulary), None)
+
+
+def ending(vocabulary: Mapping[str, int], names: Mapping[str, str]) -> int | None:
+    """The token behind which a text is over."""
+    found = named("eos_token", vocabulary, names) or named("sep_token", vocabulary, names)
+    return None if found is None else vocabulary[found]
+
+
 def specials_of(library: Tokenizer, names: Mapping[str, str], origin: str) -> Specials:
-    """By the names given, else by the usual ones. Only the mask may lack."""
+    """BERT's vocabularies lack the mask at most; others may lack any.
 
-    def find(field: str) -> int | None:
-        choices = (names[field],) if field in names else KNOWN[field]
-        return next((number for name in choices if (number := library.token_to_id(name)) is not None), None)
-
-    def need(field: str) -> int:
-        if (number := find(field)) is None:
-            raise UserError(
-                f"{origin} has no {names.get(field, KNOWN[field][0])}",
-                expected="[CLS], [SEP], [PAD] and [UNK] among its entries",
-                hint="it may belong to a model of another kind, such as GPT, which has no such tokens",
-            )
-        return number
-
-    return Specials(
-        cls=need("cls_token"),
-        sep=need("sep_token"),
-        pad=need("pad_token"),
-        unknown=need("unk_token"),
-        mask=find("mask_token"),
-    )
+    GPT-2's files name its end as the unknown token, too, which pieces made of bytes never need.
+    """
+    vocabulary = library.get_vocab()
+    found = {field: named(field, vocabulary, names) for field in KNOWN}
+    lacking = [field for field in _NEEDED if found[field] is None]
+    if lacking and type(library.model).__name__ == "WordPiece":
+        raise UserError(
+            f"{origin} has no {names.get(lacking[0], KNOWN[lacking[0]][0])}",
+            expected="[CLS], [SEP], [PAD] and [UNK] among its entries",
+            hint="it may belong to a model of another kind, such as GPT, which has no such tokens",
+        )
+    if found["unk_token"] is not None and found["unk_token"] == named("eos_token", vocabulary, names):
+        found["unk_token"] = None
+    return Specials(*(None if name is None else vocabulary[name] for name in found.values()))
 
 
 def mark_special(library: Tokenizer, found: Specials) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchword.core.errors import UserError
-from patchword.data.text.reading import check_characters, parse_json, read_utf8
+from patchword.data.text.reading import check_characters, parse_json, read_utf8, require_file
 
 _KINDS: dict[type, str] = {
     str: "a text",
@@ -67,11 +67,12 @@ def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "lef
     several places, keeps its text for scoring and loses its start; a question may be blank. Otherwise all of these
     are errors. answers: "left out" reads questions alone, to be answered.
     """
+    require_file(path, (".json",))
     root = _Node(path, "", parse_json(read_utf8(path), path))
     questions: list[Question] = []
     seen: dict[str, str] = {}
     for article in root.items("data"):
-        title = article.field("title", str, default="").value
+        title = article.field("title", str, default="").value or article.place  # articles without a title are several
         for paragraph in article.items("paragraphs"):
             context = paragraph.text("context")
             for node in paragraph.items("qas"):

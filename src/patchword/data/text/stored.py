@@ -46,14 +46,6 @@ class Corpus:
     documents: NDArray[np.int64]
 
     @classmethod
-    def open(cls, folder: Path) -> "Corpus":
-        """A cache that is whole; anything else is refused."""
-        manifest = whole_manifest(folder)
-        if manifest is None:
-            raise UserError(f"{folder} holds no whole token cache", hint="make it again with build_cache")
-        return cls.mapped(folder, manifest)
-
-    @classmethod
     def mapped(cls, folder: Path, manifest: Manifest) -> "Corpus":
         types = (token_type(manifest.vocabulary), np.int64, np.int64)
         maps = [np.memmap(part_file(folder, part), kind, "r") for part, kind in zip(PARTS, types, strict=True)]

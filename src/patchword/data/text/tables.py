@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.text.reading import check_characters, lines_of, parse_json, read_utf8
+from patchword.data.text.reading import check_characters, lines_of, parse_json, read_utf8, require_file
 
+KINDS = (".csv", ".tsv", ".jsonl")
 TEXTS = frozenset({"text", "pair"})  # the roles whose cells are left as they are; others lose the space around them
 _LARGEST_CELL = 2**31 - 1  # characters; the csv module refuses more than 131,072 unless told
 
@@ -27,6 +28,8 @@ class Form:
     def of(cls, path: Path) -> "Form":
         """By the ending of the file's name."""
         kind = path.suffix.lower().removeprefix(".")
+        if path.is_dir():
+            require_file(path, KINDS)
         if kind not in ("csv", "tsv", "jsonl"):
             raise UserError(f"{path}: the kind of table is not clear", expected="a name in .csv, .tsv or .jsonl")
         return cls(cast(Literal["csv", "tsv", "jsonl"], kind))
@@ -54,6 +57,7 @@ def read_table(
 ) -> Table:
     """columns: role -> name of its column. Cells must not be empty, but for the roles of `may_be_empty`."""
     form = form or Form.of(path)
+    require_file(path, KINDS)
     text = read_utf8(path)
     if not text or text.isspace():
         raise UserError(f"{path} is empty", expected="a table")
@@ -91,7 +95,8 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
             hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
             raise UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint) from None
         if row and not header:
-            header, places = tuple(row), _places(path, row, columns, line)
+            header = tuple(map(plain_name, row))
+            places = _places(path, header, columns, line)
         elif row and (len(row) == len(header) or form.short_rows == "refuse" or len(row) > len(header)):
             _check_width(path, line, row, header)
             yield line, [row[place] for place in places]
@@ -102,11 +107,30 @@ def _places(path: Path, header: Collection[str], columns: Mapping[str, str], lin
     """the number of each column asked for"""
     names = list(header)
     if twice := [name for name in names if name and names.count(name) > 1]:
-        raise UserError(f"{path}, line {line}: two columns have the name {twice[0]!r}", hint="rename one")
-    for role, name in columns.items():
+        hint = _NO_HEADER if _is_data(names) else "rename one"
+        raise UserError(f"{path}, line {line}: two columns have the name {twice[0]!r}", hint=hint)
+    wanted = {role: plain_name(name) for role, name in columns.items()}
+    for role, name in wanted.items():
         if name not in names:
-            raise _missing(path, line, role, name, names)
-    return [names.index(name) for name in columns.values()]
+            raise _missing(path, line, role, name, names, _NO_HEADER if _is_data(names) else "")
+    return [names.index(name) for name in wanted.values()]
+
+
+def plain_name(name: str) -> str:
+    """A column's name without the space around it and the mark some programs put at the start of a file."""
+    return name.strip(" \t\N{NO-BREAK SPACE}\N{ZERO WIDTH NO-BREAK SPACE}")
+
+
+_NO_HEADER = "is the line with the names of the columns missing? It must be the first: text,label"
+
+
+def _is_data(names: list[str]) -> bool:
+    """What no one would call a column: a number, or a sentence."""
+    return any(_is_number(name) or len(name) > 40 or len(name.split()) > 5 for name in names)
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(".", "", 1).removeprefix("-").isdecimal()
 
 
 def _check_width(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> None:
@@ -144,7 +168,7 @@ def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) 
     return json.dumps(value, ensure_ascii=False)  # a number, true or false, or a list of labels
 
 
-def _missing(path: Path, line: int, role: str, name: str, names: list[str]) -> UserError:
+def _missing(path: Path, line: int, role: str, name: str, names: list[str], doubt: str = "") -> UserError:
     close = nearest(name, names)
     if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
         return UserError(
@@ -154,8 +178,8 @@ def _missing(path: Path, line: int, role: str, name: str, names: list[str]) -> U
         )
     return UserError(
         f"{path}, line {line}: there is no column {name!r} for the {role}",
-        expected="one of " + ", ".join(map(repr, names)),
-        hint=close if close.startswith("did") else "",
+        expected="one of " + ", ".join(repr(known if len(known) <= 60 else f"{known[:59]}…") for known in names),
+        hint=doubt or (close if close.startswith("did") else ""),
     )
 
 

@@ -7,23 +7,34 @@ from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.modules import encoder_folder
+from patchword.data.text.learning import Casing
 from patchword.data.text.reading import read_utf8
 from patchword.data.text.special_tokens import names_of
-from patchword.data.text.wordpiece import Casing, wordpiece
+from patchword.data.text.tokenizer_pairs import merged_pairs
+from patchword.data.text.wordpiece import wordpiece
 
+NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer's folder has one; the first is preferred
+_EXPECTED = "tokenizer.json, vocab.txt, or vocab.json with merges.txt"
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 
 
 def library_of(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dict[str, str]]:
     """The library's tokenizer, and the names of its special tokens where the files tell them."""
+    path = encoder_folder(path) if path.is_dir() and not _has_tokenizer(path) else path
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
-        path = next((path / name for name in ("tokenizer.json", "vocab.txt") if (path / name).is_file()), path)
+        path = next((path / name for name in NAMES if (path / name).is_file()), path)
+    _refuse_sentencepiece(path)
     if not path.is_file():
         what = f"{path} has no tokenizer" if path.is_dir() else f"there is no file {path}"
-        raise UserError(what, expected="tokenizer.json or vocab.txt")
+        raise UserError(what, expected=_EXPECTED)
+    if path.suffix not in (".json", ".txt", "") or path.name == "merges.txt":
+        raise UserError(f"{path} is not a tokenizer", expected=f"a folder, {_EXPECTED}", got="another file")
     settings = _settings(folder)
     names = names_of(settings)
+    if path.name == "vocab.json":
+        return merged_pairs(path, settings, names), names
     if path.suffix == ".json":
         return _whole(path), names
     entries = read_vocabulary(path)
@@ -31,6 +42,21 @@ def library_of(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dic
     told: Casing | None = ("uncased" if lower else "cased") if isinstance(lower, bool) else None
     chinese, accents = settings.get("tokenize_chinese_chars"), settings.get("strip_accents")
     return wordpiece(entries, casing or told or judged(entries), chinese is not False, accents, names), names
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in NAMES)
+
+
+def _refuse_sentencepiece(path: Path) -> None:
+    """Found alone, such a file would need a library of its own; the one that writes tokenizer.json has it."""
+    models = sorted(path.glob("*.model")) if path.is_dir() else [path] if path.suffix == ".model" else []
+    if models:
+        raise UserError(
+            f"{models[0]} is a SentencePiece model, which is not read",
+            expected="the tokenizer.json that belongs to it",
+            hint="the transformers library makes one: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+        )
 
 
 def read_vocabulary(path: Path) -> list[str]:

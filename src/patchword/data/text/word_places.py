@@ -36,7 +36,12 @@ def word_places(text: str) -> list[Place]:
 def places_of(word: str, text: str) -> list[Place]:
     """Where a word stands, whatever its capitals; as a part of a longer word it does not count."""
     found = (match.span() for match in re.finditer(re.escape(word), text, re.IGNORECASE))
-    return [(start, end) for start, end in found if not _joined(text, start) and not _joined(text, end)]
+    return [place for place in found if stands_alone(text, *place)]
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether what is there is no part of a longer word; Chinese characters are words by themselves."""
+    return not _joined(text, start) and not _joined(text, end)
 
 
 def _joined(text: str, place: int) -> bool:

@@ -44,7 +44,10 @@ class Attention(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
         project = cast(Callable[[Tensor, Scope], Projected], self.projection)
-        shares = project(tokens, scope).share(len(self.patterns))
+        projected = project(tokens, scope)
+        if scope.cache is not None:
+            projected = scope.cache.extend(self, projected)
+        shares = projected.share(len(self.patterns))
         parts = [self.core(share, pattern, scope.grid) for share, pattern in zip(shares, self.patterns, strict=True)]
         return cast(Tensor, self.output(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
 

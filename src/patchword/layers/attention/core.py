@@ -14,7 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from patchword.core.grid import Grid
 from patchword.kernels.rows import has_row_kernel, in_row
-from patchword.layers.attention.partition import Everything, Partition
+from patchword.layers.attention.blocks import Blocks
+from patchword.layers.attention.partition import Causal, Everything, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
 
@@ -30,7 +31,8 @@ class Pattern(nn.Module):
         self.position = position or Position()
 
 
-Recorder = Callable[[Tensor, Pattern, Grid | None, Grid | None], None]
+# weights, the scores they are the softmax of, the pattern, the grids of queries and of keys
+Recorder = Callable[[Tensor, Tensor, Pattern, Grid | None, Grid | None], None]
 
 
 class ScaledDotProduct(nn.Module):
@@ -56,14 +58,15 @@ class ScaledDotProduct(nn.Module):
             return self._attend(projected, pattern, grid)
         if self.fused and self.recorder is None and self._can_stay_in_row(projected.query, pattern):
             query, key, value = (part[0].unflatten(-1, (self.heads, -1)) for part in projected[:3])
-            return in_row(query, key, value, rows, self.scale).flatten(1)[None]
+            causal = isinstance(pattern.partition, Causal)
+            return in_row(query, key, value, rows, self.scale, causal).flatten(1)[None]
         query, key, value = (rows.pad(part) for part in projected[:3])
         padded = Projected(query, key, value, rows.mask[:, None, None], None)
         return rows.join(self._attend(padded, pattern, None))
 
     def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
         """The kernel for rows knows no dropout, no other partition and no position inside attention."""
-        plain = type(pattern.partition) is Everything and type(pattern.position) is Position
+        plain = type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
         width = query.shape[-1] // self.heads
         return plain and has_row_kernel(query, width) and not (self.training and self.dropout)
 
@@ -78,12 +81,22 @@ class ScaledDotProduct(nn.Module):
         bias = _forbid(bias, projected.mask)
         bias = _forbid(bias, _for_each_image(partition.mask(grid, query.device), query.shape[0]))
 
-        if self.fused and self.recorder is None:
-            attended = self._fused(query, key, value, bias)
+        fused = self.fused and self.recorder is None
+        in_order = False
+        if isinstance(partition, Causal):  # the fused kernels know the order by themselves if there is no other mask
+            in_order = fused and bias is None and query.shape[2] == key.shape[2]
+            earlier = None if in_order else partition.earlier(query.shape[2], key.shape[2], query.device)
+            bias = _forbid(bias, earlier)
+
+        if isinstance(partition, Blocks) and partition.is_sparse(query.shape[2]):
+            attended = self._in_blocks(query, key, value, bias, pattern, partition)
+        elif fused:
+            attended = self._fused(query, key, value, bias, in_order)
         else:
-            weights = self._weights(query, key, bias)
+            scores = self._scores(query, key, bias)
+            weights = _weights(scores, bias)
             if self.recorder is not None:
-                self.recorder(weights, pattern, grid, projected.key_grid)
+                self.recorder(weights, scores, pattern, grid, projected.key_grid)
             attended = F.dropout(weights, self.dropout, self.training) @ value
         attended = position.enhance(attended, value, inner)
         return partition.merge(attended.transpose(1, 2).flatten(2), grid)
@@ -93,19 +106,39 @@ class ScaledDotProduct(nn.Module):
         split: Tensor = tokens.unflatten(-1, (self.heads, -1))
         return split.transpose(1, 2)
 
-    def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, in_order: bool) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         with _sound(query, bias):
-            return F.scaled_dot_product_attention(query, key, value, bias, dropout, scale=self.scale)
+            return F.scaled_dot_product_attention(query, key, value, bias, dropout, in_order, scale=self.scale)
 
-    def _weights(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
+    def _in_blocks(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, pattern: Pattern, partition: Blocks
+    ) -> Tensor:
+        """A softmax for the global blocks and one for all others; without dropout, as the authors have it."""
+        tokens, meetings = query.shape[2], partition.meet(query, key, value, mask)
+        if self.fused and self.recorder is None:
+            with _sound(query, meetings[1].mask):
+                ends, inner = (F.scaled_dot_product_attention(*meeting, scale=self.scale) for meeting in meetings)
+            return partition.merge_blocks(ends, inner, tokens)
+        scores = [self._scores(meeting.query, meeting.key, meeting.mask) for meeting in meetings]
+        weights = [_weights(score, meeting.mask) for score, meeting in zip(scores, meetings, strict=True)]
+        if self.recorder is not None:
+            dense = partition.dense(weights[0], weights[1], tokens)
+            self.recorder(dense, partition.dense_scores(scores[0], scores[1], tokens), pattern, None, None)
+        ends, inner = (weight @ meeting.value for weight, meeting in zip(weights, meetings, strict=True))
+        return partition.merge_blocks(ends, inner, tokens)
+
+    def _scores(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
         scores = query @ key.transpose(-2, -1) * self.scale
         if bias is None:
-            return scores.softmax(-1)
-        if bias.dtype == torch.bool:
-            # zeroed once more for a query that may read nothing: it gets nothing, as from the fused kernels
-            return scores.masked_fill(~bias, _lowest(scores)).softmax(-1).masked_fill(~bias, 0.0)
-        return (scores + bias).softmax(-1)
+            return scores
+        return scores.masked_fill(~bias, _lowest(scores)) if bias.dtype == torch.bool else scores + bias
+
+
+def _weights(scores: Tensor, bias: Tensor | None) -> Tensor:
+    weights = scores.softmax(-1)
+    # zeroed once more for a query that may read nothing: it gets nothing, as from the fused kernels
+    return weights.masked_fill(~bias, 0.0) if bias is not None and bias.dtype == torch.bool else weights
 
 
 def _sound(query: Tensor, bias: Tensor | None) -> AbstractContextManager[object]:

@@ -44,6 +44,14 @@ class Everything:
         return grid
 
 
+class Causal(Everything):
+    """Every token meets itself and those before it, so that the next word can be asked for everywhere at once."""
+
+    def earlier(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        """(queries, keys), True where a query may read a key; the queries are the last of the tokens"""
+        return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
 def members(partition: Partition, tokens: int, grid: Grid | None) -> Tensor:
     """(groups, size): the index of the token at each place of each group, -1 where the group is padded.
 

@@ -1,13 +1,14 @@
 """One switch over every attention of a model, and a recorder of its maps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
-from patchword.layers.attention.core import Pattern, ScaledDotProduct
+from patchword.layers.attention.core import Pattern, Recorder, ScaledDotProduct
 from patchword.layers.attention.partition import Partition, members
 
 
@@ -62,6 +63,13 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
             core.fused = fused
 
 
+class Attended(NamedTuple):
+    """One attention call, open to gradients. scores: before the softmax, very low where nothing may be read."""
+
+    scores: Tensor  # (batch * groups, heads, queries of a group, keys of a group)
+    weights: Tensor
+
+
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     """Yields a list that fills, in the order of the calls, with every attention map computed inside.
@@ -71,17 +79,38 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     >>> maps[0].dense()  # (batch, heads, tokens, tokens) of the first layer
     """
     maps: list[AttentionMap] = []
+
+    def keep(layer: str) -> Recorder:
+        def record(weights: Tensor, scores: Tensor, pattern: Pattern, grid: Grid | None, keys: Grid | None) -> None:
+            maps.append(AttentionMap(layer, weights.detach(), pattern.partition, grid, keys))
+
+        return record
+
+    with _recording(model, keep):
+        yield maps
+
+
+@contextmanager
+def follow_attention(model: nn.Module) -> Iterator[list[Attended]]:
+    """The same, open to gradients and with the scores, so that a student can learn attention from a teacher."""
+    calls: list[Attended] = []
+
+    def keep(layer: str) -> Recorder:
+        return lambda weights, scores, *_: calls.append(Attended(scores, weights))
+
+    with _recording(model, keep):
+        yield calls
+
+
+@contextmanager
+def _recording(model: nn.Module, recorder: Callable[[str], Recorder]) -> Iterator[None]:
+    """recorder: from the name of an attention to what hears of its calls"""
     cores = _cores(model)
     before = {name: core.recorder for name, core in cores.items()}
-
-    def record_as(layer: str, weights: Tensor, pattern: Pattern, grid: Grid | None, key_grid: Grid | None) -> None:
-        maps.append(AttentionMap(layer, weights.detach(), pattern.partition, grid, key_grid))
-
     for name, core in cores.items():
-        layer = name.removesuffix(".core")
-        core.recorder = lambda *call, layer=layer: record_as(layer, *call)
+        core.recorder = recorder(name.removesuffix(".core"))
     try:
-        yield maps
+        yield
     finally:
         for name, core in cores.items():
             core.recorder = before[name]

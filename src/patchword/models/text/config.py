@@ -1,11 +1,17 @@
 """What the configs of all text families share."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from patchword.core.text import Text
+from patchword.models.registry import Share
+
+HeadName = Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"]
+PoolName = Literal["pooler", "pooler-relu", "first", "mean", "last"]
+ActivationName = Literal["gelu", "gelu-tanh", "relu"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +21,16 @@ class TextConfig:
     vocabulary: PositiveInt = 30522
     positions: PositiveInt = 512  # tokens of the longest text
     classes: NonNegativeInt = 0  # of a head that has classes
+    width: PositiveInt = 768
+    depth: PositiveInt = 12
+    heads: PositiveInt = 12
+    hidden: PositiveInt = 3072  # width of the feed-forward
+    head: HeadName = "pooled"
+    pool: PoolName = "pooler"
+    activation: ActivationName = "gelu"
+    norm_eps: PositiveFloat = 1e-12
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.1
 
     @property
     def tokens(self) -> int:

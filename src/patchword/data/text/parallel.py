@@ -1,0 +1,73 @@
+"""Sentences and their translations: two files of as many lines, or one with a tab in each line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.data.text.reading import lines_of, read_utf8
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Sentence by sentence: what was said, and the same in the other language."""
+
+    name: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def read_parallel(paths: Sequence[Path]) -> Parallel:
+    """One .tsv file, or two text files; every line has to have its counterpart."""
+    match list(paths):
+        case [path]:
+            return _of_one(path)
+        case [first, second]:
+            return _of_two(first, second)
+    raise UserError(
+        "parallel texts", expected="one file with a tab in each line, or two files with a comma between", got=len(paths)
+    )
+
+
+def _of_one(path: Path) -> Parallel:
+    sides: list[tuple[str, str]] = []
+    for number, line in enumerate(_lines(path), start=1):
+        parts = line.split("\t")
+        if len(parts) != 2:
+            raise UserError(
+                f"{path}, line {number}: not a pair",
+                expected="a sentence, a tab, and its translation",
+                got=f"{len(parts) - 1} tabs",
+            )
+        sides.append((parts[0].strip(), parts[1].strip()))
+        for side, text in zip(("first", "second"), sides[-1], strict=True):
+            if not text:
+                raise UserError(f"{path}, line {number}: the {side} sentence is empty")
+    if not sides:
+        raise UserError(f"{path} is empty")
+    return Parallel(path.stem, *zip(*sides, strict=True))
+
+
+def _of_two(first: Path, second: Path) -> Parallel:
+    left, right = _lines(first), _lines(second)
+    if len(left) != len(right):
+        shorter, number = (first, len(left)) if len(left) < len(right) else (second, len(right))
+        raise UserError(
+            "parallel files have to have as many lines as each other",
+            expected=f"{len(left):,} lines in {second}, as in {first}",
+            got=f"{len(right):,}",
+            hint=f"line {number + 1} has no counterpart in {shorter}",
+        )
+    for path, lines in ((first, left), (second, right)):
+        if empty := next((number for number, line in enumerate(lines, start=1) if not line.strip()), 0):
+            raise UserError(f"{path}, line {empty}: empty", hint="leave the line out in both files")
+    if not left:
+        raise UserError(f"{first} is empty")
+    return Parallel(first.stem, tuple(map(str.strip, left)), tuple(map(str.strip, right)))
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.rstrip("\r\n") for line in lines_of(read_utf8(path))]

@@ -1,0 +1,37 @@
+"""Keys and values of what was read before, so that a text can be written word by word."""
+
+from torch import Tensor, nn
+
+from patchword.layers.attention.projection import Projected
+
+
+class Cache:
+    """Of every attention that was run with it, the keys and values so far; room is doubled when it is used up."""
+
+    def __init__(self) -> None:
+        self.length = 0  # tokens read so far
+        self._kept: dict[nn.Module, tuple[Tensor, Tensor, int]] = {}
+
+    def extend(self, owner: nn.Module, projected: Projected) -> Projected:
+        """Adds the new keys and values of one attention; queries may read all."""
+        count = projected.key.shape[1]
+        old_key, old_value, used = self._kept.get(owner, (None, None, 0))
+        key, value = _with_room(old_key, projected.key, used), _with_room(old_value, projected.value, used)
+        key[:, used : used + count], value[:, used : used + count] = projected.key, projected.value
+        self._kept[owner] = key, value, used + count
+        self.length = used + count
+        return projected._replace(key=key[:, : self.length], value=value[:, : self.length])
+
+    def take(self, index: Tensor) -> None:
+        """The texts at `index` go on: beams that were dropped make room for the better ones."""
+        self._kept = {owner: (key[index], value[index], used) for owner, (key, value, used) in self._kept.items()}
+
+
+def _with_room(old: Tensor | None, new: Tensor, used: int) -> Tensor:
+    needed = used + new.shape[1]
+    if old is not None and old.shape[1] >= needed:
+        return old
+    grown = new.new_empty(new.shape[0], max(64, 2 * needed), new.shape[2])
+    if old is not None:
+        grown[:, :used] = old[:, :used]
+    return grown

@@ -1,0 +1,56 @@
+"""ALBERT (Lan et al., 2019): a BERT whose blocks all have the same weights, with a narrow table of words.
+
+Words, positions and segments have 128 channels and are widened behind their norm; one block runs again and again; the
+second task of pretraining is the order of two sentences.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import PositiveInt
+from torch import nn
+
+from patchword.layers import Encoder
+from patchword.layers.text import TextEmbedding, TextModel
+from patchword.models.registry import Family, Share, Variant
+from patchword.models.text.bert import BertConfig, assembled, block, words
+from patchword.models.text.config import ActivationName
+from patchword.models.text.parts import norm, text_head
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlbertConfig(BertConfig):
+    """Sizes of an ALBERT."""
+
+    vocabulary: PositiveInt = 30000
+    embedding: PositiveInt = 128  # width of the tables
+    activation: ActivationName = "gelu-tanh"
+    dropout: Share = 0.0  # of the second version of the weights
+    attention_dropout: Share = 0.0
+
+
+def build(c: AlbertConfig) -> TextModel:
+    entrance = TextEmbedding(
+        c.vocabulary,
+        c.embedding,
+        c.positions,
+        norm(c, c.embedding),
+        segments=c.segments,
+        dropout=c.dropout,
+        widen=nn.Linear(c.embedding, c.width),
+    )
+    encoder = Encoder([block(c)], order=[0] * c.depth)
+    return assembled(entrance, encoder, text_head(c, lambda: words(c, c.embedding), dropout=c.dropout))
+
+
+FAMILY = Family(
+    name="albert",
+    title="ALBERT",
+    paper="arXiv:1909.11942",
+    build=build,
+    variants={
+        "base": Variant(AlbertConfig(), 11_683_584, 11_186_798_592),
+        "large": Variant(AlbertConfig(width=1024, depth=24, heads=16, hidden=4096), 17_683_968, 39_477_837_824),
+        "xlarge": Variant(AlbertConfig(width=2048, depth=24, heads=16, hidden=8192), 58_724_864, 156_267_184_128),
+        "xxlarge": Variant(AlbertConfig(width=4096, depth=12, heads=64, hidden=16384), 222_595_584, 310_932_144_128),
+    },
+)

@@ -1,0 +1,84 @@
+"""Big Bird (Zaheer et al., 2020): BERT for texts of 4096 tokens, whose cost grows with the length and not its square.
+
+Attention runs in blocks: the first and the last are global, each block reads its neighbours and a few drawn at random
+(`layers/attention/blocks.py`). Texts of up to 704 tokens run full attention, which is decided for each batch. Which
+block is the last and which are drawn follows from the padded length of a batch, so that the vectors of a text may
+depend on the length of those beside it.
+
+- random="seeded", the default: the authors' random blocks, in training and evaluation. random="huggingface": what
+  transformers does in evaluation, where it draws none and counts the first block 1 + 3 times
+- "classes" has a map and GELU of its own over [CLS]; "span" has one more feed-forward before its two scores
+
+Deviations: the entrance's dropout stands behind its norm, as in BERT, and not before it. The span head of transformers
+lowers the scores of the question's tokens by a million; here the search for answers looks at the passage alone.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from patchword.core.scope import Scope
+from patchword.core.text import Text
+from patchword.layers import Attention, Encoder, FeedForward, Pattern, Pooler
+from patchword.layers.attention.blocks import Blocks, RandomBlocks
+from patchword.layers.text import TextModel
+from patchword.models.registry import Family, Variant
+from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
+from patchword.models.text.config import ActivationName
+from patchword.models.text.parts import ACTIVATIONS, norm, text_head
+
+
+@dataclass(frozen=True, kw_only=True)
+class BigBirdConfig(BertConfig):
+    """Sizes of a Big Bird."""
+
+    vocabulary: PositiveInt = 50358
+    positions: PositiveInt = 4096
+    activation: ActivationName = "gelu-tanh"
+    block: PositiveInt = 64  # tokens of a block
+    random_blocks: PositiveInt = 3  # drawn for each block and head
+    random: RandomBlocks = "seeded"
+
+
+class AnswerHead(nn.Module):
+    """Begin and end of an answer, behind one more feed-forward."""
+
+    def __init__(self, c: BigBirdConfig) -> None:
+        super().__init__()
+        self.dropout, self.norm = nn.Dropout(c.dropout), norm(c)
+        self.feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
+        self.linear = nn.Linear(c.width, 2)
+
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
+        """(batch, tokens, width) -> (batch, tokens, 2)"""
+        more = self.dropout(self.feed_forward(self.dropout(tokens), Scope()))
+        return cast(Tensor, self.linear(self.norm(tokens + more)))
+
+
+def build(c: BigBirdConfig) -> TextModel:
+    encoder = Encoder(block(c, attention(c, layer)) for layer in range(c.depth))
+    head = AnswerHead(c) if c.head == "span" else text_head(c, lambda: words(c), lambda: pooler(c))
+    return assembled(entrance(c, segments=c.segments), encoder, head)
+
+
+def attention(c: BigBirdConfig, layer: int) -> Attention:
+    partition = Blocks(layer, c.block, c.random_blocks, c.positions, c.random)
+    return Attention(c.width, c.heads, patterns=[Pattern(partition)], dropout=c.attention_dropout)
+
+
+def pooler(c: BigBirdConfig) -> nn.Module:
+    return Pooler(c.width, ACTIVATIONS[c.activation](), c.dropout) if c.head == "classes" else Pooler(c.width)
+
+
+FAMILY = Family(
+    name="bigbird",
+    title="Big Bird",
+    paper="arXiv:2007.14062",
+    build=build,
+    variants={  # MACs of 128 tokens, which run full attention
+        "base": Variant(BigBirdConfig(), 127_468_800, 11_174_215_680),
+        "large": Variant(BigBirdConfig(width=1024, depth=24, heads=16, hidden=4096), 359_123_968, 39_461_060_608),
+    },
+)

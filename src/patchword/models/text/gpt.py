@@ -1,0 +1,89 @@
+"""GPT (Radford et al., 2018): BERT's post-norm blocks, but a token reads only itself and those before it.
+
+So the next word can be asked for at every place at once, and a text be written word by word. The vectors of words and
+positions enter without a norm; words are scored by their own table, without a bias.
+
+Heads: "words", the next word at every place, and of BERT's "tokens", "pooled", "vector", "classes", "tags" and "span".
+Only the last token has read the whole text, so `pool` is "last" or "mean".
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import PositiveInt
+from torch import nn
+
+from patchword.layers import Attention, Block, Causal, Encoder, FeedForward, Norm, Pattern, PlainWords, Residual
+from patchword.layers.text import TextEmbedding, TextModel
+from patchword.layers.text_heads import SentenceHead, TiedLinear
+from patchword.models.registry import Family, Variant
+from patchword.models.text.config import TextConfig
+from patchword.models.text.parts import ACTIVATIONS, norm, text_head
+
+
+@dataclass(frozen=True, kw_only=True)
+class GptConfig(TextConfig):
+    """Sizes of a GPT."""
+
+    vocabulary: PositiveInt = 40478
+    head: Literal["words", "tokens", "pooled", "vector", "classes", "tags", "span"] = "words"
+    pool: Literal["last", "mean"] = "last"
+    norm_eps: float = 1e-5
+    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu-tanh"
+
+
+def build(c: GptConfig) -> TextModel:
+    encoder = Encoder(block(c, Norm.POST) for _ in range(c.depth))
+    model = TextModel(entrance(c, nn.Identity()), encoder, head(c))
+    begin(model)
+    return model
+
+
+def entrance(c: GptConfig, norm: nn.Module) -> TextEmbedding:
+    return TextEmbedding(c.vocabulary, c.width, c.positions, norm, dropout=c.dropout)
+
+
+def block(c: GptConfig, where: Norm) -> Block:
+    feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
+    return Block(
+        attention=Residual(attention(c), norm(c), where, dropout=c.dropout),
+        feed_forward=Residual(feed_forward, norm(c), where, dropout=c.dropout),
+    )
+
+
+def attention(c: GptConfig) -> Attention:
+    return Attention(c.width, c.heads, patterns=[Pattern(Causal())], dropout=c.attention_dropout)
+
+
+def head(c: GptConfig) -> nn.Module:
+    """softmax(h W): neither words nor classes have a bias (equations 2 and 3 of the paper)."""
+    found = text_head(c, lambda: PlainWords(TiedLinear(c.vocabulary, bias=False)))
+    if c.head == "classes" and isinstance(found, SentenceHead):
+        found.linear = nn.Linear(c.width, c.classes, bias=False)
+    return found
+
+
+def begin(model: nn.Module, branches: int = 1) -> None:
+    """N(0, 0.02) for matrices and tables; zero biases.
+
+    branches: how many are summed on the way through; GPT-2 divides the last map of each by the root of it.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+    for module in model.modules():
+        if isinstance(module, Attention):
+            nn.init.normal_(module.output.weight, std=0.02 * branches**-0.5)
+        elif isinstance(module, FeedForward):
+            nn.init.normal_(module.down.weight, std=0.02 * branches**-0.5)
+
+
+FAMILY = Family(
+    name="gpt",
+    title="GPT",
+    paper="Radford et al., 2018",
+    build=build,
+    variants={"": Variant(GptConfig(), 116_534_784, 15_152_775_168)},  # with the head of words; MACs of 128 tokens
+)

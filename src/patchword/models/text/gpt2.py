@@ -1,0 +1,49 @@
+"""GPT-2 (Radford et al., 2019): GPT with its norms in front of the sublayers, and one behind the last block.
+
+The maps that end a branch start smaller, by the root of the number of branches, so that their sum does not grow with
+the depth.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import PositiveInt
+from torch import nn
+
+from patchword.layers import Encoder, Norm
+from patchword.layers.text import TextModel
+from patchword.models.registry import Family, Variant
+from patchword.models.text.gpt import GptConfig, begin, block, entrance, head
+from patchword.models.text.parts import norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpt2Config(GptConfig):
+    """Sizes of a GPT-2."""
+
+    vocabulary: PositiveInt = 50257
+    positions: PositiveInt = 1024
+
+
+def build(c: Gpt2Config) -> TextModel:
+    encoder = Encoder(block(c, Norm.PRE) for _ in range(c.depth))
+    model = TextModel(entrance(c, nn.Identity()), encoder, head(c), norm(c))
+    begin(model, branches=2 * c.depth)
+    return model
+
+
+def _row(depth: int, width: int, heads: int) -> Gpt2Config:
+    return Gpt2Config(depth=depth, width=width, heads=heads, hidden=4 * width)
+
+
+FAMILY = Family(
+    name="gpt2",
+    title="GPT-2",
+    paper="Radford et al., 2019",
+    build=build,
+    variants={  # with the head of words; MACs of 128 tokens
+        "small": Variant(_row(12, 768, 12), 124_439_808, 16_114_089_984),
+        "medium": Variant(_row(24, 1024, 16), 354_823_168, 46_047_297_536),
+        "large": Variant(_row(36, 1280, 20), 774_030_080, 100_341_022_720),
+        "xl": Variant(_row(48, 1600, 25), 1_557_611_200, 201_552_896_000),
+    },
+)

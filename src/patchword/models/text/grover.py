@@ -1,0 +1,75 @@
+"""Grover (Zellers et al., 2019): a GPT that writes news, whose texts are fields: domain, date, authors, headline, body.
+
+Its blocks are x + attention(x), without a norm, then norm(x + feed_forward(norm(x))). The entering vectors are normed;
+there is no dropout on them, nor on the weights of attention. Fields are marked by tokens like any others
+(data/text/news.py).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from patchword.core.scope import Scope
+from patchword.layers import Block, Encoder, FeedForward, Norm, Residual
+from patchword.layers.initial import truncated
+from patchword.layers.text import TextEmbedding, TextModel
+from patchword.models.registry import Family, Share, Variant
+from patchword.models.text.gpt import GptConfig, attention, head
+from patchword.models.text.parts import ACTIVATIONS, norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroverConfig(GptConfig):
+    """Sizes of a Grover."""
+
+    vocabulary: PositiveInt = 50270
+    positions: PositiveInt = 1024
+    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    attention_dropout: Share = 0.0
+
+
+class NormedFeedForward(FeedForward):
+    """f(norm(x)), where the residual around it has another norm behind"""
+
+    def __init__(self, norm: nn.Module, width: int, hidden: int, activation: nn.Module) -> None:
+        super().__init__(width, hidden, activation)
+        self.norm = norm
+
+    def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
+        """(batch, tokens, width) -> (batch, tokens, width)"""
+        return super().forward(self.norm(tokens), scope)
+
+
+def build(c: GroverConfig) -> TextModel:
+    entrance = TextEmbedding(c.vocabulary, c.width, c.positions, norm(c))
+    model = TextModel(entrance, Encoder(block(c) for _ in range(c.depth)), head(c))
+    truncated(model)
+    return model
+
+
+def block(c: GroverConfig) -> Block:
+    feed_forward = NormedFeedForward(norm(c), c.width, c.hidden, ACTIVATIONS[c.activation]())
+    return Block(
+        attention=Residual(attention(c), nn.Identity(), dropout=c.dropout),
+        feed_forward=Residual(feed_forward, norm(c), Norm.POST, dropout=c.dropout),
+    )
+
+
+def _row(depth: int, width: int) -> GroverConfig:
+    """Heads of 64 channels, a feed-forward of four times the width."""
+    return GroverConfig(depth=depth, width=width, heads=width // 64, hidden=4 * width)
+
+
+FAMILY = Family(
+    name="grover",
+    title="Grover",
+    paper="arXiv:1905.12616",
+    build=build,
+    variants={  # with the head of words; MACs of 128 tokens
+        "base": Variant(_row(12, 768), 124_449_792, 16_115_367_936),
+        "large": Variant(_row(24, 1024), 354_836_480, 46_049_001_472),
+        "mega": Variant(_row(48, 1536), 1_438_703_616, 186_245_578_752),
+    },
+)

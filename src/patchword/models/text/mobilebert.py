@@ -1,0 +1,89 @@
+"""MobileBERT (Sun et al., 2020): BERT as deep as the large one, whose blocks run between two bottlenecks.
+
+- the width inside a block is a quarter of that between the blocks; four feed-forwards follow each other there
+- a factor and a shift stand in for the norms, ReLU for GELU
+- a token enters as its word and both neighbours, from a table of a quarter of the width
+- the released model has no map over [CLS]: pool="first" is the default; pool="pooler" has BERT's
+
+Deviation: the neighbours of the first and of the last word are zeros in every batch. In transformers the word behind
+the last one of a shorter text is the padding's, whose row of the table is zero at the start; once it is not, a text's
+vectors depend there on whether it was padded.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import PositiveInt
+
+from patchword.layers import Attention, Encoder, FeedForward, Norm, Residual
+from patchword.layers.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
+from patchword.layers.text import TextEmbedding, TextModel
+from patchword.layers.text_heads import Words
+from patchword.models.registry import Family, Share, Variant
+from patchword.models.text.bert import BertConfig, assembled, words
+from patchword.models.text.config import ActivationName, PoolName
+from patchword.models.text.parts import ACTIVATIONS, text_head
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobileBertConfig(BertConfig):
+    """Sizes of a MobileBERT."""
+
+    width: PositiveInt = 512
+    depth: PositiveInt = 24
+    heads: PositiveInt = 4
+    hidden: PositiveInt = 512
+    bottleneck: PositiveInt | None = None  # width inside a block; None is a quarter of the width
+    embedding: PositiveInt | None = None  # width of the table of words; None is a quarter of the width
+    feed_forwards: PositiveInt = 4  # of a block
+    activation: ActivationName = "relu"
+    pool: PoolName = "first"
+    dropout: Share = 0.0
+
+    @property
+    def narrow(self) -> int:
+        return self.bottleneck or self.width // 4
+
+    @property
+    def table(self) -> int:
+        return self.embedding or self.width // 4
+
+
+def build(c: MobileBertConfig) -> TextModel:
+    entrance = TextEmbedding(
+        c.vocabulary,
+        c.width,
+        c.positions,
+        NoNorm(c.width),
+        words=c.table,
+        segments=c.segments,
+        dropout=c.dropout,
+        gather=Trigram(c.table, c.width),
+    )
+    return assembled(entrance, Encoder(block(c) for _ in range(c.depth)), text_head(c, lambda: word_scores(c)))
+
+
+def block(c: MobileBertConfig) -> Bottleneck:
+    projection = BottleneckProjection(c.width, c.narrow)
+    attention = Attention(c.narrow, c.heads, projection=projection, dropout=c.attention_dropout)
+    names = (*(f"feed_forward_{number}" for number in range(1, c.feed_forwards)), "feed_forward")
+    residuals = {"attention": Residual(attention, NoNorm(c.narrow), Norm.POST)}
+    for name in names:
+        feed_forward = FeedForward(c.narrow, c.hidden, ACTIVATIONS[c.activation]())
+        residuals[name] = Residual(feed_forward, NoNorm(c.narrow), Norm.POST)
+    return Bottleneck(c.width, c.narrow, NoNorm(c.width), residuals, c.dropout)
+
+
+def word_scores(c: MobileBertConfig) -> Words:
+    """BERT's, with a real norm; the table is narrower than the tokens, so that a matrix of its own goes on with it"""
+    found = words(c)
+    found.output = PartlyTied(c.vocabulary, c.width - c.table)
+    return found
+
+
+FAMILY = Family(
+    name="mobilebert",
+    title="MobileBERT",
+    paper="arXiv:2004.02984",
+    build=build,
+    variants={"": Variant(MobileBertConfig(), 24_581_888, 2_692_743_168)},  # without a pooler; MACs of 128 tokens
+)

@@ -1,0 +1,81 @@
+"""What the text families have in common: the heads by their names, and activations."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from patchword.core.errors import UserError
+from patchword.layers import Gelu
+from patchword.layers.text_heads import (
+    FirstToken,
+    LastToken,
+    MeanPool,
+    PooledHead,
+    Pooler,
+    PretrainingHead,
+    SentenceHead,
+    TokenHead,
+    Tokens,
+    VectorHead,
+    WordHead,
+)
+from patchword.models.text.config import TextConfig
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": Gelu,
+    "gelu-tanh": lambda: nn.GELU(approximate="tanh"),
+    "relu": nn.ReLU,
+}
+
+
+def norm(c: TextConfig, width: int | None = None) -> nn.LayerNorm:
+    return nn.LayerNorm(width or c.width, c.norm_eps)
+
+
+def text_head(
+    c: TextConfig, words: Callable[[], nn.Module], pooler: Callable[[], nn.Module] | None = None, dropout: float = 0.0
+) -> nn.Module:
+    """The head a config names.
+
+    words: what tells a word. pooler: what makes one vector of a text, if not BERT's. dropout: before the last map of
+    the pretraining head.
+    """
+
+    def pool() -> nn.Module:
+        match c.pool:
+            case "first":
+                return FirstToken()
+            case "last":
+                return LastToken()
+            case "mean":
+                return MeanPool()
+            case "pooler-relu":  # the authors of TinyBERT
+                return Pooler(c.width, nn.Sequential(nn.Tanh(), nn.ReLU()))
+            case "pooler":
+                return pooler() if pooler else Pooler(c.width)
+
+    match c.head:
+        case "tokens":
+            return Tokens()
+        case "pooled":
+            return PooledHead(pool())
+        case "vector":
+            return VectorHead(pool())
+        case "words":
+            return WordHead(words())
+        case "next":
+            return SentenceHead(pool(), c.width, 2)
+        case "pretraining":
+            return PretrainingHead(words(), pool(), c.width, dropout)
+        case "classes":
+            return SentenceHead(pool(), c.width, _classes(c), c.dropout)
+        case "tags":
+            return TokenHead(c.width, _classes(c), c.dropout)
+        case "span":
+            return TokenHead(c.width, 2)
+
+
+def _classes(c: TextConfig) -> int:
+    if not c.classes:
+        raise UserError(f"a head of {c.head}", expected="how many there are, e.g. classes=2", got="classes=0")
+    return c.classes

@@ -1,0 +1,145 @@
+"""Distillation (Hinton et al., 2015): a student learns from the data and from what a teacher makes of the same data.
+
+`Distillation` wraps the objective that a student would have alone. The student runs once: the objective gets its
+answer, and the lessons compare everything that was looked at with the teacher's. The teacher is frozen.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from patchword.core.text import Text
+from patchword.layers.attention.record import Attended, follow_attention
+from patchword.layers.text import TextModel
+from patchword.objectives.classification import Outcome
+
+Part = Literal["answer", "states", "attention"]
+
+
+class Seen(NamedTuple):
+    """What a model made of some examples.
+
+    states: the tokens that enter the first block and those that leave each. attention: of each block, in order.
+    there: (batch, tokens), True where a state is of a token; None is everywhere.
+    queries: the same of the queries of attention, which are padded also where texts lie in a row.
+    """
+
+    answer: Any
+    states: Sequence[Tensor] = ()
+    attention: Sequence[Attended] = ()
+    there: Tensor | None = None
+    queries: Tensor | None = None
+
+
+Look = Callable[[Any], Seen]
+
+
+class Lesson(Protocol):
+    """One thing to learn from a teacher: the mean over a piece of how far the student is from it."""
+
+    @property
+    def reads(self) -> Part: ...
+
+    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor: ...
+
+    def share(self, piece: Any, batch: Any) -> float:
+        """of the piece in that mean over its batch"""
+        ...
+
+
+@dataclass(frozen=True)
+class ByExamples:
+    """A lesson whose mean is over what the loss is a mean over: examples, masked words, tags."""
+
+    def share(self, piece: Any, batch: Any) -> float:
+        return float(piece.weight / batch.weight)
+
+
+@dataclass(frozen=True)
+class ByTokens:
+    """A lesson whose mean is over the tokens of all texts, long or short; images have as many tokens each."""
+
+    def share(self, piece: Any, batch: Any) -> float:
+        return float(piece.tokens / batch.tokens) if hasattr(batch, "tokens") else float(piece.weight / batch.weight)
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A lesson, and how much it counts."""
+
+    weight: float
+    lesson: Lesson
+
+
+class Distillation:
+    """own * the student's own loss + the lessons, each by its weight.
+
+    objective: makes the student's own objective of what stands for the student in it.
+    student, teacher: how each is looked at. The teacher answers without gradient; see `frozen`.
+    """
+
+    def __init__(
+        self,
+        objective: Callable[[Callable[[Any], Any]], Callable[[Any, Any], Any]],
+        student: Look,
+        teacher: Look,
+        lessons: Iterable[Weighted],
+        own: float = 1.0,
+    ) -> None:
+        self.student, self.teacher, self.lessons, self.own = student, teacher, tuple(lessons), own
+        self.objective = objective(self._answer)
+        self._inputs: Any = None
+        self._seen: Seen | None = None
+
+    def _answer(self, inputs: Any) -> Any:
+        self._inputs, self._seen = inputs, self.student(inputs)
+        return self._seen.answer
+
+    def __call__(self, piece: Any, batch: Any) -> Outcome:
+        outcome = self.objective(piece, batch)
+        seen, self._seen = self._seen, None  # kept no longer than needed
+        assert seen is not None, "the objective asks the student"
+        with torch.no_grad():
+            taught = self.teacher(self._inputs)
+        loss = self.own * outcome.loss
+        for weight, lesson in ((weighted.weight, weighted.lesson) for weighted in self.lessons):
+            loss = loss + weight * lesson.share(piece, batch) * lesson(seen, taught, piece)
+        return Outcome(loss, outcome.right)
+
+
+def reads(lessons: Iterable[Weighted]) -> frozenset[Part]:
+    """What has to be looked at for these lessons."""
+    return frozenset(weighted.lesson.reads for weighted in lessons)
+
+
+def frozen(teacher: nn.Module) -> nn.Module:
+    """Itself, in evaluation mode, learning nothing."""
+    return teacher.eval().requires_grad_(False)
+
+
+def look_at_answers(model: Callable[[Any], Any]) -> Look:
+    """The answer alone; the model may be compiled."""
+    return lambda inputs: Seen(model(inputs))
+
+
+def look_at_text(model: TextModel, parts: frozenset[Part]) -> Look:
+    """The answer, all states, and if asked for the attention of every block, which then runs by the plain formula."""
+    if parts <= {"answer"}:
+        return look_at_answers(model)
+
+    def look(text: Text) -> Seen:
+        if "attention" not in parts:
+            return _seen(model, text, ())
+        with follow_attention(model) as attention:
+            return _seen(model, text, attention)
+
+    return look
+
+
+def _seen(model: TextModel, text: Text, attention: Sequence[Attended]) -> Seen:
+    states = model.states(text)
+    answer = model.head(states[-1], text, model.entrance.words.weight)
+    return Seen(answer, states, attention, text.mask, text.mask if text.rows is None else text.rows.mask)

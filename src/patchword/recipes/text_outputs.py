@@ -1,0 +1,37 @@
+"""What a model answers to each of many texts."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
+
+Outputs = list[Tensor]  # for each text of the examples, in their order: its scores, or those of its tokens
+Ask = Callable[[TextBatch], Tensor]
+Advance = Callable[[float], None]  # told how many more texts are done
+
+
+def nobody(done: float) -> None:
+    """Is told what nobody looks at."""
+
+
+@torch.inference_mode()
+def outputs_of(ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody) -> Outputs:
+    """In the order of the examples. ask: a model in evaluation mode, given batches of this size."""
+    found: dict[int, Tensor] = {}
+    for batch in TextBatches(examples, size, form).whole():
+        found.update(zip(batch.samples.tolist(), _per_text(batch, ask(batch)), strict=True))
+        advance(len(batch))
+    return [found[number] for number in range(len(found))]
+
+
+def _per_text(batch: TextBatch, answer: Tensor) -> Outputs:
+    """(texts, scores), or (texts, tokens, scores) without the padding, or the same in a row"""
+    answer = answer.float().cpu()
+    if answer.ndim == 2:
+        return list(answer)
+    lengths = batch.ids.lengths.tolist()
+    if batch.form.in_row:
+        return list(answer[0].split(lengths))
+    return [scores[:length] for scores, length in zip(answer, lengths, strict=True)]

@@ -1,0 +1,20 @@
+"""The phrases and names that are masked as wholes: from a file, or found by a segmenter of Chinese."""
+
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.data.text.grouping import GoesOn, phrases, segmented
+from patchword.data.text.reading import lines_of, read_utf8
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.units import cut
+
+
+def units_of(path: str, tokenizer: Tokenizer) -> GoesOn:
+    if path:
+        listed = [line.strip() for line in lines_of(read_utf8(Path(path))) if line.strip()]
+        found = phrases([ids.tolist() for ids in tokenizer.ids_of(listed)])
+        if not listed:
+            raise UserError(f"{path} is empty", expected="a phrase or a name a line")
+        return found
+    cut("")  # an error if there is no segmenter
+    return segmented(tokenizer.written, cut)
