@@ -4,13 +4,23 @@ import torch
 from torch import Tensor, nn
 
 import patchword
-from patchword.core.text import Rows, Text
-from patchword.layers import Pyramid, TextModel, record_attention
+from patchword.core.text import Pair, Rows, Text
+from patchword.layers import Pyramid, TextModel, Translator, record_attention
 from patchword.models import REGISTRY
 
 TINY = {"width": 32, "depth": 2, "heads": 4, "hidden": 64, "patch": 8, "image": 32, "classes": 7}
 
 TINY_TEXT = {"vocabulary": 61, "positions": 24, "width": 32, "depth": 2, "heads": 4, "hidden": 64}
+
+TINY_PAIR = {
+    "vocabulary": 61,
+    "target_vocabulary": 47,
+    "positions": 24,
+    "width": 32,
+    "depth": 2,
+    "heads": 4,
+    "hidden": 64,
+}
 
 SHARP = ("query", "key", "joint", "qkv", "q_proj", "k_proj")  # matrices of queries and keys, here and elsewhere
 
@@ -25,12 +35,27 @@ def tiny_text(name: str = "bert-tiny", seed: int = 0, **overrides: object) -> Te
     return randomise(patchword.create(name, **TINY_TEXT | overrides), seed).eval()
 
 
+def tiny_pair(name: str = "transformer-small", seed: int = 0, **overrides: object) -> Translator:
+    """The same of models that write a text for a text."""
+    return randomise(patchword.create(name, **tiny_sizes(name) | overrides), seed).eval()
+
+
+def tiny_sizes(name: str) -> dict[str, int]:
+    """The tiny sizes that such a model has: an LSTM has no heads."""
+    known = vars(REGISTRY.find(name)[1].config)
+    return {field: value for field, value in TINY_PAIR.items() if field in known}
+
+
 def image_models() -> list[str]:
     return [name for name in REGISTRY.names() if REGISTRY.reads_images(name)]
 
 
 def text_models() -> list[str]:
-    return [name for name in REGISTRY.names() if not REGISTRY.reads_images(name)]
+    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "texts"]
+
+
+def pair_models() -> list[str]:
+    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "pairs"]
 
 
 def image_families() -> list[str]:
@@ -76,6 +101,13 @@ def texts(*lengths: int, vocabulary: int = 61, seed: int = 2) -> Text:
     return Text(ids, (place >= count // 2).long(), place < count)
 
 
+def pairs(sources: tuple[int, ...], targets: tuple[int, ...], seed: int = 2) -> Pair:
+    """Texts of these lengths and others for them, padded; what stands under the padding is no zero."""
+    source = texts(*sources, vocabulary=TINY_PAIR["vocabulary"], seed=seed)
+    target = texts(*targets, vocabulary=TINY_PAIR["target_vocabulary"], seed=seed + 1)
+    return Pair(source._replace(segments=None), target._replace(segments=None))
+
+
 def one_row(text: Text) -> Text:
     """The same texts one behind the other."""
     assert text.mask is not None
@@ -89,7 +121,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
     return float(((ours - theirs).abs().max() / theirs.abs().max()).detach())
 
 
-def assert_sharp(model: nn.Module, images: Tensor | Text) -> None:
+def assert_sharp(model: nn.Module, images: Tensor | Text | Pair) -> None:
     """Attention looks somewhere: otherwise exchanging two keys or heads would hardly show."""
     with torch.no_grad(), record_attention(model) as maps:
         model(images)

@@ -39,6 +39,8 @@ from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import read_recipe
 
 VERBS = [
+    "positions",
+    "attention-as-convolution",
     "demo",
     "models",
     "show",
@@ -56,6 +58,7 @@ VERBS = [
     "export",
     "data",
     "tokenizer",
+    "vectors",
     "doctor",
 ]
 
@@ -334,7 +337,7 @@ print("verbs", sorted(verbs + groups))
     assert done.returncode == 0, done.stderr
     *helps, last = done.stdout.splitlines()
     assert last == f"verbs {sorted(VERBS)}"
-    assert len(helps) == 2 * (len(VERBS) + 6)  # recipes list, cat, copy; data get; tokenizer train, show
+    assert len(helps) == 2 * (len(VERBS) + 9)  # recipes list, cat, copy; data get; tokenizer train, show; vectors: 3
 
 
 def test_the_version(command):

@@ -35,7 +35,7 @@ FLOAT = TextSetting("cpu", "float32", (1, 32), 128, 0.0)
 INT8 = replace(FLOAT, precision="int8")
 MACHINE = {"device": "cpu", "processor": "some chip", "torch": "9.9"}
 FAST = Rates(cpu=1e15)
-TEXTS = [name for name in REGISTRY.names() if not REGISTRY.reads_images(name)]
+TEXTS = [name for name in REGISTRY.names() if REGISTRY.reads(name) == "texts"]
 
 
 @pytest.fixture(autouse=True)

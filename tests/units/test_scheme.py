@@ -28,7 +28,14 @@ from patchword.models import REGISTRY
 from patchword.models.vision import cswin, cvt, pale, pvt, swin, vit
 
 ALL = ["vit-exercise", "swin-mini", "cswin-mini", "pale-mini"]
-OF_MAPS = ("none", "learned", "sinusoidal", "conditional")  # queries and keys are two maps: no offsets, no groups
+OF_MAPS = (
+    "none",
+    "learned",
+    "sinusoidal",
+    "conditional",
+    "fourier",
+    "floater",
+)  # queries and keys are two maps: no offsets, no groups
 CASES = [(name, scheme) for name in ALL for scheme in SCHEMES]
 CASES += [(name, scheme) for name in ("pvt-mini", "cvt-mini") for scheme in OF_MAPS]
 
@@ -68,7 +75,10 @@ def test_a_scheme_adds_its_own_weights_and_changes_no_other(name, scheme):
     blocks = [key for key, module in model.named_modules() if isinstance(module, Block)]
     patterns = [key for key, module in model.named_modules() if isinstance(module, Pattern)]
     both = ("weight", "bias")
+    fourier = ("frequencies", "up", "up_bias", "down", "down_bias")
+    flow = ("start", "up", "up_time", "up_bias", "down", "down_bias")
     tables = range(len(model.stages) if name == "pvt-mini" else 1)  # PVT has one in each stage
+    entrances = [f"stages.{stage}.positions" for stage in tables]
     expected = {
         "none": set(),
         "sinusoidal": set(),
@@ -76,6 +86,9 @@ def test_a_scheme_adds_its_own_weights_and_changes_no_other(name, scheme):
         "relative": {f"{pattern}.position.table" for pattern in patterns},
         "local": {f"{pattern}.position.convolution.{kind}" for pattern in patterns for kind in both},
         "conditional": {f"{block}.position.sublayer.convolution.{kind}" for block in blocks for kind in both},
+        "shaw": {f"{pattern}.position.{kind}" for pattern in patterns for kind in ("keys", "values")},
+        "fourier": {f"{stage}.features.{kind}" for stage in entrances for kind in fourier},
+        "floater": {f"{stage}.{way}.{kind}" for stage in entrances for way in ("rows", "columns") for kind in flow},
     }
     assert added == expected[scheme]
     assert {key: shapes[key] for key in without} == without

@@ -109,8 +109,7 @@ def matching(words: Iterable[str], read: str, belongs: Callable[[str], bool]) ->
     for word in words:
         is_pattern = any(letter in word for letter in "*?[")
         if not is_pattern and not (REGISTRY.find(word) and belongs(word)):
-            other = "images" if REGISTRY.reads_images(word) else "texts"
-            raise UserError(f"{word!r} reads {other}", expected=f"a model of {read}")
+            raise UserError(f"{word!r} reads {REGISTRY.reads(word)}", expected=f"a model of {read}")
         found = [name for name in REGISTRY.names(word) if belongs(name)] if is_pattern else [word]
         if not found:
             raise UserError(f"no model of {read} matches {word!r}", hint="`patchword models` lists all")

@@ -132,4 +132,4 @@ def int8_bytes(model: nn.Module) -> int:
 
 def chosen_texts(words: Iterable[str]) -> list[str]:
     """The models of texts that names and patterns mean, each once; all if there are none."""
-    return matching(list(words) or ["*"], "texts", lambda name: not REGISTRY.reads_images(name))
+    return matching(list(words) or ["*"], "texts", lambda name: REGISTRY.reads(name) == "texts")

@@ -6,6 +6,7 @@ import typer
 
 from patchword import __version__
 from patchword.cli import (
+    attention_as_convolution,
     compare,
     cost,
     data,
@@ -16,12 +17,14 @@ from patchword.cli import (
     export,
     fill,
     models,
+    positions,
     predict,
     recipes,
     show,
     similar,
     tokenizer,
     train,
+    vectors,
     windows,
     write,
 )
@@ -58,9 +61,14 @@ app.command("models", help=help_of(models.models))(models.models)
 app.command("show", help=help_of(show.show))(show.show)
 app.command("cost", help=help_of(cost.cost))(cost.cost)
 app.command("windows", help=help_of(windows.windows))(windows.windows)
+app.command("attention-as-convolution", help=help_of(attention_as_convolution.attention_as_convolution))(
+    attention_as_convolution.attention_as_convolution
+)
+app.command("positions", help=help_of(positions.positions))(positions.positions)
 app.command("compare", help=help_of(compare.compare))(compare.compare)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(tokenizer.app, name="tokenizer")
+app.add_typer(vectors.app, name="vectors")
 app.command("train", help=help_of(train.train))(train.train)
 app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
 app.command("predict", help=help_of(predict.predict))(predict.predict)

@@ -97,3 +97,21 @@ class Text(NamedTuple):
             return tokens.mean(1)
         there = self.mask[..., None].to(tokens.dtype)
         return (tokens * there).sum(1) / there.sum(1).clamp(min=1)
+
+
+class Pair(NamedTuple):
+    """Texts and what is written for each of them, such as a translation; both are padded, on the right.
+
+    target: what the decoder has written so far, behind a token that begins every text. Behind each of its tokens the
+        next one is asked for; its `places` choose some of them.
+    """
+
+    source: Text
+    target: Text
+
+    @property
+    def device(self) -> torch.device:
+        return self.source.device
+
+    def to(self, device: torch.device) -> "Pair":
+        return Pair(self.source.to(device), self.target.to(device))

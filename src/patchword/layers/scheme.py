@@ -12,9 +12,12 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
+from patchword.layers.attention.shaw import RelativeVectors
 from patchword.layers.block import Residual
 from patchword.layers.convolution import ConditionalPosition
 from patchword.layers.embedding import LearnedPositions, NoPositions, SinusoidalPositions
+from patchword.layers.floater import FloaterPositions
+from patchword.layers.fourier import FourierPositions
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ def _conditional(width: int) -> dict[str, Residual]:
     return {"position": Residual(ConditionalPosition(width), nn.Identity())}
 
 
-SchemeName = Literal["none", "learned", "sinusoidal", "relative", "conditional", "local"]
+SchemeName = Literal["none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"]
 
 SCHEMES: dict[SchemeName, Scheme] = {
     "none": Scheme(),
@@ -39,4 +42,7 @@ SCHEMES: dict[SchemeName, Scheme] = {
     "relative": Scheme(in_attention=lambda width, heads, group: RelativeTable(heads, group)),  # as Swin
     "conditional": Scheme(in_block=_conditional),  # CPE, as Pale
     "local": Scheme(in_attention=lambda width, heads, group: LocalEnhancement(width)),  # LePE, as CSWin
+    "shaw": Scheme(in_attention=lambda width, heads, group: RelativeVectors(width // heads, 4, dimensions=2)),
+    "fourier": Scheme(on_tokens=lambda width, grid: FourierPositions(width)),
+    "floater": Scheme(on_tokens=lambda width, grid: FloaterPositions(width)),
 }

@@ -13,6 +13,7 @@ from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import Causal
 from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
+from patchword.layers.text_scheme import LEARNED, TextScheme
 
 
 class TextEmbedding(nn.Module):
@@ -20,6 +21,7 @@ class TextEmbedding(nn.Module):
 
     segments, languages: how many there are to tell apart; 0 is no such table.
     first: the row of the table of positions that the first token has.
+    scheme: how position enters; a table by default. `limit` is the longest text it has places for, None is any.
     gather: (words, text) -> vectors, what a token takes from the words around it.
     widen: what is behind the norm, from the width of the tables to that of the encoder.
     """
@@ -35,6 +37,7 @@ class TextEmbedding(nn.Module):
         segments: int = 0,
         languages: int = 0,
         first: int = 0,
+        scheme: TextScheme = LEARNED,
         dropout: float = 0.0,
         gather: nn.Module | None = None,
         widen: nn.Module | None = None,
@@ -42,7 +45,8 @@ class TextEmbedding(nn.Module):
         super().__init__()
         self.words = nn.Embedding(vocabulary, words or width)
         self.gather = gather
-        self.positions = nn.Embedding(first + positions, width)
+        self.positions = scheme.on_tokens(width, first + positions)
+        self.limit = positions if isinstance(self.positions, nn.Embedding) else None
         self.segments = nn.Embedding(segments, width) if segments else None
         self.languages = nn.Embedding(languages, width) if languages else None
         self.first = first
@@ -52,7 +56,7 @@ class TextEmbedding(nn.Module):
         """(batch, tokens) -> (batch, tokens, width)"""
         words = self.words(text.ids)
         embedded = words if self.gather is None else self.gather(words, text)
-        embedded = embedded + self.positions(self._places(text) + self.first)
+        embedded = embedded + self.positions(self._places(text) + self.first).to(embedded.dtype)
         for table, told in ((self.segments, text.segments), (self.languages, text.languages)):
             if table is not None:
                 alike = told is None or table.num_embeddings == 1
@@ -64,11 +68,10 @@ class TextEmbedding(nn.Module):
         if text.positions is not None:
             return text.positions
         longest = text.ids.shape[1] if text.rows is None else text.rows.longest
-        limit = self.positions.num_embeddings - self.first
-        if longest > limit:
+        if self.limit is not None and longest > self.limit:
             raise UserError(
                 "a text is longer than the model can read",
-                expected=f"{limit} tokens at most",
+                expected=f"{self.limit} tokens at most",
                 got=f"{longest}",
                 hint="cut it, or read it in windows",
             )

@@ -15,9 +15,11 @@ from patchword.models.text import (
     gpt,
     gpt2,
     grover,
+    lstm_translation,
     mobilebert,
     roberta,
     tinybert,
+    transformer,
     xlm,
 )
 from patchword.models.vision import cswin, cvt, deit, mixer, pale, pvt, regnet, resnet, swin, vit
@@ -46,6 +48,8 @@ REGISTRY = Registry(
         gpt.FAMILY,
         gpt2.FAMILY,
         grover.FAMILY,
+        transformer.FAMILY,
+        lstm_translation.FAMILY,
     )
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -12,6 +12,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.layers.model import Model as Model
 
 Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
+Reads = Literal["images", "texts", "pairs"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Family:
     build: Callable[[Any], Model]
     variants: Mapping[str, Variant]
     preparation: Preparation | None = None  # of pixels
+    writes: bool = False  # a text for each that it reads
+
+    @property
+    def reads(self) -> Reads:
+        if self.preparation is not None:
+            return "images"
+        return "pairs" if self.writes else "texts"
 
     def names(self) -> dict[str, Variant]:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
@@ -73,12 +81,16 @@ class Registry:
         """An input of the size the model is for, on the default device."""
         return self.configure(card.model, card.config).example()
 
+    def reads(self, name: str) -> Reads:
+        """images; texts; or pairs of texts, of which it writes the second"""
+        return self.find(name)[0].reads
+
     def reads_images(self, name: str) -> bool:
-        return self.find(name)[0].preparation is not None
+        return self.reads(name) == "images"
 
     def require_images(self, name: str) -> None:
         if not self.reads_images(name):
-            raise UserError(f"{name!r} reads texts", expected="a model of images")
+            raise UserError(f"{name!r} reads {self.reads(name)}", expected="a model of images")
 
     def create(self, name: str, /, **overrides: Any) -> Model:
         family, _ = self.find(name)

@@ -9,6 +9,8 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import Cache, Causal, Pattern, TextModel, WordHead
 
+UNLIMITED = 2**31  # tokens, where positions need no table
+
 
 class CausalSteps:
     """Prompts of different length are padded on the left, where no token reads the padding; a token's position counts
@@ -23,7 +25,7 @@ class CausalSteps:
     ) -> None:
         require_causal(model)
         self._model, self._cache = model, Cache() if cache else None
-        self._limit = model.entrance.positions.num_embeddings - model.entrance.first
+        self._limit = model.entrance.limit or UNLIMITED
         table = model.entrance.words.weight
         self._never = torch.tensor([*never], dtype=torch.int64, device=table.device)
         lengths = [len(prompt) for prompt in prompts]

@@ -25,8 +25,8 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
     folder = Path(choice.name)
     overrides = {**choice.overrides(), **head}
     if not folder.exists():
-        if REGISTRY.reads_images(choice.name):
-            raise _reads_images(choice.name)
+        if REGISTRY.reads(choice.name) != "texts":
+            raise _reads_others(choice.name, REGISTRY.reads(choice.name))
         if not tokenizer:
             hint = (
                 "`patchword tokenizer train FILES --out FOLDER` makes one; a trained model (model=FOLDER) has its own"
@@ -50,12 +50,12 @@ def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
 
 def as_text(model: Any, name: str) -> TextModel:
     if not isinstance(model, TextModel):
-        raise _reads_images(name)
+        raise _reads_others(name, REGISTRY.reads(model.card.model) if isinstance(model, Model) else "images")
     return model
 
 
-def _reads_images(name: str) -> UserError:
-    return UserError(f"{name!r} reads images", expected="a model of texts, e.g. bert-mini")
+def _reads_others(name: str, what: str) -> UserError:
+    return UserError(f"{name!r} reads {what}", expected="a model of texts, e.g. bert-mini")
 
 
 def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:

@@ -32,6 +32,23 @@ class WarmupLinear(Warmup):
         return 1 - done
 
 
+@dataclass(frozen=True)
+class InverseRoot:
+    """width^-0.5 * min(step^-0.5, step * warmup^-1.5), steps from 1 (Vaswani et al., 2017, equation 3).
+
+    Rises linearly to (width * warmup)^-0.5, then falls with the root of the steps, without an end. factor: times that.
+    """
+
+    width: int
+    warmup: int = 4000
+    factor: float = 1.0
+
+    def __call__(self, step: int) -> float:
+        count = step + 1
+        rising = count * max(1, self.warmup) ** -1.5
+        return float(self.factor * self.width**-0.5 * min(count**-0.5, rising))
+
+
 class WarmupCosine(Warmup):
     """Falls along half a cosine."""
 

@@ -101,7 +101,7 @@ class GptNames:
             self.read_config,
             self.write_config,
             ("lm_head.weight", f"{prefix}h.{{i}}.attn.bias", f"{prefix}h.{{i}}.attn.masked_bias"),
-            {"head": needed, **({"pool": "last"} if head == "classes" else {})},
+            {"head": needed, "scheme": "learned", **({"pool": "last"} if head == "classes" else {})},
             twin=("lm_head.weight", table),
         )
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from patchword.core.card import Card
+from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
 from patchword.core.text import Text
 from patchword.layers.model import Model
@@ -46,6 +47,8 @@ class Inputs(Protocol):
 
 def inputs_of(card: Card, size: Size | None = None, batch: int | None = None) -> Inputs:
     """size: of images. batch: how many at a time; any number if left out."""
+    if REGISTRY.reads(card.model) == "pairs":
+        raise UserError(f"{card.model!r} cannot be exported", expected="a model of images or of texts, not of pairs")
     if REGISTRY.reads_images(card.model):
         return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
     return TextInputs(card, batch)

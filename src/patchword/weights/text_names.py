@@ -110,7 +110,7 @@ class TextNames:
             self.read_config,
             self.write_config,
             (*self.twice, *(start + name for name in self.dropped for start in ("", self.prefix))),
-            {**self.needs, "head": head.ours} | ({"pool": self.pooling} if head.pools else {}),
+            {**self.needs, "scheme": "learned", "head": head.ours} | ({"pool": self.pooling} if head.pools else {}),
             self.serves,
             kinds=self.kinds,
             twin=(self.twice[0] if self.twice else "", f"{self.prefix}{self.table}"),
@@ -128,7 +128,7 @@ class TextNames:
             self.read_config,
             self.write_config,
             tuple(start + name for name in self.dropped for start in ("", self.prefix)),
-            {**self.needs, "head": head} | ({"pool": pool} if head != "tokens" else {}),
+            {**self.needs, "scheme": "learned", "head": head} | ({"pool": pool} if head != "tokens" else {}),
             self.serves,
             kinds=self.kinds,
         )

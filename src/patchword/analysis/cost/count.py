@@ -10,7 +10,7 @@ from torch import nn
 from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, Line
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
-from patchword.core.text import Text
+from patchword.core.text import Pair, Text
 from patchword.layers import Block, Bottleneck, ConvResidual
 from patchword.models import REGISTRY
 
@@ -89,7 +89,7 @@ def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
         model = REGISTRY.create(card.model, **card.config).eval()
         example = REGISTRY.example(card) if inputs is None else inputs
         calls = _calls(model, example)
-    shape = tuple(example.ids.shape if isinstance(example, Text) else example.shape)
+    shape = _shape(example)
     names = [name for name, _ in model.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
@@ -98,6 +98,12 @@ def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
     expected = sum(parameter.numel() for parameter in model.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the model has {expected}"
     return cost
+
+
+def _shape(example: Any) -> tuple[int, ...]:
+    if isinstance(example, Pair):
+        return tuple(example.target.ids.shape)
+    return tuple(example.ids.shape if isinstance(example, Text) else example.shape)
 
 
 def text_of(card: Card, tokens: int) -> Text:

@@ -9,17 +9,24 @@ from torch import Tensor, nn
 from patchword.analysis.cost.expression import Expression, symbol
 from patchword.core.grid import Grid
 from patchword.layers import (
+    Additive,
     Blocks,
+    ClippedLstm,
     DropPath,
     FirstToken,
+    Flow,
+    FourierFeatures,
+    FromMemory,
     Gelu,
     Interlaced,
+    LastLayer,
     LastToken,
     LayerScale,
     LearnedPositions,
     LinearProjection,
     MeanPool,
     NoNorm,
+    NoPlaces,
     NoPositions,
     NoPrefix,
     PartlyTied,
@@ -28,8 +35,11 @@ from patchword.layers import (
     Prefix,
     QuickGelu,
     RelativeTable,
+    RelativeVectors,
+    ScalarMix,
     ScaledDotProduct,
     SinusoidalPositions,
+    Sinusoids,
     TiedLinear,
     Tokens,
     Windows,
@@ -76,6 +86,11 @@ _LINEAR = {
     "query_key": ("query, key", ("B", "width of the bottleneck"), ("2B", "twice the bottleneck")),
     "value": ("value", ("D", "width"), ("B", "width of the bottleneck")),
     "mix": ("three words to a token", ("3E", "three words"), ("D", "width")),
+    "candidate": ("highway", ("F", "filters"), ("F", "filters")),
+    "gate": ("highway, gate", ("F", "filters"), ("F", "filters")),
+    "project": ("filters to a word", ("F", "filters"), ("D", "width")),
+    "words": ("word head, a score for each word", ("D", "width"), ("V", "vocabulary")),
+    "state": ("state of the decoder", ("D", "width"), ("D", "width")),
     "transform": ("word head, transform", ("D", "width"), ("D", "width")),
 }
 
@@ -133,9 +148,29 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     product = heads * rows * columns * head
     product = product if groups == 1 else symbol("G", groups, "groups") * product
     where = _direction(pattern)
-    return [
+    lines = [
         Line(part, f"query x key{where}", "attention", product, None),
         Line(part, f"weights x value{where}", "attention", product, None),
+    ]
+    if isinstance(pattern.position, RelativeVectors):
+        relations = symbol("R", len(pattern.position.keys), "relations")
+        product = (
+            heads * rows * relations * head
+            if groups == 1
+            else symbol("G", groups, "groups") * heads * rows * relations * head
+        )
+        lines += [Line(part, f"{name} x relations", "attention", product, None) for name in ("query", "weights")]
+    return lines
+
+
+def additive(part: str, module: Additive, call: Call) -> list[Line]:
+    projected: Projected = call.arguments[0]
+    queries, keys = projected.query.shape[1], projected.key.shape[1]
+    rows, width = symbol("N", queries, "tokens"), symbol("D", module.energy.in_features, "width")
+    product = rows * (rows if keys == queries else symbol("M", keys, "keys")) * width
+    return [
+        Line(part, "query + key, weighed", "attention", product, width),
+        Line(part, "weights x value", "attention", product, None),
     ]
 
 
@@ -197,6 +232,16 @@ def convolution(part: str, module: nn.Conv2d, call: Call) -> list[Line]:
     return [Line(part, _convolution_label(part, module), "convolution", places * inputs * out, weights)]
 
 
+def filters(part: str, module: nn.Conv1d, call: Call) -> list[Line]:
+    """Over the characters of each word."""
+    words, outputs, places = call.answer.shape
+    count = symbol("N", words, "tokens") * symbol("p", places, "places in a word")
+    size = symbol("k", module.kernel_size[0], "characters of a filter")
+    inputs = symbol("E", module.in_channels, "width of a character") * size
+    out = symbol("O", outputs, "outputs")
+    return [Line(part, f"filters of {size.value} characters", "convolution", count * inputs * out, inputs * out + out)]
+
+
 def _convolution_label(part: str, module: nn.Conv2d) -> str:
     kind = "depthwise" if module.groups == module.in_channels > 1 else "grouped" if module.groups > 1 else "convolution"
     side = f"{module.kernel_size[0]} x {module.kernel_size[1]}"
@@ -222,6 +267,29 @@ def offsets(part: str, module: RelativeTable, call: Call) -> list[Line]:
     return [Line(part, "relative positions", "other", None, places * heads)]
 
 
+def relative_vectors(part: str, module: RelativeVectors, call: Call) -> list[Line]:
+    count, head = module.keys.shape
+    size = symbol("R", count, "relations") * symbol("d", head, "width of a head")
+    return [Line(part, "relative positions, of keys and values", "other", None, 2 * size)]
+
+
+def fourier(part: str, module: FourierFeatures, call: Call) -> list[Line]:
+    groups, dimensions = call.arguments[0].shape[-2:]
+    places = symbol("n", call.arguments[0].numel() // dimensions, "places")
+    waves = symbol("M", dimensions, "numbers of a place") * symbol("w", module.frequencies.shape[1], "frequencies")
+    features, hidden = symbol("F", module.up.shape[1], "features"), symbol("H", len(module.up), "hidden width")
+    width = symbol("D", len(module.down), "width") if groups == 1 else symbol("D/G", len(module.down), "its share")
+    inner = waves + features * hidden + hidden * width
+    return [Line(part, "Fourier features of places", "linear", places * inner, inner + hidden + width)]
+
+
+def flow(part: str, module: Flow, call: Call) -> list[Line]:
+    width, hidden = symbol("D", len(module.start), "width"), symbol("H", len(module.up), "hidden width")
+    times = symbol("s", 4 * module.steps * (call.arguments[0] - 1), "times that the speed is asked for")
+    both = 2 * width * hidden
+    return [Line(part, "positions that flow", "linear", times * both, both + 2 * hidden + 2 * width)]
+
+
 def leading(part: str, module: Prefix, call: Call) -> list[Line]:
     _, count, width = module.tokens.shape
     wide = symbol("D", width, "width")
@@ -244,6 +312,7 @@ _TABLES = {
     "positions": ("P", "positions"),
     "segments": ("S", "segments"),
     "languages": ("L", "languages"),
+    "characters": ("C", "characters"),
 }
 
 
@@ -280,6 +349,36 @@ def scale(part: str, module: LayerScale, call: Call) -> list[Line]:
     return [Line(part, "layer scale", "other", None, symbol("D", len(module.factor), "width"))]
 
 
+def recurrent(part: str, module: ClippedLstm, call: Call) -> list[Line]:
+    directions, inputs, gates = module.inputs.shape
+    ways, cell = symbol("w", directions, "directions"), symbol("H", gates // 4, "cells")
+    entering, width = symbol("I", inputs, "inputs"), symbol("D", module.output.shape[2], "width of a direction")
+    tokens = symbol("N", call.arguments[0].shape[1] * call.arguments[0].shape[2], "tokens")
+    before, state, out = 4 * ways * entering * cell, 4 * ways * width * cell, ways * cell * width
+    return [
+        Line(part, "inputs to gates", "linear", tokens * before, before + 4 * ways * cell),
+        Line(part, "state to gates", "linear", tokens * state, state),
+        Line(part, "cells to state", "linear", tokens * out, out),
+    ]
+
+
+def lstm(part: str, module: nn.LSTM, call: Call) -> list[Line]:
+    """Each of four gates reads the input and the state; torch has two biases for each."""
+    tokens, lines = symbol("N", call.arguments[0].shape[1], "tokens"), []
+    inner, state = module.input_size, symbol("H", module.hidden_size, "width of the state")
+    for layer in range(module.num_layers):
+        gates = 4 * (symbol("I", inner, "inputs") * state + state * state)
+        label = f"LSTM, layer {layer}" if module.num_layers > 1 else "LSTM"
+        lines.append(Line(part, label, "linear", tokens * gates, gates + 8 * state))
+        inner = module.hidden_size
+    return lines
+
+
+def mixture(part: str, module: ScalarMix, call: Call) -> list[Line]:
+    layers = symbol("L", len(module.weights), "layers")
+    return [Line(part, "mixture of layers", "other", None, layers + symbol("g", 1, "scale"))]
+
+
 # Parts that hold nothing and multiply no matrices.
 FREE = (
     nn.Identity,
@@ -294,18 +393,25 @@ FREE = (
     NoPrefix,
     NoPositions,
     SinusoidalPositions,
+    NoPlaces,
+    Sinusoids,
     FirstToken,
+    LastLayer,
     LastToken,
     MeanPool,
     Tokens,
     nn.Tanh,
+    FromMemory,
 )
 
 RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     nn.Linear: linear,
     LinearProjection: projection,
     ScaledDotProduct: attention,
+    Additive: additive,
+    nn.LSTM: lstm,
     PatchEmbed: patches,
+    nn.Conv1d: filters,
     nn.Conv2d: convolution,
     nn.LayerNorm: norm,
     Prefix: leading,
@@ -313,8 +419,13 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     LayerScale: scale,
     nn.BatchNorm2d: batch_norm,
     RelativeTable: offsets,
+    RelativeVectors: relative_vectors,
+    FourierFeatures: fourier,
+    Flow: flow,
     nn.Embedding: table,
     TiedLinear: words,
     PartlyTied: partly_tied,
+    ClippedLstm: recurrent,
+    ScalarMix: mixture,
     NoNorm: no_norm,
 }

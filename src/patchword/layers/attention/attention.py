@@ -13,7 +13,10 @@ from patchword.layers.attention.projection import LinearProjection, Projected
 
 
 class Attention(nn.Module):
-    """The only attention in the library; families differ in the parts they pass."""
+    """The only attention in the library; families differ in the parts they pass.
+
+    core: what compares queries with keys, if not scale and dropout say all of it.
+    """
 
     def __init__(
         self,
@@ -24,6 +27,7 @@ class Attention(nn.Module):
         patterns: Sequence[Pattern] = (),
         scale: float | None = None,
         dropout: float = 0.0,
+        core: ScaledDotProduct | None = None,
     ) -> None:
         super().__init__()
         self.patterns = nn.ModuleList(patterns or [Pattern()])
@@ -38,14 +42,14 @@ class Attention(nn.Module):
             raise UserError(f"{heads} heads cannot be shared by {len(self.patterns)} patterns")
         self.projection = projection or LinearProjection(width)
         scale = scale if scale is not None else (width // heads) ** -0.5
-        self.core = ScaledDotProduct(heads // len(self.patterns), scale, dropout)
+        self.core = core or ScaledDotProduct(heads // len(self.patterns), scale, dropout)
         self.output = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
         project = cast(Callable[[Tensor, Scope], Projected], self.projection)
         projected = project(tokens, scope)
-        if scope.cache is not None:
+        if scope.cache is not None and not projected.fixed:
             projected = scope.cache.extend(self, projected)
         shares = projected.share(len(self.patterns))
         parts = [self.core(share, pattern, scope.grid) for share, pattern in zip(shares, self.patterns, strict=True)]

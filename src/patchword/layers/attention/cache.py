@@ -6,11 +6,15 @@ from patchword.layers.attention.projection import Projected
 
 
 class Cache:
-    """Of every attention that was run with it, the keys and values so far; room is doubled when it is used up."""
+    """Of every attention that was run with it, the keys and values so far; room is doubled when it is used up.
+
+    Other parts may keep what they need: the keys of an encoder's output, the state of an LSTM.
+    """
 
     def __init__(self) -> None:
         self.length = 0  # tokens read so far
         self._kept: dict[nn.Module, tuple[Tensor, Tensor, int]] = {}
+        self._known: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def extend(self, owner: nn.Module, projected: Projected) -> Projected:
         """Adds the new keys and values of one attention; queries may read all."""
@@ -22,9 +26,18 @@ class Cache:
         self.length = used + count
         return projected._replace(key=key[:, : self.length], value=value[:, : self.length])
 
+    def known(self, owner: nn.Module) -> tuple[Tensor, Tensor] | None:
+        """what a part kept when it was last run"""
+        return self._known.get(owner)
+
+    def keep(self, owner: nn.Module, first: Tensor, second: Tensor) -> None:
+        """(batch, ...) each, in place of what the part kept before"""
+        self._known[owner] = first, second
+
     def take(self, index: Tensor) -> None:
         """The texts at `index` go on: beams that were dropped make room for the better ones."""
         self._kept = {owner: (key[index], value[index], used) for owner, (key, value, used) in self._kept.items()}
+        self._known = {owner: (first[index], second[index]) for owner, (first, second) in self._known.items()}
 
 
 def _with_room(old: Tensor | None, new: Tensor, used: int) -> Tensor:

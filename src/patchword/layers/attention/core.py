@@ -38,8 +38,8 @@ Recorder = Callable[[Tensor, Tensor, Pattern, Grid | None, Grid | None], None]
 class ScaledDotProduct(nn.Module):
     """Runs one pattern: split, attend, merge.
 
-    `fused` picks torch's fused attention or the plain formula; while a `recorder` is set the plain one runs, since the
-    fused one never holds the weights. Both compute the same numbers.
+    `fused` picks torch's fused attention or the plain formula; while a `recorder` is set, or where position reads the
+    weights, the plain one runs, since the fused one never holds them. Both compute the same numbers.
     """
 
     def __init__(self, heads: int, scale: float, dropout: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class ScaledDotProduct(nn.Module):
         bias = _forbid(bias, projected.mask)
         bias = _forbid(bias, _for_each_image(partition.mask(grid, query.device), query.shape[0]))
 
-        fused = self.fused and self.recorder is None
+        fused = self.fused and self.recorder is None and not position.reads_weights
         in_order = False
         if isinstance(partition, Causal):  # the fused kernels know the order by themselves if there is no other mask
             in_order = fused and bias is None and query.shape[2] == key.shape[2]
@@ -97,7 +97,7 @@ class ScaledDotProduct(nn.Module):
             weights = _weights(scores, bias)
             if self.recorder is not None:
                 self.recorder(weights, scores, pattern, grid, projected.key_grid)
-            attended = F.dropout(weights, self.dropout, self.training) @ value
+            attended = position.mix(F.dropout(weights, self.dropout, self.training), value, inner)
         attended = position.enhance(attended, value, inner)
         return partition.merge(attended.transpose(1, 2).flatten(2), grid)
 
@@ -128,8 +128,12 @@ class ScaledDotProduct(nn.Module):
         ends, inner = (weight @ meeting.value for weight, meeting in zip(weights, meetings, strict=True))
         return partition.merge_blocks(ends, inner, tokens)
 
+    def compare(self, query: Tensor, key: Tensor) -> Tensor:
+        """(batch, heads, queries, head width), (batch, heads, keys, head width) -> (batch, heads, queries, keys)"""
+        return query @ key.transpose(-2, -1) * self.scale
+
     def _scores(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-        scores = query @ key.transpose(-2, -1) * self.scale
+        scores = self.compare(query, key)
         if bias is None:
             return scores
         return scores.masked_fill(~bias, _lowest(scores)) if bias.dtype == torch.bool else scores + bias

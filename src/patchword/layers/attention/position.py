@@ -1,4 +1,4 @@
-"""Position inside attention. It may enter in three places and no others."""
+"""Position inside attention. It may enter in four places and no others."""
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,10 @@ class Position(nn.Module):
     """Leaves attention as it is; a scheme overrides the places it needs.
 
     query, key, value, attended: (batch * groups, heads, tokens, head width). `inner` is the grid of one group.
+    reads_weights: it has its own `mix`, for which the weights must be held: no fused kernel runs.
     """
+
+    reads_weights = False
 
     def rotate(self, query: Tensor, key: Tensor, inner: Grid | None) -> tuple[Tensor, Tensor]:
         """before the scores"""
@@ -21,6 +24,10 @@ class Position(nn.Module):
     def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor | None:
         """on the scores; broadcasts to (batch * groups, heads, queries, keys)"""
         return None
+
+    def mix(self, weights: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
+        """how the weights (batch * groups, heads, queries, keys) mix the values"""
+        return weights @ value
 
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         """after the values are mixed"""

@@ -22,6 +22,7 @@ class Projected(NamedTuple):
     mask: Tensor | None
     key_grid: Grid | None
     rows: Rows | None = None  # the tokens of several texts lie in one row; each reads its own text
+    fixed: bool = False  # the keys are not those of the tokens: new tokens bring no new ones
 
     def share(self, parts: int) -> list["Projected"]:
         """the channels dealt out to `parts` groups of heads"""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import Encoder
+from patchword.layers import TEXT_SCHEMES, Encoder
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, words
@@ -35,6 +35,7 @@ def build(c: AlbertConfig) -> TextModel:
         c.positions,
         norm(c, c.embedding),
         segments=c.segments,
+        scheme=TEXT_SCHEMES[c.scheme],
         dropout=c.dropout,
         widen=nn.Linear(c.embedding, c.width),
     )

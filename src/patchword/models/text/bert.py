@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import Attention, Block, Encoder, FeedForward, Norm, Residual
+from patchword.layers import TEXT_SCHEMES, Attention, Block, Encoder, FeedForward, Norm, Pattern, Residual
 from patchword.layers.initial import truncated
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.layers.text_heads import TiedLinear, Words
@@ -47,12 +47,14 @@ def assembled(entrance: TextEmbedding, encoder: Encoder, head: nn.Module) -> Tex
 
 
 def entrance(c: TextConfig, **parts: Any) -> TextEmbedding:
-    return TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), dropout=c.dropout, **parts)
+    scheme = TEXT_SCHEMES[c.scheme]
+    return TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=scheme, dropout=c.dropout, **parts)
 
 
 def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
     """norm(x + attention(x)), then norm(x + feed_forward(x))"""
-    attention = attention or Attention(c.width, c.heads, dropout=c.attention_dropout)
+    pattern = Pattern(position=TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    attention = attention or Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
     feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
     return Block(
         attention=Residual(attention, norm(c), Norm.POST, dropout=c.dropout),

@@ -19,6 +19,7 @@ from typing import cast
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers import Attention, Encoder, FeedForward, Pattern, Pooler
@@ -64,6 +65,10 @@ def build(c: BigBirdConfig) -> TextModel:
 
 
 def attention(c: BigBirdConfig, layer: int) -> Attention:
+    if c.scheme == "shaw":
+        raise UserError(
+            "attention in blocks", expected="positions on the tokens", got="scheme 'shaw', inside attention"
+        )
     partition = Blocks(layer, c.block, c.random_blocks, c.positions, c.random)
     return Attention(c.width, c.heads, patterns=[Pattern(partition)], dropout=c.attention_dropout)
 

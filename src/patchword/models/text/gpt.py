@@ -13,7 +13,18 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import Attention, Block, Causal, Encoder, FeedForward, Norm, Pattern, PlainWords, Residual
+from patchword.layers import (
+    TEXT_SCHEMES,
+    Attention,
+    Block,
+    Causal,
+    Encoder,
+    FeedForward,
+    Norm,
+    Pattern,
+    PlainWords,
+    Residual,
+)
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.layers.text_heads import SentenceHead, TiedLinear
 from patchword.models.registry import Family, Variant
@@ -40,7 +51,8 @@ def build(c: GptConfig) -> TextModel:
 
 
 def entrance(c: GptConfig, norm: nn.Module) -> TextEmbedding:
-    return TextEmbedding(c.vocabulary, c.width, c.positions, norm, dropout=c.dropout)
+    scheme = TEXT_SCHEMES[c.scheme]
+    return TextEmbedding(c.vocabulary, c.width, c.positions, norm, scheme=scheme, dropout=c.dropout)
 
 
 def block(c: GptConfig, where: Norm) -> Block:
@@ -52,7 +64,8 @@ def block(c: GptConfig, where: Norm) -> Block:
 
 
 def attention(c: GptConfig) -> Attention:
-    return Attention(c.width, c.heads, patterns=[Pattern(Causal())], dropout=c.attention_dropout)
+    pattern = Pattern(Causal(), TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    return Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
 
 
 def head(c: GptConfig) -> nn.Module:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pydantic import PositiveInt
 
-from patchword.layers import Attention, Encoder, FeedForward, Norm, Residual
+from patchword.layers import TEXT_SCHEMES, Attention, Encoder, FeedForward, Norm, Pattern, Residual
 from patchword.layers.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.layers.text_heads import Words
@@ -56,6 +56,7 @@ def build(c: MobileBertConfig) -> TextModel:
         NoNorm(c.width),
         words=c.table,
         segments=c.segments,
+        scheme=TEXT_SCHEMES[c.scheme],
         dropout=c.dropout,
         gather=Trigram(c.table, c.width),
     )
@@ -64,7 +65,8 @@ def build(c: MobileBertConfig) -> TextModel:
 
 def block(c: MobileBertConfig) -> Bottleneck:
     projection = BottleneckProjection(c.width, c.narrow)
-    attention = Attention(c.narrow, c.heads, projection=projection, dropout=c.attention_dropout)
+    pattern = Pattern(position=TEXT_SCHEMES[c.scheme].in_attention(c.narrow, c.heads))
+    attention = Attention(c.narrow, c.heads, projection=projection, patterns=[pattern], dropout=c.attention_dropout)
     names = (*(f"feed_forward_{number}" for number in range(1, c.feed_forwards)), "feed_forward")
     residuals = {"attention": Residual(attention, NoNorm(c.narrow), Norm.POST)}
     for name in names:

@@ -48,7 +48,7 @@ class CvtConfig(ImageConfig):
     stride: PositiveInt = 2  # of the convolutions of keys and values
     patch: PositiveInt = 4  # stride of the first convolution
     expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: Literal["none", "learned", "sinusoidal", "conditional"] = "none"
+    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
     activation: Literal["quick-gelu", "gelu"] = "quick-gelu"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0

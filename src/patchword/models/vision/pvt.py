@@ -46,7 +46,7 @@ class PvtConfig(ImageConfig):
     expansions: PerStage = (8, 8, 4, 4)  # hidden width of the feed-forward / width
     reductions: PerStage = (8, 4, 2, 1)  # side of the patches that become one key
     patch: PositiveInt = 4  # of the first stage; 2 in the others
-    positions: Literal["none", "learned", "sinusoidal", "conditional"] = "learned"
+    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
     norm_eps: PositiveFloat = 1e-6
     dropout: Share = 0.0
     attention_dropout: Share = 0.0

@@ -1,0 +1,132 @@
+"""Word vectors learned by patchword and by gensim from the same text, in one run: words a second, and what they know.
+
+python benchmarks/word_vectors.py TEXT --threads 2 --save benchmarks/results/word_vectors.json
+
+Same words, threads, width, window, negatives, sampling, passes and rate. Words are counted before; the time is that
+of learning, for us with the time to number the words. A second of the processor counts only this program's work, so
+its ratio holds on a busy machine, too. Analogies and similarities are gensim's sets and gensim's scores, for both.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gensim
+from gensim.models import KeyedVectors, Word2Vec
+from gensim.test.utils import datapath
+
+from patchword.data.progress import nothing
+from patchword.data.text.learning import texts_in
+from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
+from patchword.recipes.device import machine, pick_device
+from patchword.recipes.word_vectors_training import Wish, learn_numbers
+
+SHOWN = ("king", "france", "water", "music")
+
+
+def written(files: list[Path], path: Path) -> None:
+    """A sentence a line, as both read it."""
+    cut = cut_of("words")
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(" ".join(words) + "\n" for text in texts_in(files, nothing) if (words := cut(text)))
+
+
+def timed(learn: Callable[[], Any], words: int) -> dict[str, float]:
+    wall, processor = time.perf_counter(), time.process_time()
+    learn()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return {
+        "seconds": round(wall, 1),
+        "words_per_second": round(words / wall),
+        "words_per_processor_second": round(words / processor),
+    }
+
+
+def ours(path: Path, wish: Wish) -> tuple[KeyedVectors, dict[str, float]]:
+    cut = cut_of("spaces")
+    with path.open(encoding="utf-8") as file:
+        vocabulary = Vocabulary.count(file, cut, wish.least)
+    found = KeyedVectors(wish.width)
+
+    def learn() -> None:
+        with path.open(encoding="utf-8") as file:
+            numbers = number_words(file, cut, vocabulary)
+        vectors = learn_numbers(vocabulary, numbers, wish).vectors
+        found.add_vectors(list(vectors.words), vectors.vectors)
+
+    return found, timed(learn, vocabulary.total * wish.epochs)
+
+
+def theirs(path: Path, wish: Wish) -> tuple[KeyedVectors, dict[str, float]]:
+    model = Word2Vec(
+        vector_size=wish.width,
+        window=wish.window,
+        negative=wish.negatives,
+        sg=int(wish.kind == "skip-gram"),
+        workers=wish.threads,
+        min_count=wish.least,
+        sample=wish.sample,
+        alpha=wish.first_rate,
+        seed=1,
+    )
+    model.build_vocab(corpus_file=str(path))
+    total, lines = model.corpus_total_words, model.corpus_count
+
+    def learn() -> None:
+        model.train(corpus_file=str(path), total_examples=lines, total_words=total, epochs=wish.epochs)
+
+    words = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
+    return model.wv, timed(learn, words * wish.epochs)
+
+
+def known(vectors: KeyedVectors) -> dict[str, Any]:
+    return {
+        "analogies": round(vectors.evaluate_word_analogies(datapath("questions-words.txt"))[0], 4),
+        "wordsim353": round(float(vectors.evaluate_word_pairs(datapath("wordsim353.tsv"))[1][0]), 4),
+        "simlex999": round(float(vectors.evaluate_word_pairs(datapath("simlex999.txt"))[1][0]), 4),
+        "near": {word: [name for name, _ in vectors.most_similar(word, topn=5)] for word in SHOWN if word in vectors},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--kind", default="skip-gram")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--width", type=int, default=100)
+    parser.add_argument("--window", type=int, default=5)
+    parser.add_argument("--negatives", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--save", type=Path)
+    given = parser.parse_args()
+    chosen = {name: getattr(given, name) for name in ("kind", "width", "window", "negatives", "epochs", "threads")}
+    wish, result = Wish(**chosen), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.txt"
+        written(given.files, path)
+        for name, way in (("patchword", ours), ("gensim", theirs)):
+            vectors, speed = way(path, wish)
+            result[name] = {**speed, **known(vectors)}
+            print(name, json.dumps(result[name]), flush=True)
+    speeds = ("words_per_second", "words_per_processor_second")
+    told = {
+        "command": f"python benchmarks/word_vectors.py TEXT --kind {wish.kind} --threads {wish.threads}"
+        f" --epochs {wish.epochs}",
+        "text": ", ".join(file.name for file in given.files),
+        "settings": chosen,
+        **result,
+        "ratio": {name: round(result["patchword"][name] / result["gensim"][name], 3) for name in speeds},
+        "machine": {**machine(pick_device("cpu")), "gensim": gensim.__version__},
+    }
+    print(json.dumps(told["ratio"]))
+    if given.save:
+        kept = json.loads(given.save.read_text()) if given.save.is_file() else {}
+        given.save.write_text(json.dumps(kept | {wish.kind: told}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""vectors: one vector a word, learned from text; the nearest words, and analogies."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from patchword.cli.common import Json, console
+from patchword.cli.help import help_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.recipes.word_vectors import Neighbour
+    from patchword.recipes.word_vectors_training import Done, Learned, Wish
+
+app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and look at them.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="VECTORS", help="A file of word2vec's text format, or .bin.")]
+Count = Annotated[int, typer.Option("-n", "--count", min=1, help="How many words to show.")]
+
+
+def train(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="TEXT", help="Text or .jsonl files (field text), or folders of them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the vectors are written.")],
+    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="skip-gram or cbow.")] = "skip-gram",
+    width: Annotated[int, typer.Option("--width", min=1, help="Numbers of a vector.")] = 100,
+    window: Annotated[int, typer.Option("--window", min=1, help="Words on each side, at most.")] = 5,
+    negatives: Annotated[int, typer.Option("--negatives", min=1, help="False words for each true one.")] = 5,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the text.")] = 5,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="At the start.", show_default="0.025, of cbow 0.05")
+    ] = None,
+    sample: Annotated[
+        float, typer.Option("--sample", min=0, help="The share of the text above which a word is thinned out; 0: none.")
+    ] = 1e-3,
+    least: Annotated[
+        int, typer.Option("--min-frequency", min=1, metavar="N", help="How often a word must be seen.")
+    ] = 5,
+    most: Annotated[int | None, typer.Option("--vocabulary", min=2, help="Words at most.")] = None,
+    cut: Annotated[
+        str,
+        typer.Option(
+            "--cut", metavar="HOW", help="words: small letters, no marks; spaces: as the text is cut by them."
+        ),
+    ] = "words",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="With 1, the same seed gives the same vectors.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Of what is drawn.")] = 0,
+) -> None:
+    """Learn a vector for each word from the words that stand near it, and write them in word2vec's text format.
+
+    Each line of a text is a sentence; windows do not reach over its ends.
+
+    Examples:
+
+      patchword vectors train books --out vectors.txt
+      patchword vectors train wiki.jsonl --kind cbow --width 300 --epochs 3 --threads 2 --out vectors.txt
+    """
+    from patchword.recipes.word_vectors_training import Wish
+
+    _check_place(out)
+    wanted = Wish(cast(Any, kind), width, window, negatives, epochs, rate, sample, least, most, cut, threads, seed)
+    told = console()
+    learned = _learn(files, wanted, told)
+    learned.vectors.save(out)
+    done = learned.done
+    for line in (
+        f"words    {len(learned.vectors):,} with a vector of {learned.vectors.width}",
+        f"text     {learned.vocabulary.total:,} words, read {epochs} times",
+        f"loss     {done.loss:.4f}",
+        f"time     {done.seconds:.1f} s, {done.speed:,.0f} words a second",
+        f"\n{out}",
+    ):
+        told.print(line, highlight=False, markup=False)
+
+
+def _check_place(out: Path) -> None:
+    """Before the work, not after it."""
+    from patchword.core.errors import UserError
+
+    above = next(path for path in out.absolute().parents if path.exists())
+    if out.is_dir():
+        raise UserError(f"cannot write {out}", expected="the name of a file", got="it is a folder")
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write {out}", expected="a folder you may write to", got=above)
+
+
+def _learn(files: Sequence[Path], wanted: "Wish", out: "Console") -> "Learned":
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from patchword.recipes.word_vectors_training import learn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        reading = bar.add_task("reading", total=None)
+        learning = bar.add_task("learning", total=None, start=False)
+
+        def told(done: "Done") -> None:
+            if not bar.tasks[learning].started:
+                bar.start_task(learning)
+            shown = f"learning, {done.speed:,.0f} words a second, loss {done.loss:.3f}"
+            bar.update(learning, description=shown, completed=done.words, total=done.total)
+
+        return learn(files, wanted, lambda done, total: bar.update(reading, completed=done, total=total), told)
+
+
+def near(
+    file: File,
+    word: Annotated[str, typer.Argument(metavar="WORD", help="A word that has a vector.")],
+    count: Count = 10,
+    as_json: Json = False,
+) -> None:
+    """The words with the greatest cosine similarity to a word.
+
+    Example:
+
+      patchword vectors near vectors.txt king -n 10
+    """
+    from patchword.recipes.word_vectors import WordVectors
+
+    _tell(WordVectors.read(file).near(word, count), as_json)
+
+
+def analogy(
+    file: File,
+    first: Annotated[str, typer.Argument(metavar="A", help="As this word ...")],
+    second: Annotated[str, typer.Argument(metavar="B", help="... is to this one, ...")],
+    third: Annotated[str, typer.Argument(metavar="C", help="... so this one is to which?")],
+    count: Count = 10,
+    as_json: Json = False,
+) -> None:
+    """A is to B as C is to which word? The nearest to B - A + C; A, B and C themselves are left out.
+
+    Example:
+
+      patchword vectors analogy vectors.txt man king woman
+    """
+    from patchword.recipes.word_vectors import WordVectors
+
+    _tell(WordVectors.read(file).analogy(first, second, third, count), as_json)
+
+
+def _tell(found: "Sequence[Neighbour]", as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([{"word": word, "cosine": round(value, 6)} for word, value in found], ensure_ascii=False))
+        return
+    for word, value in found:
+        typer.echo(f"{value:.4f}  {word}")
+
+
+app.command("train", help=help_of(train))(train)
+app.command("near", help=help_of(near))(near)
+app.command("analogy", help=help_of(analogy))(analogy)

@@ -1,0 +1,105 @@
+"""The words of a text and how often each was seen, and a text as the numbers of its words."""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import Literal, cast, get_args
+
+import numpy as np
+
+from patchword.core.errors import UserError
+
+Cut = Callable[[str], list[str]]
+Cutting = Literal["words", "spaces"]
+CUTTINGS: dict[Cutting, str] = {
+    "words": "lower-case runs of letters and digits; marks are left out",
+    "spaces": "what stands between spaces, as it is: for text that was cut before",
+}
+END = -1  # of a sentence
+_UNKNOWN = -2
+_HELD = 2**20  # numbers held before they go to the file
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+
+
+def cut_of(name: str) -> Cut:
+    if name not in get_args(Cutting):
+        raise UserError("cut", expected=", ".join(CUTTINGS), got=name)
+    ways: dict[Cutting, Cut] = {"words": _plain, "spaces": str.split}
+    return ways[cast(Cutting, name)]
+
+
+def _plain(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """counts: (words,) int64. Most frequent words first, and equal ones by their letters: one text, one order."""
+
+    words: tuple[str, ...]
+    counts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+    @property
+    def total(self) -> int:
+        """how many words the text has, without the rare ones"""
+        return int(self.counts.sum())
+
+    @classmethod
+    def count(cls, texts: Iterable[str], cut: Cut, least: int = 5, most: int | None = None) -> "Vocabulary":
+        """Of words seen `least` times, and of these the `most` frequent."""
+        found = Counter[str]()
+        for text in texts:
+            found.update(cut(text))
+        kept = sorted((item for item in found.items() if item[1] >= least), key=lambda item: (-item[1], item[0]))[:most]
+        if len(kept) < 2:
+            seen = f"{len(found):,} different words, {found.total():,} in all"
+            raise UserError(
+                "too little text for word vectors",
+                expected=f"at least two words that are seen {least} times",
+                got=seen,
+                hint="give more text, or let rarer words in",
+            )
+        return cls(tuple(word for word, _ in kept), np.array([count for _, count in kept], np.int64))
+
+
+def number_words(texts: Iterable[str], cut: Cut, vocabulary: Vocabulary) -> np.ndarray:
+    """(numbers,) int32: the words of all sentences in a row, END after each; rare words are left out, as in word2vec.
+
+    They lie in a file without a name, which the system removes with the last reader: memory stays as it is, whatever
+    the length of the text.
+    """
+    with tempfile.TemporaryFile() as file:
+        size = 0
+        for part in _parts(texts, cut, vocabulary.numbers):
+            file.write(part.tobytes())
+            size += len(part)
+        file.flush()
+        return np.memmap(file, np.int32, "r", shape=(size,))
+
+
+def _parts(texts: Iterable[str], cut: Cut, numbers: dict[str, int]) -> Iterator[np.ndarray]:
+    held = list[int]()
+    for text in texts:
+        held.extend(map(numbers.get, cut(text), repeat(_UNKNOWN)))
+        held.append(END)
+        if len(held) >= _HELD:
+            yield _known(held)
+            held.clear()
+    yield _known(held)
+
+
+def _known(held: list[int]) -> np.ndarray:
+    part = np.array(held, np.int32)
+    known: np.ndarray = part[part != _UNKNOWN]
+    return known

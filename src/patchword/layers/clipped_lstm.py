@@ -1,0 +1,86 @@
+"""Recurrent layers with a projection and with bounds, which torch's LSTM does not have; two directions side by side."""
+
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+
+class ClippedLstm(nn.Module):
+    """i, f, o = sigmoid(W x + U h + b), g = tanh(...); c = clip(f * c + i * g); h = clip(P (o * tanh(c))).
+
+    (Sak et al., 2014, with the bounds of Jozefowicz et al., 2016.) Several directions run at once, each with weights of
+    its own, and none reads another. Gates lie in the order i, f, o, g, so that one sigmoid serves three of them.
+    cell_clip, output_clip: the bounds, of both signs. States start at zero.
+    """
+
+    def __init__(
+        self, inputs: int, cell: int, outputs: int, *, cell_clip: float, output_clip: float, directions: int = 2
+    ) -> None:
+        super().__init__()
+        self.cell_clip, self.output_clip = cell_clip, output_clip
+        self.inputs = nn.Parameter(torch.empty(directions, inputs, 4 * cell))
+        self.recurrent = nn.Parameter(torch.empty(directions, outputs, 4 * cell))
+        self.bias = nn.Parameter(torch.empty(directions, 1, 4 * cell))
+        self.output = nn.Parameter(torch.empty(directions, cell, outputs))
+        self.begin()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(directions, batch, words, inputs) -> (directions, batch, words, outputs)"""
+        directions, batch, words, _ = tokens.shape
+        cells = self.output.shape[1]
+        # What enters is multiplied for all words at once; only what depends on the word before waits for it.
+        flat = tokens.transpose(1, 2).flatten(1, 2)
+        entering = torch.baddbmm(self.bias, flat, self.inputs).unflatten(1, (words, batch)).unbind(1)
+        cell = tokens.new_zeros(directions, batch, cells, dtype=self.bias.dtype)
+        state = tokens.new_zeros(directions, batch, self.output.shape[2], dtype=self.bias.dtype)
+        states = []
+        for product in entering:
+            gates = torch.baddbmm(product, state.to(product.dtype), self.recurrent).to(cell.dtype)
+            inward, forget, outward = gates[..., : 3 * cells].sigmoid().chunk(3, -1)
+            cell = torch.addcmul(inward * gates[..., 3 * cells :].tanh(), forget, cell)
+            cell = cell.clamp(-self.cell_clip, self.cell_clip)
+            state = torch.bmm(outward * cell.tanh(), self.output).clamp(-self.output_clip, self.output_clip)
+            states.append(state)
+        return torch.stack(states, 2)
+
+    def begin(self) -> None:
+        """Xavier for the joint matrix of inputs and state, and for the projection; a forget gate that starts open."""
+        cells = self.output.shape[1]
+        bound = (6 / (self.inputs.shape[1] + self.recurrent.shape[1] + 4 * cells)) ** 0.5
+        nn.init.uniform_(self.inputs, -bound, bound)
+        nn.init.uniform_(self.recurrent, -bound, bound)
+        nn.init.zeros_(self.bias)
+        with torch.no_grad():
+            self.bias[..., cells : 2 * cells] = 1
+        bound = (6 / (cells + self.output.shape[2])) ** 0.5
+        nn.init.uniform_(self.output, -bound, bound)
+
+
+class TwoWayEncoder(nn.Module):
+    """Layers that read a text forwards and, by themselves, backwards (Peters et al., 2018, section 3.1).
+
+    From the second layer on, what enters is added to what leaves. dropout: of what enters a layer.
+    """
+
+    def __init__(self, layers: Iterable[ClippedLstm], dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers, self.dropout = nn.ModuleList(layers), nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
+        """(batch, words, width), padded behind each text, and (batch,) -> the tokens twice, and behind each layer both
+        directions: (batch, words, 2 * width)
+
+        A text is turned round within its length, so that padding comes last in both directions and nothing reads it.
+        """
+        place = torch.arange(tokens.shape[1], device=tokens.device)
+        turned = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)[..., None]
+        both = torch.stack([tokens, tokens.take_along_dim(turned, 1)])
+        found = [torch.cat([tokens, tokens], -1)]
+        for number, layer in enumerate(self.layers):
+            entering = self.dropout(both)
+            both = cast(Tensor, layer(entering))
+            both = both + entering if number else both
+            found.append(torch.cat([both[0], both[1].take_along_dim(turned, 1)], -1))
+        return found

@@ -1,0 +1,131 @@
+"""LSTMs that read a text from both ends, and write another while they look back at it."""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.core.text import Text
+from patchword.layers.attention.attention import Attention
+from patchword.layers.attention.cache import Cache
+from patchword.layers.seq2seq import Entrance, Memory, Translator
+
+
+class BothDirections(nn.Module):
+    """Layers of two LSTMs, one for each direction, each of half the width.
+
+    Padding is on the right: the one that reads backwards is given each text the other way round in its own length, so
+    that neither reads padding before its text, and no text depends on its batch.
+    """
+
+    def __init__(self, inputs: int, width: int, depth: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if width % 2:
+            raise UserError("an LSTM for each direction", expected="an even width", got=width)
+        widths = [inputs, *[width] * (depth - 1)]
+        self.forwards = nn.ModuleList(nn.LSTM(wide, width // 2, batch_first=True) for wide in widths)
+        self.backwards = nn.ModuleList(nn.LSTM(wide, width // 2, batch_first=True) for wide in widths)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(batch, tokens, inputs) -> (batch, tokens, width), forwards in one half of the channels"""
+        order = _turned(tokens, mask)
+        for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            tokens = tokens if number == 0 else self.dropout(tokens)
+            ahead, back = forwards(tokens)[0], backwards(_reordered(tokens, order))[0]
+            tokens = torch.cat([ahead, _reordered(back, order)], dim=-1)
+        return tokens
+
+
+def _turned(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """(batch, tokens): the places of each text from its last to its first; padding stays. Twice is the way back."""
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    if mask is None:
+        return place.flip(0).expand(tokens.shape[0], -1)
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - place, place)
+
+
+def _reordered(tokens: Tensor, order: Tensor) -> Tensor:
+    return tokens.gather(1, order[..., None].expand(-1, -1, tokens.shape[-1]))
+
+
+class Bridge(nn.Module):
+    """tanh of a linear map of both ends of the text: what a decoder of `depth` layers begins with.
+
+    The cells are made of it, too: behind padding the encoder's own are no longer there.
+    """
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.depth, self.linear = depth, nn.Linear(width, 2 * depth * width)
+
+    def forward(self, tokens: Tensor, text: Text) -> tuple[Tensor, Tensor]:
+        """(batch, tokens, width) -> (batch, layers, width) twice, hidden state and cell"""
+        half = tokens.shape[-1] // 2
+        ends = torch.cat([text.last(tokens[..., :half]), text.first(tokens[..., half:])], dim=-1)
+        hidden, cell = torch.tanh(self.linear(ends)).unflatten(-1, (2, self.depth, -1)).unbind(1)
+        return hidden, cell
+
+
+class Look(nn.Module):
+    """tanh(W [context; state]): its state, and what it found in the source (Luong et al., 2015, equation 5).
+
+    W is two matrices, the first of which is the output of the attention.
+    """
+
+    def __init__(self, width: int, attention: Attention) -> None:
+        super().__init__()
+        self.attention, self.state = attention, nn.Linear(width, width, bias=False)
+
+    def forward(self, tokens: Tensor, memory: Memory, cache: Cache | None) -> Tensor:
+        """(batch, tokens, width) -> (batch, tokens, width)"""
+        return torch.tanh(self.attention(tokens, memory.scope(cache)) + self.state(tokens))
+
+
+class RecurrentTranslator(Translator):
+    """LSTMs read the source from both ends, an LSTM writes; look: what it finds in the source, None is nothing.
+
+    The attention of a step does not enter the next one (no input feeding), so that the LSTM runs over a whole target at
+    once, and so does the attention, of every kind; the additive one is asked with the state behind the word that was
+    read, where Bahdanau et al. asked with the one before it.
+    """
+
+    def __init__(
+        self,
+        source: Entrance,
+        target: Entrance | None,
+        encoder: BothDirections,
+        bridge: Bridge,
+        decoder: nn.LSTM,
+        look: Look | None,
+        head: nn.Module,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(source, target, head)
+        self.encoder, self.bridge, self.decoder, self.look = encoder, bridge, decoder, look
+        self.dropout = nn.Dropout(dropout)
+
+    def encode(self, source: Text) -> Memory:
+        tokens = self.encoder(self.source(source), source.mask)
+        return Memory(self.dropout(tokens), source.mask, self.bridge(tokens, source))
+
+    def decode(self, target: Text, memory: Memory, cache: Cache | None = None) -> Tensor:
+        """Without attention all that is known of the source is the state that the decoder began with."""
+        known = None if cache is None else cache.known(self.decoder)
+        before = known or memory.state
+        assert before is not None, "a recurrent decoder begins with a state"
+        run = cast(Callable[..., tuple[Tensor, tuple[Tensor, Tensor]]], self.decoder)
+        read = 0 if cache is None else cache.length
+        tokens, (hidden, cell) = run(self.writing(target, read), tuple(_turn(part) for part in before))
+        if cache is not None:
+            cache.keep(self.decoder, _turn(hidden), _turn(cell))
+            cache.length = read + target.ids.shape[1]
+        found = tokens if self.look is None else self.look(self.dropout(tokens), memory, cache)
+        return cast(Tensor, self.dropout(found))
+
+
+def _turn(state: Tensor) -> Tensor:
+    """the batch and the layers change places: LSTMs have the layers first, all else the batch"""
+    return state.transpose(0, 1).contiguous()

@@ -1,0 +1,161 @@
+"""ELMo (Peters et al., 2018): words by their spelling, then two LSTM layers forwards and two backwards, pretrained to
+tell the next word and the previous one.
+
+A text is the characters of its words, with a word that begins it and one that ends it: `Text.ids` has a third axis,
+the characters, as `CharacterReader` makes it. A token has three states: its vector from the characters, twice, and both
+directions behind each layer.
+
+Heads:
+- "tokens": a learned mixture of the three states for each token; what a tagger or a classifier is set upon
+- "words": the next and the previous word, as ELMo was trained
+- "classes": of a text, by the mean of its tokens; "tags": a class for each token; both over the mixture
+
+Deviation: the published model carried its state from one batch to the next; here every text starts from zero.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.core.text import Text
+from patchword.layers import (
+    CharacterEmbedding,
+    ClippedLstm,
+    LastLayer,
+    MeanPool,
+    Model,
+    ScalarMix,
+    SentenceHead,
+    TokenHead,
+    Tokens,
+    TwoWayEncoder,
+)
+from patchword.models.registry import Family, Share, Variant
+
+PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig:
+    """Sizes of an ELMo. A token's vector is twice `width`: one half for each direction."""
+
+    symbols: PositiveInt = 262  # bytes and marks, and one for what is no character
+    characters: PositiveInt = 50  # of a word, with the marks of its two ends
+    character_width: PositiveInt = 16
+    filters: tuple[tuple[PositiveInt, PositiveInt], ...] = PUBLISHED  # characters that one reads, how many there are
+    highways: NonNegativeInt = 2
+    activation: Literal["relu", "tanh"] = "relu"
+    width: PositiveInt = 512  # of a direction
+    cell: PositiveInt = 4096
+    depth: PositiveInt = 2
+    cell_clip: PositiveFloat = 3.0
+    output_clip: PositiveFloat = 3.0
+    vocabulary: NonNegativeInt = 0  # words that a language model tells apart
+    classes: NonNegativeInt = 0
+    head: Literal["tokens", "words", "classes", "tags"] = "tokens"
+    dropout: Share = 0.1  # of what enters a layer
+    head_dropout: Share = 0.5  # of the mixture, before classes and tags
+
+    def example(self, tokens: int | None = None) -> Text:
+        """A text, for counting and drawing."""
+        return Text(torch.zeros(1, tokens or 128, self.characters, dtype=torch.int64))
+
+
+class TwoWayHead(nn.Module):
+    """The next word by the forward half of a token, the previous one by the other; one matrix for both."""
+
+    def __init__(self, width: int, vocabulary: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor, Tensor]:
+        """(batch, tokens, 2 * width) -> twice (batch, tokens, vocabulary), or (places, vocabulary) with places"""
+        asked = tokens if text.places is None else tokens.flatten(0, 1)[text.places]
+        forwards, backwards = asked.chunk(2, -1)
+        return self.words(forwards), self.words(backwards)
+
+
+class Elmo(Model):
+    """Characters to words, two directions of layers, a mixture of the layers, a head."""
+
+    def __init__(
+        self, entrance: CharacterEmbedding, encoder: TwoWayEncoder, mixture: ScalarMix | LastLayer, head: nn.Module
+    ) -> None:
+        super().__init__()
+        self.entrance, self.encoder, self.mixture, self.head = entrance, encoder, mixture, head
+
+    def forward(self, text: Text | Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """The head's answer. A tensor of characters (batch, words, characters) is a batch without padding."""
+        text = text if isinstance(text, Text) else Text(text)
+        tokens = self.mixture(self._read(self.entrance(text.ids), text))
+        return cast(Tensor | tuple[Tensor, Tensor], self.head(tokens, text, self.entrance.characters.weight))
+
+    def encode(self, text: Text) -> list[Tensor]:
+        """all states of all tokens, those of the two ends of a text among them: (batch, tokens, 2 * width)"""
+        return self._read(self.entrance.once(text.ids), text)
+
+    def _read(self, tokens: Tensor, text: Text) -> list[Tensor]:
+        if text.rows is not None:
+            states = self.encoder(text.rows.pad(tokens), text.rows.offsets.diff())
+            return [text.rows.join(state) for state in states]
+        lengths = tokens.new_full((len(tokens),), tokens.shape[1], dtype=torch.int64)
+        return cast(list[Tensor], self.encoder(tokens, lengths if text.mask is None else text.mask.sum(1)))
+
+    def states(self, text: Text) -> list[Tensor]:
+        """the three states of the words alone: (batch, words, 2 * width)
+
+        Word k of each text stands at place k; what stands behind the last word of a shorter text has no meaning.
+        """
+        if text.rows is not None:
+            raise UserError("the states of words are given text by text", expected="padded texts", got="texts in a row")
+        return [state[:, 1:-1] for state in self.encode(text)]
+
+
+def build(c: ElmoConfig) -> Elmo:
+    activation = nn.ReLU() if c.activation == "relu" else nn.Tanh()
+    if max(size for size, _ in c.filters) > c.characters:
+        raise UserError("a filter is wider than a word", expected=f"{c.characters} characters at most", got=c.filters)
+    entrance = CharacterEmbedding(
+        c.symbols, c.character_width, c.filters, c.width, highways=c.highways, activation=activation
+    )
+    entrance.begin()
+    layers = [
+        ClippedLstm(c.width, c.cell, c.width, cell_clip=c.cell_clip, output_clip=c.output_clip) for _ in range(c.depth)
+    ]
+    mixture = LastLayer() if c.head == "words" else ScalarMix(c.depth + 1)
+    return Elmo(entrance, TwoWayEncoder(layers, c.dropout), mixture, head(c))
+
+
+def head(c: ElmoConfig) -> nn.Module:
+    counted = {"words": "vocabulary", "classes": "classes", "tags": "classes"}.get(c.head)
+    if counted and not getattr(c, counted):
+        raise UserError(f"a head of {c.head}", expected=f"how many there are, e.g. {counted}=2", got=f"{counted}=0")
+    match c.head:
+        case "tokens":
+            return Tokens()
+        case "words":
+            return TwoWayHead(c.width, c.vocabulary)
+        case "classes":
+            return SentenceHead(MeanPool(), 2 * c.width, c.classes, c.head_dropout)
+        case "tags":
+            return TokenHead(2 * c.width, c.classes, c.head_dropout)
+
+
+SMALL = ElmoConfig(width=128, cell=1024, highways=1)
+MEDIUM = ElmoConfig(width=256, cell=2048, highways=1)
+
+FAMILY = Family(
+    name="elmo",
+    title="ELMo",
+    paper="arXiv:1802.05365",
+    build=build,
+    variants={  # with the 4 weights of the mixture; MACs of 128 words
+        "small": Variant(SMALL, 13_593_316, 2_838_757_376),
+        "medium": Variant(MEDIUM, 28_027_748, 4_684_251_136),
+        "original": Variant(ElmoConfig(), 93_600_868, 13_072_859_136),
+    },
+)

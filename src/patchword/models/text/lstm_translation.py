@@ -1,0 +1,104 @@
+"""Translation by LSTMs (Sutskever et al., 2014; Bahdanau et al., 2014; Luong et al., 2015), as before the Transformer.
+
+The encoder reads from both ends; the decoder looks back at what it understood, by an attention that `attention` names:
+- "none": all that is known of the source is the state that the decoder begins with
+- "dot": the dot product of the decoder's state and each word's, as in the lectures
+- "multiplicative": the same with a matrix between the two ("general" of Luong et al.)
+- "additive": a small network of both (Bahdanau et al.)
+
+As in Luong et al. attention stands behind the LSTM, so that training runs over all words of a target at once.
+Deviation: what it found does not enter the next step (no input feeding); words are scored by their own table.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import nn
+
+from patchword.layers import (
+    Additive,
+    AdditiveProjection,
+    Attention,
+    BothDirections,
+    Bridge,
+    Entrance,
+    FromMemory,
+    Look,
+    MultiplicativeProjection,
+    PlainWords,
+    RecurrentTranslator,
+    TiedLinear,
+)
+from patchword.layers.initial import xavier
+from patchword.models.registry import Family, Share, Variant
+from patchword.models.text.transformer import PairConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LstmConfig(PairConfig):
+    """Sizes of an LSTM encoder-decoder. width: of words, of the decoder's state, and of both directions together."""
+
+    depth: PositiveInt = 1
+    attention: Literal["none", "dot", "multiplicative", "additive"] = "dot"
+    dropout: Share = 0.3
+
+
+def build(c: LstmConfig) -> RecurrentTranslator:
+    between = c.dropout if c.depth > 1 else 0.0
+    model = RecurrentTranslator(
+        entrance(c, c.vocabulary),
+        entrance(c, c.target_vocabulary) if c.target_vocabulary else None,
+        BothDirections(c.width, c.width, c.depth, c.dropout),
+        Bridge(c.width, c.depth),
+        nn.LSTM(c.width, c.width, c.depth, batch_first=True, dropout=between),
+        None if c.attention == "none" else Look(c.width, attention(c)),
+        PlainWords(TiedLinear(c.target_vocabulary or c.vocabulary)),
+        c.dropout,
+    )
+    begin(model)
+    return model
+
+
+def entrance(c: LstmConfig, vocabulary: int) -> Entrance:
+    return Entrance(vocabulary, c.width, c.positions, dropout=c.dropout)
+
+
+def attention(c: LstmConfig) -> Attention:
+    if c.attention == "additive":
+        return Attention(c.width, 1, projection=AdditiveProjection(c.width), core=Additive(c.width))
+    projection = MultiplicativeProjection(c.width) if c.attention == "multiplicative" else FromMemory()
+    return Attention(c.width, 1, projection=projection, scale=1.0)
+
+
+@torch.no_grad()
+def begin(model: nn.Module) -> None:
+    """Xavier matrices, those of the LSTMs' states orthogonal, zero biases, but 1 for the gates that forget;
+    tables N(0, 1 / width)."""
+    xavier(model)
+    for module in model.modules():
+        if isinstance(module, nn.LSTM):
+            for name, parameter in module.named_parameters():
+                if name.startswith("bias"):
+                    nn.init.zeros_(parameter)
+                    size = module.hidden_size
+                    parameter[size : 2 * size] = 1.0 if name.startswith("bias_ih") else 0.0
+                    continue
+                for gate in parameter.chunk(4):
+                    (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+FAMILY = Family(
+    name="lstm-translation",
+    title="LSTM encoder-decoder",
+    paper="arXiv:1508.04025",
+    build=build,
+    variants={  # MACs of 32 tokens that are read and 32 that are written
+        "small": Variant(LstmConfig(width=256), 3_754_512, 116_129_792),
+        "base": Variant(LstmConfig(depth=2), 14_061_840, 417_595_392),
+    },
+    writes=True,
+)

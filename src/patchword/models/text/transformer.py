@@ -1,0 +1,142 @@
+"""The Transformer (Vaswani et al., 2017): attention alone translates.
+
+An encoder's block is two residuals, a decoder's three of the same kind: attention over what was written before,
+attention over the encoder's output, feed-forward. Words are scored by the table that made them vectors, which
+multiplies them by the root of the width on the way in.
+
+`norm` is "post", as in the paper, or "pre", which needs no long warm-up and has a norm behind the last block of both
+sides. With a `target_vocabulary` each language has its own table.
+Deviation: attention has biases, as in most implementations, where the authors' code has none. The authors' code also
+drops weights of attention and hidden channels, which the paper does not say: `attention_dropout`, `hidden_dropout`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from torch import nn
+
+from patchword.core.text import Pair, Text
+from patchword.layers import (
+    TEXT_SCHEMES,
+    Attention,
+    Block,
+    Causal,
+    Encoder,
+    EncoderDecoder,
+    Entrance,
+    FeedForward,
+    MemoryProjection,
+    Norm,
+    Pattern,
+    PlainWords,
+    Residual,
+    TextSchemeName,
+    TiedLinear,
+)
+from patchword.layers.initial import xavier
+from patchword.models.registry import Family, Share, Variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig:
+    """What the configs of all models that write a text for a text share."""
+
+    vocabulary: PositiveInt = 10_000
+    target_vocabulary: NonNegativeInt = 0  # 0: both languages have one vocabulary, and one table
+    positions: PositiveInt = 512  # tokens of the longest text
+    width: PositiveInt = 512
+    depth: PositiveInt = 6  # of the encoder, and of the decoder
+    dropout: Share = 0.1
+
+    @property
+    def tokens(self) -> int:
+        """of a sentence of the usual length, for which models are counted"""
+        return min(32, self.positions)
+
+    def example(self, tokens: int | None = None) -> Pair:
+        """A text and another of the same length, for counting and drawing."""
+        text = Text(torch.zeros(1, tokens or self.tokens, dtype=torch.int64))
+        return Pair(text, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(PairConfig):
+    """Sizes of a Transformer."""
+
+    heads: PositiveInt = 8
+    hidden: PositiveInt = 2048  # width of the feed-forward
+    scheme: TextSchemeName = "sinusoidal"  # how position enters
+    norm: Literal["post", "pre"] = "post"
+    norm_eps: PositiveFloat = 1e-5
+    attention_dropout: Share = 0.0
+    hidden_dropout: Share = 0.0
+
+
+def build(c: TransformerConfig) -> EncoderDecoder:
+    encoder = Encoder(Block(attention=attention(c), feed_forward=feed_forward(c)) for _ in range(c.depth))
+    decoder = Encoder(decoder_block(c) for _ in range(c.depth))
+    source, target = entrance(c, c.vocabulary), entrance(c, c.target_vocabulary) if c.target_vocabulary else None
+    head = PlainWords(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
+    norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
+    model = EncoderDecoder(source, target, encoder, decoder, head, norms)
+    begin(model)
+    return model
+
+
+def entrance(c: TransformerConfig, vocabulary: int) -> Entrance:
+    places = TEXT_SCHEMES[c.scheme].on_tokens(c.width, c.positions)
+    return Entrance(vocabulary, c.width, c.positions, positions=places, scale=c.width**0.5, dropout=c.dropout)
+
+
+def decoder_block(c: TransformerConfig) -> Block:
+    memory = Attention(c.width, c.heads, projection=MemoryProjection(c.width), dropout=c.attention_dropout)
+    return Block(attention=attention(c, Causal()), memory=_residual(c, memory), feed_forward=feed_forward(c))
+
+
+def attention(c: TransformerConfig, partition: Causal | None = None) -> Residual:
+    pattern = Pattern(partition, TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    return _residual(c, Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout))
+
+
+def feed_forward(c: TransformerConfig) -> Residual:
+    return _residual(c, FeedForward(c.width, c.hidden, nn.ReLU(), c.hidden_dropout))
+
+
+def _residual(c: TransformerConfig, sublayer: nn.Module) -> Residual:
+    return Residual(sublayer, _norm(c), Norm.POST if c.norm == "post" else Norm.PRE, dropout=c.dropout)
+
+
+def _norm(c: TransformerConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(c.width, c.norm_eps)
+
+
+@torch.no_grad()
+def begin(model: nn.Module) -> None:
+    """Xavier matrices and zero biases; tables N(0, 1 / width), so that words enter with variance 1."""
+    xavier(model)
+    for module in model.modules():
+        if isinstance(module, MemoryProjection):  # two matrices in one weight: each by its own size
+            for matrix in module.joint.weight.chunk(2):
+                nn.init.xavier_uniform_(matrix)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+SMALL = TransformerConfig(width=256, depth=4, heads=4, hidden=1024, dropout=0.3)
+BASE = TransformerConfig(vocabulary=37_000)
+BIG = TransformerConfig(vocabulary=37_000, width=1024, heads=16, hidden=4096, dropout=0.3)
+
+FAMILY = Family(
+    name="transformer",
+    title="Transformer",
+    paper="arXiv:1706.03762",
+    build=build,
+    variants={  # MACs of 32 tokens that are read and 32 that are written
+        "small": Variant(SMALL, 9_932_800, 323_092_480),  # for small data
+        "base": Variant(BASE, 63_082_496, 2_034_368_512),
+        "big": Variant(BIG, 214_245_376, 6_887_309_312),
+    },
+    writes=True,
+)

@@ -1,0 +1,81 @@
+"""A model that writes a text for a text as the search for words sees it, and where it looks while it writes."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.text import Pair, Text
+from patchword.layers import Attention, Cache, FromMemory, Translator, record_attention
+
+
+class TranslatingSteps:
+    """Every target begins with the token `begin`; the source is read once.
+
+    beyond: a target has at most so many tokens more than its source (the paper: 50); None is as many as the model has
+        positions for. never: tokens that are not to be written.
+    cache: what was worked out for earlier tokens is kept, and a step costs one token; without, all is read again.
+    """
+
+    def __init__(
+        self,
+        model: Translator,
+        source: Text,
+        begin: int,
+        *,
+        beyond: int | None = None,
+        never: Sequence[int] = (),
+        cache: bool = True,
+    ) -> None:
+        with torch.no_grad():
+            self._memory = model.encode(source)
+        self._model, self._cache = model, Cache() if cache else None
+        self._ids = torch.full((source.texts, 1), begin, device=source.device)
+        self._never = torch.tensor([*never], dtype=torch.int64, device=source.device)
+        self._limit = torch.full((source.texts,), model.writing.longest, device=source.device)
+        if beyond is not None:
+            lengths = source.ids.shape[1] if source.mask is None else source.mask.sum(1)
+            self._limit = self._limit.minimum(1 + beyond + lengths * torch.ones_like(self._limit))
+
+    @property
+    def room(self) -> Tensor:
+        """(texts,) how many tokens each can still take"""
+        return self._limit - self._ids.shape[1]
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor | None = None) -> Tensor:
+        """(texts,) -> (texts, vocabulary) log-probabilities of the next"""
+        if tokens is not None:
+            self._ids = torch.cat([self._ids, tokens[:, None]], 1)
+        ids = self._ids if self._cache is None else self._ids[:, self._cache.length :]
+        last = torch.arange(1, len(ids) + 1, device=ids.device) * ids.shape[1] - 1
+        target = Text(ids, places=last)
+        scores = self._model.scores(self._model.decode(target, self._memory, self._cache), target).float()
+        allowed: Tensor = scores.index_fill(1, self._never, float("-inf"))
+        return allowed.log_softmax(-1)
+
+    def take(self, index: Tensor) -> None:
+        """The texts at `index` go on."""
+        self._ids, self._limit, self._memory = self._ids[index], self._limit[index], self._memory.take(index)
+        if self._cache is not None:
+            self._cache.take(index)
+
+
+def looks_back(model: Translator) -> bool:
+    """Whether the decoder reads the source by attention, or knows only the state it began with."""
+    return any(isinstance(module, FromMemory) for module in model.modules())
+
+
+@torch.no_grad()
+def alignment(model: Translator, pair: Pair) -> Tensor:
+    """(layers, batch, target tokens, source tokens): where the decoder looked when it had read each token of the target
+    and wrote the next one; the mean over the heads of each layer, which sums to 1 over the source.
+    """
+    if not looks_back(model):
+        raise UserError("this model has no attention over the source", expected="another attention than 'none'")
+    with record_attention(model) as maps:
+        model.decode(pair.target, model.encode(pair.source))
+    attentions = {name: module for name, module in model.named_modules() if isinstance(module, Attention)}
+    found = [one.weights.mean(1) for one in maps if isinstance(attentions[one.layer].projection, FromMemory)]
+    return torch.stack(found)

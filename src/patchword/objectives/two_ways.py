@@ -1,0 +1,130 @@
+"""What ELMo is pretrained with: at every token the next word, and by itself the previous one."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.core.text import Text
+from patchword.objectives.classification import Outcome
+
+_IGNORE = -100  # the target of a place where there is no word
+
+
+class Head(Protocol):
+    @property
+    def words(self) -> nn.Linear:
+        """from half a token, one direction's, to a score for each word"""
+        ...
+
+
+class TwoWayModel(Protocol):
+    @property
+    def head(self) -> Head: ...
+    def encode(self, text: Text) -> Sequence[Tensor]:
+        """states (batch, tokens, 2 * width), the last of which the head reads"""
+        ...
+
+
+class Told(Protocol):
+    """Texts with the number of every token in the vocabulary. weight: how many words are to be told in its batch."""
+
+    @property
+    def text(self) -> Text: ...
+    @property
+    def flat_targets(self) -> Tensor:
+        """(tokens,) on the device"""
+        ...
+
+    @property
+    def weight(self) -> int: ...
+
+
+class Softmax(Protocol):
+    """Some way to ask which word it is."""
+
+    def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
+        """(count, width), (count,) -> the summed loss and how many were right"""
+        ...
+
+
+class FullSoftmax:
+    """Cross-entropy over all words."""
+
+    def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
+        scores = words(vectors).float()
+        return Outcome(F.cross_entropy(scores, targets, reduction="sum"), (scores.detach().argmax(-1) == targets).sum())
+
+
+class Candidates(NamedTuple):
+    """words: (count,) that were drawn; one drawn again counts once. chances: of each word, to be among them."""
+
+    words: Tensor
+    chances: Tensor
+
+
+class SampledSoftmax:
+    """The word against `count` others, drawn anew at every call and shared by all places (Jean et al., 2015).
+
+    Words are numbered by frequency; number k is drawn with the probability log((k + 2) / (k + 1)) / log(words + 1),
+    and scores are lowered by the logarithm of a word's chance to be there. Right is a word ahead of all those drawn.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
+        return sampled(vectors, targets, words, self.draw(words.out_features, vectors.device))
+
+    def draw(self, vocabulary: int, device: torch.device) -> Candidates:
+        """by the inverse of the distribution: floor((words + 1) ** u) - 1"""
+        uniform = torch.rand(self.count, device=device, dtype=torch.float64)
+        words = ((vocabulary + 1) ** uniform).long() - 1
+        rank = torch.arange(vocabulary, device=device)
+        each = (1 / (rank + 1)).log1p() / math.log(vocabulary + 1)
+        return Candidates(words.clamp(0, vocabulary - 1), -(self.count * (-each).log1p()).expm1())
+
+
+def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidates) -> Outcome:
+    """The softmax over the true word and those drawn, each word once."""
+    others = drawn.words.sort().values
+    again = others.diff(prepend=others.new_full((1,), -1)) == 0
+    rows = torch.cat([targets, others])
+    weight, lowered = words.weight[rows], drawn.chances.log()[rows]
+    bias = -lowered if words.bias is None else words.bias[rows] - lowered
+    count = len(targets)
+    true = (vectors * weight[:count]).sum(-1).float() + bias[:count]
+    against = F.linear(vectors, weight[count:]).float() + bias[count:]
+    against = against.masked_fill(again | (others == targets[:, None]), -torch.inf)
+    scores = torch.cat([true[:, None], against], 1)
+    first = torch.zeros_like(targets)
+    return Outcome(F.cross_entropy(scores, first, reduction="sum"), (scores.detach().argmax(-1) == 0).sum())
+
+
+class TwoWays:
+    """Both losses, in the mean over all words told: (forwards + backwards) / 2. Padding asks and tells nothing."""
+
+    def __init__(self, model: TwoWayModel, softmax: Softmax | None = None) -> None:
+        self.model, self.softmax = model, softmax or FullSoftmax()
+
+    def __call__(self, piece: Told, batch: Told) -> Outcome:
+        tokens, words = _padded(piece.text, self.model.encode(piece.text)[-1], piece.flat_targets)
+        forwards, backwards = tokens.chunk(2, -1)
+        there = (words[:, :-1] != _IGNORE) & (words[:, 1:] != _IGNORE)
+        after = self._asked(forwards[:, :-1], words[:, 1:], there)
+        before = self._asked(backwards[:, 1:], words[:, :-1], there)
+        return Outcome((after.loss + before.loss) / batch.weight, after.right + before.right)
+
+    def _asked(self, tokens: Tensor, targets: Tensor, there: Tensor) -> Outcome:
+        return self.softmax(tokens[there], targets[there], self.model.head.words)
+
+
+def _padded(text: Text, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """(texts, longest, width) and (texts, longest), also of texts that lie in a row"""
+    if text.rows is None:
+        return tokens, targets.view(tokens.shape[:2])
+    words = text.rows.pad(targets[None, :, None])[..., 0]
+    return text.rows.pad(tokens), words.masked_fill(~text.rows.mask, _IGNORE)

@@ -1,0 +1,140 @@
+"""Train short, test longer: the lectures' three properties of a positional encoding, measured.
+
+The task needs order and nothing else: at every token, name the token that stood before it. It is learned from texts of
+one length and asked for in texts up to four times as long.
+
+- smooth: neighbours are alike. Measured as the mean distance of neighbours over that of all pairs; a table of random
+  rows has 1.
+- data-driven: the encoding is learned. Measured as how far training moved it, relative to its size.
+- inductive: it serves for texts longer than any that was seen. Measured as the accuracy there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.layers import TEXT_SCHEMES, FloaterPlaces, RelativeVectors, TextModel, TextSchemeName
+from patchword.models import REGISTRY
+
+SCHEMES: tuple[TextSchemeName, ...] = tuple(TEXT_SCHEMES)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """Sizes of the task. lengths: of the tests, in lengths of the texts that are learned from."""
+
+    length: int = 24
+    steps: int = 400
+    batch: int = 32
+    rate: float = 4e-3
+    words: int = 12
+    lengths: tuple[float, ...] = (1, 1.5, 2, 2.5, 3, 3.5, 4)
+    texts: int = 200
+    seed: int = 0
+
+    @property
+    def tested(self) -> list[int]:
+        return [int(self.length * times) for times in self.lengths]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One scheme. weights: of position alone. accuracies: at each tested length. encodings: of places or distances."""
+
+    scheme: TextSchemeName
+    weights: int
+    accuracies: tuple[float, ...]
+    encodings: Tensor | None
+    roughness: float | None
+    moved: float | None
+    solver: float | None  # error of FLOATER's solver, against one of finer steps
+
+
+def study(schemes: Sequence[TextSchemeName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:
+    for number, scheme in enumerate(schemes, 1):
+        say(f"{number} of {len(schemes)}: {scheme}")
+        yield _find(scheme, task)
+
+
+def _find(scheme: TextSchemeName, task: Exercise) -> Finding:
+    torch.manual_seed(task.seed)
+    model = _model(scheme, task)
+    places = max(task.tested)
+    before = encodings(model, places)
+    _train(model, task)
+    after = encodings(model, places)
+    own = [value.numel() for name, value in model.named_parameters() if _is_position(name)]
+    flow = model.entrance.positions
+    return Finding(
+        scheme,
+        sum(own),
+        tuple(accuracy(model, task, length) for length in task.tested),
+        after,
+        None if after is None else roughness(after),
+        None if before is None or after is None else float((after - before).norm() / before.norm()),
+        flow.flow.error(places) if isinstance(flow, FloaterPlaces) else None,
+    )
+
+
+def _model(scheme: TextSchemeName, task: Exercise) -> TextModel:
+    """A BERT of one block. Its words start large enough to be heard beside sinusoids, as the Transformer's do."""
+    sizes = {"width": 64, "depth": 1, "heads": 4, "hidden": 64, "vocabulary": task.words, "positions": max(task.tested)}
+    still = {"dropout": 0.0, "attention_dropout": 0.0}
+    model = REGISTRY.create("bert-tiny", **sizes, **still, head="tags", classes=task.words, scheme=scheme)
+    found = cast(TextModel, model)
+    nn.init.normal_(found.entrance.words.weight, std=0.3)
+    return found
+
+
+def _is_position(name: str) -> bool:
+    return name.startswith("entrance.positions.") or ".position." in name
+
+
+def texts(task: Exercise, count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(count, length) words, and the word before each; 0 before the first, which is no word"""
+    ids = torch.randint(1, task.words, (count, length), generator=generator)
+    return ids, F.pad(ids[:, :-1], (1, 0))
+
+
+def _train(model: TextModel, task: Exercise) -> None:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate, weight_decay=0.01)
+    warm = max(1, task.steps // 8)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warm, 1) * (1 - step / task.steps)
+    )
+    generator = torch.Generator().manual_seed(task.seed)
+    model.train()
+    for _ in range(task.steps):
+        ids, expected = texts(task, task.batch, task.length, generator)
+        loss = F.cross_entropy(model(ids).flatten(0, 1), expected.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    model.eval()
+
+
+@torch.no_grad()
+def accuracy(model: TextModel, task: Exercise, length: int) -> float:
+    """of all tokens of texts that were not trained on"""
+    ids, expected = texts(task, task.texts, length, torch.Generator().manual_seed(task.seed + 1))
+    return float((model(ids).argmax(-1) == expected).float().mean())
+
+
+@torch.no_grad()
+def encodings(model: TextModel, places: int) -> Tensor | None:
+    """(places, width), or of relative vectors (distances, width): those of the first block's keys"""
+    for part in model.modules():
+        if isinstance(part, RelativeVectors):
+            return part.keys.clone()
+    found = cast(Tensor, model.entrance.positions(torch.arange(places)))
+    return found.clone() if found.ndim else None
+
+
+def roughness(table: Tensor) -> float:
+    """The mean distance of neighbours over that of all pairs."""
+    return float((table[1:] - table[:-1]).norm(dim=-1).mean() / torch.pdist(table).mean())

@@ -1,0 +1,101 @@
+"""One vector a word, whatever its sentence: the nearest words, and analogies."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.text.vector_format import read_vectors, write_vectors
+
+_COMPARED = 20_000  # spellings looked at for the one that was meant
+
+
+class Neighbour(NamedTuple):
+    word: str
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """words: each once. vectors: (words, width) float32."""
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or len(self.words) != len(self.vectors):
+            shape = (len(self.words), "width")
+            raise UserError("word vectors", expected=f"one a word: {shape}", got=self.vectors.shape)
+        if len(self.numbers) != len(self.words):
+            raise UserError("word vectors", expected="each word once", got=f"{len(self.numbers):,} different words")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.numbers
+
+    @property
+    def width(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """the vectors at length 1, of which products are cosines"""
+        length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        found: np.ndarray = self.vectors / np.maximum(length, 1e-12)
+        return found
+
+    @classmethod
+    def read(cls, path: Path) -> "WordVectors":
+        return cls(*read_vectors(path))
+
+    def save(self, path: Path) -> None:
+        write_vectors(path, self.words, self.vectors)
+
+    def place(self, word: str) -> int:
+        """The number of a word, which must be there."""
+        if word not in self.numbers:
+            raise UserError(f"there is no vector of {word!r}", hint=self._meant(word))
+        return self.numbers[word]
+
+    def of(self, words: Iterable[str]) -> np.ndarray:
+        """(words, width): a word that is not there has the vector of its small letters, or else zero"""
+        found = [self.numbers.get(word, self.numbers.get(word.lower(), -1)) for word in words]
+        rows = np.asarray(found, np.int64)
+        vectors: np.ndarray = self.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
+        return vectors
+
+    def near(self, word: str, count: int = 10) -> list[Neighbour]:
+        """The words with the greatest cosine to this one, itself left out."""
+        number = self.place(word)
+        return self._nearest(self.unit[number], [number], count)
+
+    def analogy(self, first: str, second: str, third: str, count: int = 10) -> list[Neighbour]:
+        """`first` is to `second` as `third` is to these: nearest to second - first + third (Mikolov et al., 2013)."""
+        numbers = [self.place(word) for word in (first, second, third)]
+        a, b, c = self.unit[numbers]
+        return self._nearest(b - a + c, numbers, count)
+
+    def _nearest(self, vector: np.ndarray, left_out: Sequence[int], count: int) -> list[Neighbour]:
+        cosines = self.unit @ (vector / max(float(np.linalg.norm(vector)), 1e-12))
+        cosines[list(left_out)] = -np.inf
+        count = min(count, len(self) - len(set(left_out)))
+        best = np.argsort(-cosines, kind="stable")[:count]
+        return [Neighbour(self.words[number], float(cosines[number])) for number in best]
+
+    def _meant(self, word: str) -> str:
+        """Words that begin alike and are about as long come first to mind."""
+        if word.lower() in self.numbers:
+            return f"did you mean {word.lower()!r}?"
+        alike = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)
+        choices = [known for known, _ in zip(alike, range(_COMPARED), strict=False)]
+        return nearest(word, choices or self.words[:_COMPARED])
