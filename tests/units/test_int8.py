@@ -1,6 +1,8 @@
 """Text models as ONNX files, and in 8-bit integers: the file answers as the model does, or is not kept."""
 
+import copy
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -113,11 +115,34 @@ def test_any_other_model_is_rounded_by_the_range_of_each_call():
 
 
 def test_a_wrong_scale_is_found_and_the_file_is_not_kept(monkeypatch):
-    real = int8._integers
-    monkeypatch.setattr(int8, "_integers", lambda weight, limits: (real(weight, limits)[0], limits / 40))
+    """Scales 5% too large in the file, right in its twin."""
+    exporting = sys.modules["patchword.weights.export"]  # the package gives its function the same name
+    traced = exporting.trace
+
+    def spoiled(module, inputs):
+        wrong = copy.deepcopy(module)
+        for name, scales in wrong.named_buffers():
+            if name.endswith("scales"):
+                scales.mul_(1.05)
+        return traced(wrong, inputs)
+
+    monkeypatch.setattr(exporting, "trace", spoiled)
     with pytest.raises(UserError, match="does not answer as the model does"):
         export(gentle(head="classes", classes=3), "small.onnx", int8=True)
     assert not list(Path.cwd().iterdir())
+
+
+@torch.no_grad()
+def test_a_wrong_scale_of_file_and_twin_alike_is_seen_beside_the_weights(monkeypatch):
+    weight = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+    whole, scales = int8._integers(weight, weight.abs().amax(1))
+    assert (whole.float() * scales[:, None] - weight).abs().max() <= scales.max() / 2 * 1.001
+    assert (whole.float() * scales[:, None] * 1.05 - weight).abs().max() > scales.max() / 2 * 1.001
+
+
+def test_a_limit_to_the_loss_is_kept():
+    with pytest.raises(UserError, match="does not answer as the model does"):
+        export(gentle(head="classes", classes=3), "small.onnx", int8=True, tolerance=1e-6)
 
 
 def test_outer_channels_have_scales_of_their_own_only_where_nothing_was_learned():

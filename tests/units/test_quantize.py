@@ -189,3 +189,18 @@ def test_kinds_stay_what_they_were_for_those_who_ask():
     assert isinstance(model.encoder.blocks[0].attention.sublayer.output, nn.Linear)
     assert issubclass(QuantisedLinear, nn.Linear)
     assert issubclass(QuantisedEmbedding, nn.Embedding)
+
+
+@torch.no_grad()
+def test_answers_are_not_held_to_the_range_they_began_with():
+    """Scores begin near zero; a range learned there would keep a model of numbers from ever answering 5."""
+    model = quantise(tiny_text(head="classes", classes=1)).train()
+    model.head.linear.weight.mul_(1e-3)
+    model.head.linear.bias.zero_()
+    model(texts(5, 9))
+    model.head.linear.bias.fill_(5.0)
+    assert (model.eval()(texts(5, 9)) - 5.0).abs().max() < 0.1
+    hidden = model.encoder.blocks[0].feed_forward.sublayer.up
+    assert hidden.quantised.output > 0
+    hidden.bias.fill_(1000.0)
+    assert hidden(torch.zeros(1, hidden.in_features)).max() < 1000.0  # inside, the range is kept

@@ -36,7 +36,7 @@ def export(
             "--tolerance",
             min=0,
             help="Largest difference allowed, relative to the scores' scale.",
-            show_default="1e-4, with --int8 0.2",
+            show_default="1e-4; with --int8 the loss is told, and any is taken",
         ),
     ] = None,
     settings: Settings = None,

@@ -3,7 +3,8 @@
 A tensor is quantised symmetrically: q = round(x * 127 / threshold), kept within -127 to 127, and x becomes
 q * threshold / 127. Weights take their largest magnitude as threshold in every pass; activations a moving average of
 theirs, which training keeps and evaluation uses. Gradients pass straight through, also where a value was cut off.
-Inputs and outputs of every matrix are quantised, and the tables of embeddings; softmax, norms and activations are not.
+Inputs and outputs of every matrix are quantised, and the tables of embeddings; softmax, norms and activations are not,
+and neither are a head's answers, which begin near zero and whose range is yet to be learned.
 
 A matrix that is several in one, such as that of queries, keys and values, has a threshold for each of them.
 """
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from patchword.layers.attention.projection import LinearProjection, ReducedProjection
 from patchword.layers.bottleneck import BottleneckProjection, PartlyTied
-from patchword.layers.text_heads import TiedLinear
+from patchword.layers.text_heads import PretrainingHead, SentenceHead, TiedLinear, TokenHead
 
 LARGEST = 127  # of the numbers of 8 bits, so that they lie alike on both sides of 0
 DECAY = 0.9999
@@ -58,6 +59,7 @@ def weight_thresholds(weight: Tensor, parts: int = 1) -> Tensor:
 class Thresholds(nn.Module):
     """What is learned of the range of activations. Nothing is quantised before training has taken `start` passes.
 
+    answers: the outputs are the model's answers, and stay as they are.
     input: () and output: (parts,), 0 as long as nothing was seen. steps: passes of training so far.
     """
 
@@ -66,9 +68,9 @@ class Thresholds(nn.Module):
     steps: Tensor
     start: Tensor
 
-    def __init__(self, parts: int, start: int, decay: float) -> None:
+    def __init__(self, parts: int, start: int, decay: float, answers: bool = False) -> None:
         super().__init__()
-        self.decay = decay
+        self.decay, self.answers = decay, answers
         self.register_buffer("input", torch.zeros(()))
         self.register_buffer("output", torch.zeros(parts))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
@@ -91,10 +93,13 @@ class Thresholds(nn.Module):
 
     def outward(self, tokens: Tensor, active: Tensor) -> Tensor:
         """(..., parts * width), each part by its own threshold"""
+        if self.training:
+            self.steps += 1
+        if self.answers:
+            return tokens
         parts = tokens.unflatten(-1, (len(self.output), -1))
         if self.training:
             self.follow(self.output, parts.detach().abs().movedim(-2, 0).flatten(1).amax(1).float(), active)
-            self.steps += 1
         return fake_quantised(parts, self.output[:, None], active).flatten(-2)
 
 
@@ -125,7 +130,7 @@ class QuantisedEmbedding(nn.Embedding):
 
 
 class QuantisedTied(TiedLinear):
-    """The table of words as the last matrix, its input and its output in 8 bits."""
+    """The table of words as the last matrix, its input in 8 bits."""
 
     quantised: Thresholds
 
@@ -148,6 +153,7 @@ _JOINT: dict[type[nn.Module], dict[str, int]] = {
     ReducedProjection: {"joint": 2},
     BottleneckProjection: {"query_key": 2},
 }
+_HEADS = (SentenceHead, TokenHead, PretrainingHead)  # their map called linear makes the answers, as TiedLinear does
 _LEFT = (PartlyTied,)  # reads the weight of its matrix and not the matrix: stays in float32
 
 
@@ -162,7 +168,9 @@ def quantise(model: nn.Module, start: int = 0, decay: float = DECAY) -> nn.Modul
         for name, child in module.named_children():
             if kind := _KINDS.get(type(child)):
                 device = next((weights.device for weights in child.parameters()), None)
-                child.quantised = Thresholds(joint.get(name, 1), start, decay).to(device).train(child.training)
+                answers = isinstance(child, TiedLinear) or (isinstance(module, _HEADS) and name == "linear")
+                learned = Thresholds(joint.get(name, 1), start, decay, answers)
+                child.quantised = learned.to(device).train(child.training)
                 child.__class__ = kind
     return model
 

@@ -70,7 +70,7 @@ def compression(model: TextModel, texts: TextSet, metric: str, form: Form, token
     with tempfile.TemporaryDirectory() as folder:
         written = [
             export(plain, Path(folder) / "float32.onnx"),
-            export(trained, Path(folder) / "int8.onnx", int8=True, tolerance=float("inf")),
+            export(trained, Path(folder) / "int8.onnx", int8=True),
         ]
         runners = [FORMATS[".onnx"].open(done.path) for done in written]
         spent = _milliseconds(runners, min(tokens, model.card.config["positions"]))

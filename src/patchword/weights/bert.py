@@ -1,6 +1,7 @@
 """The names of BERT in Hugging Face's files; sentence-transformers' have no other."""
 
-from patchword.weights.text_names import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, TextNames, bert_heads, block_rows
+from patchword.weights.bert_names import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads, block_rows
+from patchword.weights.text_names import TextNames
 
 NAMES = TextNames(
     "bert",

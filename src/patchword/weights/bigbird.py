@@ -7,17 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.tensors import Tensors
+from patchword.weights.bert_names import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, block_rows
 from patchword.weights.naming import Layout
-from patchword.weights.text_names import (
-    BERT_TWICE,
-    BERT_WORDS,
-    EMBEDDING_ROWS,
-    FIELDS,
-    Head,
-    TextNames,
-    TiedLayout,
-    block_rows,
-)
+from patchword.weights.text_names import FIELDS, Head, TextNames, TiedLayout
 
 _POOLER = "bert.pooler.weight"
 _FOLLOWING, _ANSWER = "cls.seq_relationship", "qa_classifier."

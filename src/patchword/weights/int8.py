@@ -40,7 +40,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("scales", scales)
         self.register_buffer("bias", linear.bias)
         self.register_buffer("inward", None if seen is None else seen.input / LARGEST)
-        self.register_buffer("outward", None if seen is None else seen.output / LARGEST)
+        self.register_buffer("outward", None if seen is None or seen.answers else seen.output / LARGEST)
 
     def forward(self, tokens: Tensor) -> Tensor:
         answer = cast(Tensor, int8_product(tokens, self.weight, self.scales, self.inward))
@@ -82,7 +82,7 @@ class Int8Tied(nn.Module):
         self.register_buffer("scales", words.scales)
         self.register_buffer("bias", tied.bias)
         self.register_buffer("inward", None if seen is None else seen.input / LARGEST)
-        self.register_buffer("outward", None if seen is None else seen.output / LARGEST)
+        self.register_buffer("outward", None if seen is None or seen.answers else seen.output / LARGEST)
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
         answer = cast(Tensor, int8_tied(tokens, table, self.scales, self.inward))
@@ -113,7 +113,10 @@ def in_int8(model: TextModel) -> TextModel:
 def _learned(part: nn.Module) -> Thresholds | None:
     """what training has learned of the part's ranges"""
     seen = getattr(part, "quantised", None)
-    return seen if isinstance(seen, Thresholds) and bool((seen.input > 0) & (seen.output > 0).all()) else None
+    if not isinstance(seen, Thresholds):
+        return None
+    known = seen.answers or bool((seen.output > 0).all())
+    return seen if known and bool(seen.input > 0) else None
 
 
 def _integers(weight: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:

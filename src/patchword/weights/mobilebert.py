@@ -5,18 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from patchword.core.card import Card
+from patchword.weights.bert_names import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads
 from patchword.weights.naming import Layout, Shapes
-from patchword.weights.text_names import (
-    BERT_TWICE,
-    BERT_WORDS,
-    EMBEDDING_ROWS,
-    FIELDS,
-    SIZES,
-    Head,
-    Pairs,
-    TextNames,
-    bert_heads,
-)
+from patchword.weights.text_names import FIELDS, SIZES, Head, Pairs, TextNames
 
 _OURS, _THEIRS, _MOST = (
     "encoder.blocks.{i}.",

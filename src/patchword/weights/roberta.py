@@ -1,7 +1,8 @@
 """The names of RoBERTa and XLM-R in Hugging Face's files."""
 
 from patchword.models.text.roberta import FIRST
-from patchword.weights.text_names import EMBEDDING_ROWS, Head, TextNames, block_rows
+from patchword.weights.bert_names import EMBEDDING_ROWS, block_rows
+from patchword.weights.text_names import Head, TextNames
 
 NAMES = TextNames(
     "roberta",
