@@ -58,6 +58,10 @@ def pair_models() -> list[str]:
     return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "pairs"]
 
 
+def character_models() -> list[str]:
+    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "characters"]
+
+
 def image_families() -> list[str]:
     return [family.name for family in REGISTRY.families if family.preparation]
 

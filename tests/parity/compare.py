@@ -1,14 +1,32 @@
 """Block by block comparison with another library, which names the first block that drifts."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from helpers import difference
+from helpers import TINY_TEXT, difference
 from patchword.layers import Pyramid, Stage
 
 Stages = Sequence[Sequence[nn.Module]]  # the blocks of each stage
+
+TEXT_SIZES = {  # of a tiny text model, as their configs call them
+    "vocab_size": TINY_TEXT["vocabulary"],
+    "max_position_embeddings": TINY_TEXT["positions"],
+    "hidden_size": TINY_TEXT["width"],
+    "num_hidden_layers": TINY_TEXT["depth"],
+    "num_attention_heads": TINY_TEXT["heads"],
+    "intermediate_size": TINY_TEXT["hidden"],
+}
+
+
+def opened_whole(kind: Any, folder: Path) -> nn.Module:
+    """A folder as a class of theirs reads it: no tensor may be missing, left over or of another shape."""
+    model, report = kind.from_pretrained(folder, output_loading_info=True)
+    assert not any(report[part] for part in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    return model.eval()
 
 
 def states(model: Pyramid, images: Tensor) -> dict[str, Tensor]:

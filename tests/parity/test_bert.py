@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from compare import first_drift
+from compare import TEXT_SIZES, first_drift, opened_whole
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -34,14 +34,6 @@ HEADS = {
         lambda answer: [torch.stack([answer.start_logits, answer.end_logits], -1)],
     ),
 }
-SIZES = {
-    "vocab_size": TINY_TEXT["vocabulary"],
-    "max_position_embeddings": TINY_TEXT["positions"],
-    "hidden_size": TINY_TEXT["width"],
-    "num_hidden_layers": TINY_TEXT["depth"],
-    "num_attention_heads": TINY_TEXT["heads"],
-    "intermediate_size": TINY_TEXT["hidden"],
-}
 BATCH = texts(17, 9, 24, 2)
 
 
@@ -52,14 +44,12 @@ def head(request):
 
 def their_own(head: str, seed: int = 0, **options):
     labels = 3 if head in ("classes", "tags") else 2
-    config = transformers.BertConfig(**{**SIZES, "num_labels": labels, **options})
+    config = transformers.BertConfig(**{**TEXT_SIZES, "num_labels": labels, **options})
     return randomise(HEADS[head][0](config), seed).eval()
 
 
 def theirs_from(folder: Path, head: str):
-    model, report = HEADS[head][0].from_pretrained(folder, output_loading_info=True)
-    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    return model.eval()
+    return opened_whole(HEADS[head][0], folder)
 
 
 @torch.no_grad()
@@ -122,7 +112,7 @@ def test_texts_in_one_row_are_theirs_as_well(tmp_path):
 
 @torch.no_grad()
 def test_an_encoder_without_a_pooler_makes_sentence_vectors(tmp_path):
-    theirs = randomise(transformers.BertModel(transformers.BertConfig(**SIZES), add_pooling_layer=False)).eval()
+    theirs = randomise(transformers.BertModel(transformers.BertConfig(**TEXT_SIZES), add_pooling_layer=False)).eval()
     theirs.save_pretrained(tmp_path)
     model = patchword.load(tmp_path)
     assert (model.card.config["head"], model.card.config["pool"]) == ("vector", "mean")

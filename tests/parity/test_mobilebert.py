@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import first_drift
+from compare import TEXT_SIZES, first_drift, opened_whole
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -35,12 +35,7 @@ HEADS = {
     ),
 }
 SIZES = {
-    "vocab_size": TINY_TEXT["vocabulary"],
-    "max_position_embeddings": TINY_TEXT["positions"],
-    "hidden_size": TINY_TEXT["width"],
-    "num_hidden_layers": TINY_TEXT["depth"],
-    "num_attention_heads": TINY_TEXT["heads"],
-    "intermediate_size": TINY_TEXT["hidden"],
+    **TEXT_SIZES,
     "embedding_size": 8,
     "intra_bottleneck_size": 8,
     "classifier_activation": False,
@@ -73,9 +68,7 @@ def our_own(head: str, **options):
 
 
 def theirs_from(folder: Path, head: str):
-    model, report = HEADS[head][0].from_pretrained(folder, output_loading_info=True)
-    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    return model.eval()
+    return opened_whole(HEADS[head][0], folder)
 
 
 @torch.no_grad()

@@ -56,12 +56,6 @@ def measured(monkeypatch):
     return answers
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Pictures take a second; a test that does not look at them does without."""
-    monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
-
-
 def written() -> list[dict[str, str]]:
     return list(csv.DictReader(Path("comparison/comparison.csv").read_text().splitlines()))
 

@@ -23,7 +23,7 @@ from patchword.recipes import text_timing, timing, timing_plan
 from patchword.recipes.text_timing import TextSetting
 from patchword.recipes.timing import NotMeasuredError
 from patchword.recipes.timing_plan import Job, Rates, text_jobs
-from patchword.reports import scatter, text_scatter
+from patchword.reports import text_scatter
 from patchword.reports.comparison import table
 from patchword.reports.text_comparison import TextComparison
 from patchword.weights import export
@@ -66,11 +66,6 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(timing, "time_model", time_model)
     return answers
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
 
 
 def written() -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.characters import CharacterReader
 from patchword.models.text import elmo
 from patchword.models.text.elmo import Elmo, ElmoConfig
+from patchword.weights import load
 from patchword.weights.elmo import read_elmo
 
 h5py = pytest.importorskip("h5py")
@@ -165,3 +166,18 @@ def test_tanh_is_read_from_the_options(tmp_path):
     again = read_elmo(written(tmp_path, published(model), options))
     assert difference(again.states(TEXT)[0], model.states(TEXT)[0]) < 1e-5
     assert difference(again.states(TEXT)[0], model_of().states(TEXT)[0]) > 1e-3
+
+
+@torch.no_grad()
+def test_load_opens_the_authors_files_like_any_other(tmp_path):
+    model = model_of()
+    path = written(tmp_path, published(model))
+    for source in (path, tmp_path):
+        again = load(source)
+        assert again.card == read_elmo(path).card
+        assert difference(again.states(TEXT)[2], model.states(TEXT)[2]) < 1e-5
+    tagger = load(tmp_path, head="tags", classes=5)
+    assert tagger(TEXT).shape == (2, 6, 5)
+    assert difference(tagger.states(TEXT)[2], model.states(TEXT)[2]) < 1e-5
+    teller = load(path, head="words", vocabulary=11)
+    assert [scores.shape[-1] for scores in teller(TEXT)] == [11, 11]

@@ -48,6 +48,23 @@ def test_a_value_of_the_wrong_type_names_its_field(field, value):
 
 
 @pytest.mark.parametrize(
+    ("name", "field", "value", "expected"),
+    [
+        ("vit-exercise", "width", "wide", "a whole number, greater than 0"),
+        ("vit-exercise", "dropout", 1.0, "a number, 0 or more and less than 1"),
+        ("vit-exercise", "activation", "relu", "gelu or gelu-tanh"),
+        ("swin-mini", "heads", (1, 0), "values, each a whole number, greater than 0"),
+        ("deit-tiny", "distilled", "perhaps", "true or false"),
+        ("mobilebert", "bottleneck", 0, "a whole number, greater than 0, or none"),
+    ],
+)
+def test_what_a_field_takes_is_said_in_our_words(name, field, value, expected):
+    with pytest.raises(UserError) as caught:
+        REGISTRY.configure(name, {field: value})
+    assert (caught.value.expected, caught.value.got) == (expected, repr(value))
+
+
+@pytest.mark.parametrize(
     ("field", "given", "kept"),
     [("image", "384", 384), ("image", [32, 48], (32, 48)), ("dropout", "0.1", 0.1), ("classes", "5", 5)],
 )

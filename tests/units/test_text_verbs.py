@@ -451,6 +451,14 @@ def test_what_fill_refuses(saved, refused, tokenizer):
     assert "there is nothing at bert-tiny" in refused("fill", "bert-tiny", "The [MASK] sat.")
 
 
+def test_fill_refuses_a_model_that_reads_only_what_stands_before(tokenizer, refused):
+    patchword.save(tiny_text("gpt", vocabulary=tokenizer.vocabulary), "causal")
+    tokenizer.save(Path("causal"))
+    told = refused("fill", "causal", "The [MASK] sat.")
+    assert "cannot fill a gap: expected a masked model, such as a BERT, got 'gpt'" in told
+    assert "`patchword write causal" in told
+
+
 # embed
 
 

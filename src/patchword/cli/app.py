@@ -24,6 +24,7 @@ from patchword.cli import (
     similar,
     tokenizer,
     train,
+    translate,
     vectors,
     windows,
     write,
@@ -74,6 +75,7 @@ app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
 app.command("predict", help=help_of(predict.predict))(predict.predict)
 app.command("fill", help=help_of(fill.fill))(fill.fill)
 app.command("write", help=help_of(write.write))(write.write)
+app.command("translate", help=help_of(translate.translate))(translate.translate)
 app.command("embed", help=help_of(embed.embed))(embed.embed)
 app.command("similar", help=help_of(similar.similar))(similar.similar)
 app.command("export", help=help_of(export.export))(export.export)

@@ -57,16 +57,25 @@ def _measure(recipe: "Recipe") -> str:
 def _needed(recipe: "Recipe") -> str:
     """The fields that have no value of their own, as they are typed; a name of a model comes without weights."""
     from patchword.models import REGISTRY
+    from patchword.recipes.elmo_recipe import ElmoRecipe
     from patchword.recipes.image_recipe import ImageRecipe
+    from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
     from patchword.recipes.pretraining_recipe import PretrainingRecipe
     from patchword.recipes.text_recipe import TextRecipe
+    from patchword.recipes.translation_recipe import TranslationRecipe
 
     match recipe:
         case TextRecipe(train=""):
             model = " model=FOLDER" if recipe.model.name in REGISTRY.names() and not recipe.tokenizer else ""
             return ("train=FOLDER" if recipe.glue else "train=FILE") + model
+        case TranslationRecipe(train=""):
+            return "train=FILE,FILE"
+        case OverVectorsRecipe(train=""):
+            return "train=FILE vectors=FILE"
         case PretrainingRecipe(text=()):
             return "text=FILE tokenizer=FOLDER"
+        case ElmoRecipe(text=()):
+            return "text=FILE"
         case ImageRecipe(data="pictures"):
             return "data=FOLDER"
     return ""

@@ -10,13 +10,18 @@ _MOST = 32  # lines of classes
 
 
 def result_lines(found: "Evaluation") -> Sequence[str]:
+    from patchword.recipes.elmo_evaluation import ElmoEvaluation
     from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
+    from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
 
     match found:
         case TextEvaluation():
             return _texts(found)
-        case PretrainingEvaluation():
+        case PretrainingEvaluation() | ElmoEvaluation():
             return [_line("Held-out", name, value) for name, value in found.measures.items()]
+        case VectorsEvaluation():
+            measures = found.judged.measures.items()
+            return [*(_line(found.part.capitalize(), name, value) for name, value in measures), *found.notes()]
     return found.lines()
 
 

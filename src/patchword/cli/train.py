@@ -52,6 +52,7 @@ def train(
       patchword train fashion-mnist-families
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train tag model=runs/bert train=names.conll test=others.conll
+      patchword train over-vectors vectors=words.txt train=names.conll
     """
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
@@ -63,7 +64,8 @@ def train(
         study = STUDIES[recipe]().with_settings(changes)
         if seeds is not None:
             study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
-        _several(Several(study, runs / (name or recipe), again, _StudyTable()), out, resume)
+        table = _PanelsTable() if study.panels else _StudyTable()
+        _several(Several(study, runs / (name or recipe), again, table), out, resume)
         return
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
@@ -129,6 +131,20 @@ class _StudyTable:
         return write_results(study.about, rows, folder, conclusion)
 
 
+class _PanelsTable:
+    """How a study of several tasks is told: they stand side by side."""
+
+    name = "study"
+
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.contextual import grouped, panels_grid, write_panels
+
+        panels_grid(grouped(rows, study.panels)).print(console(120))
+        conclusion = study.conclusion(rows)
+        out.print(conclusion, highlight=False, markup=False)
+        return write_panels(study.about, rows, study.panels, folder, conclusion)
+
+
 class _SeedsTable:
     """How the runs from several seeds are told."""
 
@@ -149,7 +165,7 @@ class Several:
     study: "Study"
     folder: Path
     words: Sequence[str]
-    table: _StudyTable | _SeedsTable
+    table: _StudyTable | _PanelsTable | _SeedsTable
 
     def again(self) -> str:
         place = ["--name", self.folder.name, "--runs", str(self.folder.parent), "--resume"]

@@ -46,7 +46,9 @@ def train(
     cut: Annotated[
         str,
         typer.Option(
-            "--cut", metavar="HOW", help="words: small letters, no marks; spaces: as the text is cut by them."
+            "--cut",
+            metavar="HOW",
+            help="words: small letters, no marks; marks: as written, with marks; spaces: cut by them.",
         ),
     ] = "words",
     threads: Annotated[int, typer.Option("--threads", min=1, help="With 1, the same seed gives the same vectors.")] = 1,

@@ -49,6 +49,8 @@ class Text(NamedTuple):
     places: (count,) the tokens, numbered through all texts, whose words are asked for; None is all.
     positions: of the shape of ids, where in its text a token stands; None is one behind the other.
     languages: of the shape of ids, the number of the language of a token; None is all 0.
+    spelling: (words, characters) of models that spell: the different words of the batch, which ids then number. Without
+        it ids have a third axis, the characters of each token.
     """
 
     ids: Tensor
@@ -58,6 +60,7 @@ class Text(NamedTuple):
     places: Tensor | None = None
     positions: Tensor | None = None
     languages: Tensor | None = None
+    spelling: Tensor | None = None
 
     @property
     def texts(self) -> int:

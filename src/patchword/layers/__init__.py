@@ -46,6 +46,13 @@ from patchword.layers.fourier import FourierFeatures, FourierPlaces, FourierPosi
 from patchword.layers.heads import ClassHead, DistilledHead, first_token, mean_of_patches
 from patchword.layers.highway import Highway
 from patchword.layers.model import Model
+from patchword.layers.over_vectors import (
+    Frozen,
+    LargestPool,
+    OverVectors,
+    VectorEntrance,
+    WordByWord,
+)
 from patchword.layers.patch import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
 from patchword.layers.positions import NoPlaces, Sinusoids
 from patchword.layers.pyramid import Backbone, Pyramid, Stage
@@ -114,9 +121,11 @@ __all__ = [
     "FourierPlaces",
     "FourierPositions",
     "FromMemory",
+    "Frozen",
     "Gelu",
     "Highway",
     "Interlaced",
+    "LargestPool",
     "LastLayer",
     "LastToken",
     "LayerScale",
@@ -135,6 +144,7 @@ __all__ = [
     "NoPrefix",
     "Norm",
     "NormedEntrance",
+    "OverVectors",
     "OverlapEmbed",
     "Partition",
     "PartlyTied",
@@ -176,8 +186,10 @@ __all__ = [
     "Translator",
     "Trigram",
     "TwoWayEncoder",
+    "VectorEntrance",
     "VectorHead",
     "Windows",
+    "WordByWord",
     "WordHead",
     "Words",
     "first_token",

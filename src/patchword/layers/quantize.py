@@ -48,7 +48,7 @@ def _rounded(tensor: Tensor, threshold: Tensor) -> Tensor:
 
 def fake_quantised(tensor: Tensor, threshold: Tensor, active: Tensor) -> Tensor:
     """The tensor as 8 bits would keep it, in float32; as it is where `active` is False."""
-    return cast(Tensor, _StraightThrough.apply(tensor, threshold, active))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _StraightThrough.apply(tensor, threshold, active))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 def weight_thresholds(weight: Tensor, parts: int = 1) -> Tensor:

@@ -12,6 +12,8 @@ from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.cache import Cache
 from patchword.layers.seq2seq import Entrance, Memory, Translator
 
+State = tuple[Tensor, Tensor]  # hidden state and cell
+
 
 class BothDirections(nn.Module):
     """Layers of two LSTMs, one for each direction, each of half the width.
@@ -34,9 +36,19 @@ class BothDirections(nn.Module):
         order = _turned(tokens, mask)
         for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             tokens = tokens if number == 0 else self.dropout(tokens)
-            ahead, back = forwards(tokens)[0], backwards(_reordered(tokens, order))[0]
+            ahead, back = run_lstm(forwards, tokens)[0], run_lstm(backwards, _reordered(tokens, order))[0]
             tokens = torch.cat([ahead, _reordered(back, order)], dim=-1)
         return tokens
+
+
+def run_lstm(lstm: nn.Module, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    """In the precision of its weights: an LSTM adds up over all steps, which half precision is too coarse for."""
+    run, weight = cast(Callable[..., tuple[Tensor, State]], lstm), next(lstm.parameters())
+    begun = None if state is None else (state[0].to(weight.dtype), state[1].to(weight.dtype))
+    if tokens.device.type == "meta":
+        return run(tokens, begun)
+    with torch.autocast(tokens.device.type, enabled=False):
+        return run(tokens.to(weight.dtype), begun)
 
 
 def _turned(tokens: Tensor, mask: Tensor | None) -> Tensor:
@@ -116,9 +128,10 @@ class RecurrentTranslator(Translator):
         known = None if cache is None else cache.known(self.decoder)
         before = known or memory.state
         assert before is not None, "a recurrent decoder begins with a state"
-        run = cast(Callable[..., tuple[Tensor, tuple[Tensor, Tensor]]], self.decoder)
         read = 0 if cache is None else cache.length
-        tokens, (hidden, cell) = run(self.writing(target, read), tuple(_turn(part) for part in before))
+        tokens, (hidden, cell) = run_lstm(
+            self.decoder, self.writing(target, read), (_turn(before[0]), _turn(before[1]))
+        )
         if cache is not None:
             cache.keep(self.decoder, _turn(hidden), _turn(cell))
             cache.length = read + target.ids.shape[1]

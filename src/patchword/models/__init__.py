@@ -11,12 +11,14 @@ from patchword.models.text import (
     bert,
     bigbird,
     distilbert,
+    elmo,
     ernie,
     gpt,
     gpt2,
     grover,
     lstm_translation,
     mobilebert,
+    over_vectors,
     roberta,
     tinybert,
     transformer,
@@ -50,6 +52,8 @@ REGISTRY = Registry(
         grover.FAMILY,
         transformer.FAMILY,
         lstm_translation.FAMILY,
+        elmo.FAMILY,
+        over_vectors.FAMILY,
     )
 )
 

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
+from patchword.core.wording import in_words
 from patchword.layers.model import Model as Model
 
 Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
-Reads = Literal["images", "texts", "pairs"]
+Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,11 @@ class Family:
     build: Callable[[Any], Model]
     variants: Mapping[str, Variant]
     preparation: Preparation | None = None  # of pixels
-    writes: bool = False  # a text for each that it reads
+    read: Literal["texts", "pairs", "characters", "vectors"] = "texts"  # if it has no pixels
 
     @property
     def reads(self) -> Reads:
-        if self.preparation is not None:
-            return "images"
-        return "pairs" if self.writes else "texts"
+        return self.read if self.preparation is None else "images"
 
     def names(self) -> dict[str, Variant]:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
@@ -75,14 +74,16 @@ class Registry:
         except ValidationError as error:
             first = error.errors()[0]
             field = str(first["loc"][0])
-            raise UserError(f"field {field!r} of model {name!r}: {first['msg']}", got=repr(first["input"])) from None
+            kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
+            raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
 
     def example(self, card: Card) -> Any:
         """An input of the size the model is for, on the default device."""
         return self.configure(card.model, card.config).example()
 
     def reads(self, name: str) -> Reads:
-        """images; texts; or pairs of texts, of which it writes the second"""
+        """images; texts; pairs of texts, of which it writes the second; or texts as the characters of their words,
+        or as vectors of their words that another model made"""
         return self.find(name)[0].reads
 
     def reads_images(self, name: str) -> bool:

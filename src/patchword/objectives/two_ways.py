@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from patchword.core.text import Text
 from patchword.objectives.classification import Outcome
 
-_IGNORE = -100  # the target of a place where there is no word
-
 
 class Head(Protocol):
     @property
@@ -37,6 +35,11 @@ class Told(Protocol):
     @property
     def flat_targets(self) -> Tensor:
         """(tokens,) on the device"""
+        ...
+
+    @property
+    def followed(self) -> Tensor:
+        """the tokens, numbered through all texts, behind which stands another of the same text"""
         ...
 
     @property
@@ -111,20 +114,13 @@ class TwoWays:
         self.model, self.softmax = model, softmax or FullSoftmax()
 
     def __call__(self, piece: Told, batch: Told) -> Outcome:
-        tokens, words = _padded(piece.text, self.model.encode(piece.text)[-1], piece.flat_targets)
-        forwards, backwards = tokens.chunk(2, -1)
-        there = (words[:, :-1] != _IGNORE) & (words[:, 1:] != _IGNORE)
-        after = self._asked(forwards[:, :-1], words[:, 1:], there)
-        before = self._asked(backwards[:, 1:], words[:, :-1], there)
+        after, before = self.ways(piece)
         return Outcome((after.loss + before.loss) / batch.weight, after.right + before.right)
 
-    def _asked(self, tokens: Tensor, targets: Tensor, there: Tensor) -> Outcome:
-        return self.softmax(tokens[there], targets[there], self.model.head.words)
-
-
-def _padded(text: Text, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """(texts, longest, width) and (texts, longest), also of texts that lie in a row"""
-    if text.rows is None:
-        return tokens, targets.view(tokens.shape[:2])
-    words = text.rows.pad(targets[None, :, None])[..., 0]
-    return text.rows.pad(tokens), words.masked_fill(~text.rows.mask, _IGNORE)
+    def ways(self, piece: Told) -> tuple[Outcome, Outcome]:
+        """The next words by the forward halves, the previous by the others; losses are summed."""
+        forwards, backwards = self.model.encode(piece.text)[-1].flatten(0, 1).chunk(2, -1)
+        place, words = piece.followed, piece.flat_targets
+        after = self.softmax(forwards[place], words[place + 1], self.model.head.words)
+        before = self.softmax(backwards[place + 1], words[place], self.model.head.words)
+        return after, before

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
-from patchword.recipes import pretraining, texts, vision
+from patchword.recipes import over_vectors, pretraining, texts, translation, vision
+from patchword.recipes.elmo_recipe import elmo_pretrain
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.study import Study
 
@@ -16,7 +17,10 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         vision.digits_vit,
         vision.image_folder_vit,
         *pretraining.RECIPES,
+        elmo_pretrain,
         *texts.TASKS,
+        over_vectors.over_vectors,
+        translation.translation,
     )
 }
 STUDIES: dict[str, Callable[[], Study]] = {
@@ -28,6 +32,8 @@ STUDIES: dict[str, Callable[[], Study]] = {
         texts.pretraining_or_scratch,
         texts.zero_shot_reading,
         pretraining.masked_or_causal,
+        over_vectors.contextual_or_static,
+        translation.translation_attention,
     )
 }
 

@@ -18,8 +18,12 @@ from patchword.layers.quantize import is_quantised
 from patchword.objectives.scores import Scores, score
 from patchword.recipes import pretraining_task
 from patchword.recipes.device import pick_device
+from patchword.recipes.elmo_evaluation import ElmoEvaluation, evaluate_elmo
+from patchword.recipes.elmo_recipe import ElmoRecipe
 from patchword.recipes.image_recipe import ImageRecipe
 from patchword.recipes.image_task import EVALUATION_BATCH
+from patchword.recipes.over_vectors_evaluation import VectorsEvaluation, evaluate_over_vectors
+from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.pretraining_task import PretrainingTask
 from patchword.recipes.quantised_evaluation import Compression, compression
@@ -32,6 +36,8 @@ from patchword.recipes.text_recipe import TextRecipe
 from patchword.recipes.text_sets import Judged, TextSet
 from patchword.recipes.text_table_sets import ClassSet
 from patchword.recipes.text_task import judge
+from patchword.recipes.translation_evaluation import TranslationEvaluation, evaluate_translation
+from patchword.recipes.translation_recipe import TranslationRecipe
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,14 @@ class PretrainingEvaluation:
         return {**self.measures, "metric": "accuracy", "part": "held out"}
 
 
-Evaluation = ImageEvaluation | TextEvaluation | PretrainingEvaluation
+Evaluation = (
+    ImageEvaluation
+    | TextEvaluation
+    | PretrainingEvaluation
+    | TranslationEvaluation
+    | VectorsEvaluation
+    | ElmoEvaluation
+)
 
 
 def evaluate(run: Run, device: str = "auto") -> Evaluation:
@@ -116,8 +129,14 @@ def evaluated(run: Run, recipe: Recipe, device: str = "auto") -> Evaluation:
             raise UserError("a run of images is evaluated on its own test set", hint="leave the fields out")
         case TextRecipe():
             return _texts(run, recipe, device)
+        case TranslationRecipe():
+            return evaluate_translation(run, recipe, device)
         case PretrainingRecipe():
             return _pretraining(run, recipe, device)
+        case OverVectorsRecipe():
+            return evaluate_over_vectors(run, recipe, device)
+        case ElmoRecipe():
+            return evaluate_elmo(run, recipe, device)
     raise TypeError(f"no evaluation of a {type(recipe).__name__}")
 
 

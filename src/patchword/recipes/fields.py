@@ -1,25 +1,15 @@
 """What a field of a recipe takes, in words."""
 
 import re
-from collections.abc import Callable
-from typing import Any, Literal, get_args, get_origin
 
-import annotated_types
 from pydantic import BaseModel
 
 from patchword.core.errors import UserError
+from patchword.core.wording import in_words
 
 DEVICE = r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$"
 DEVICES = "auto, cpu, cuda (cuda:1 is the second) or mps"
 _SPECIAL = {"recompute": "true, false, or stages such as [0, 1]", "device": DEVICES}
-_KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-_BOUNDS: dict[type, Callable[[Any], str]] = {
-    annotated_types.Gt: lambda bound: f"greater than {bound.gt:,}",
-    annotated_types.Ge: lambda bound: f"{bound.ge:,} or more",
-    annotated_types.Lt: lambda bound: f"less than {bound.lt:,}",
-    annotated_types.Le: lambda bound: f"{bound.le:,} at most",
-    annotated_types.MinLen: lambda bound: "not empty",
-}
 
 
 def check_device(name: str) -> str:
@@ -38,7 +28,4 @@ def expected_of(model: type[BaseModel], path: str) -> str:
     kind = field.annotation
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return expected_of(kind, rest) if rest else f"fields: {', '.join(kind.model_fields)}"
-    if get_origin(kind) is Literal:
-        return " or ".join(map(str, get_args(kind)))
-    bounds = [_BOUNDS[type(bound)](bound) for bound in field.metadata if type(bound) in _BOUNDS]
-    return ", ".join([_KINDS.get(kind, "another value"), " and ".join(bounds)]).removesuffix(", ")
+    return in_words(kind, field.metadata)

@@ -39,6 +39,13 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
     pieces: those that go on with a word (##ing) are named, too; else only where the mask follows a letter.
     """
     require_words(reader)
+    if reader.model.causal:
+        raise UserError(
+            f"the model in {reader.folder} reads only what stands before a word, and cannot fill a gap",
+            expected="a masked model, such as a BERT",
+            got=f"{reader.model.card.model!r}, which is causal",
+            hint=f'it goes on with a text: `patchword write {reader.folder} "The cat sat on"`',
+        )
     mask = reader.tokenizer.require_mask()
     found = reader.tokenizer.encode_masked([text])[0]
     gaps = np.flatnonzero(found.ids == mask)

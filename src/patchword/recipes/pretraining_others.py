@@ -11,7 +11,6 @@ from torch import Tensor
 from patchword.data.text.assembly import fitted
 from patchword.data.text.batches import Form, TextBatch
 from patchword.data.text.news import FieldTokens, Mixing, article_ids
-from patchword.data.text.plan import Numbers
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.recipes.pretraining_parts import Asked
@@ -59,17 +58,13 @@ class PairExamples:
     def batch(self, index: Tensor) -> TextBatch:
         share, end = self.share, np.array([self.share.separator], np.int32)
         first, second = share.first.take(index), share.second_ids.take(index)
-        lengths = zip(*(side.tolist() for side in self._fitted(first, second)), strict=True)
+        cuts = fitted(first.lengths.numpy(), second.lengths.numpy(), share.length - 4)
         rows = [
             np.concatenate([end, first.row(number).numpy()[:ours], end, end, second.row(number).numpy()[:theirs], end])
-            for number, (ours, theirs) in enumerate(lengths)
+            for number, (ours, theirs) in enumerate(zip(*cuts, strict=True))
         ]
-        ours = self._fitted(first, second)[0]
-        segments = [(np.arange(len(row)) >= 2 + cut).astype(np.int32) for row, cut in zip(rows, ours, strict=True)]
+        segments = [(np.arange(len(row)) >= 2 + cut).astype(np.int32) for row, cut in zip(rows, cuts[0], strict=True)]
         return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
-
-    def _fitted(self, first: Ragged, second: Ragged) -> tuple[Numbers, Numbers]:
-        return fitted(first.lengths.numpy(), second.lengths.numpy(), self.share.length - 4)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ class PretrainingRecipe(Recipe):
     batch: int = Field(256, gt=0)
     rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
-    schedule: Literal["cosine", "linear"] = Field("linear", description="how the rate falls")
+    schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")
     decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:

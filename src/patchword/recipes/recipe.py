@@ -69,7 +69,7 @@ class Recipe(BaseModel):
     rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the rate rises")
     floor: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
-    schedule: Literal["cosine", "linear"] = Field("cosine", description="how the rate falls")
+    schedule: Literal["cosine", "linear", "inverse-root"] = Field("cosine", description="how the rate falls")
     decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="each block learns at this share of the rate of the block above it"
@@ -77,6 +77,9 @@ class Recipe(BaseModel):
     corrected: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
+    averaged_epochs: int = Field(
+        0, ge=0, description="instead: the mean of the weights at the end of so many last epochs; 0 is off"
+    )
     patience: int = Field(0, ge=0, description="epochs without a better validation score before stopping; 0 is never")
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")

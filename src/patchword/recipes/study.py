@@ -25,6 +25,7 @@ class Study:
     runs: Mapping[str, Recipe]
     missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
     conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
+    panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
     asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
 
     def possible(self, say: Callable[[str], None]) -> "Study":

@@ -46,7 +46,7 @@ class TextRecipe(Recipe):
     epochs: int = Field(3, gt=0)
     batch: int = Field(32, gt=0)
     rate: float = Field(5e-5, gt=0, description="peak learning rate")
-    schedule: Literal["cosine", "linear"] = Field("linear", description="how the rate falls")
+    schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")
     decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:

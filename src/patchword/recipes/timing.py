@@ -27,6 +27,7 @@ class AnySetting(Protocol):
     """How models are timed. module: what the new process runs; `answered` is its main."""
 
     module: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def device(self) -> str: ...
@@ -102,7 +103,7 @@ def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> A
 
 def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
     """The answer of a new process, which hears no Ctrl-C of its own; it ends when this one is interrupted."""
-    words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]  # type: ignore[call-overload]
+    words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == -9:
         return {"failure": "the system killed it, most likely for want of memory", "out_of_memory": True}
@@ -131,7 +132,7 @@ def measure(name: str, setting: Setting) -> Speed:
 def _call(model: Any, setting: Setting, device: torch.device) -> Callable[[], object]:
     config = model.card.config
     images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=device)
-    run: nn.Module = torch.compile(model) if setting.compiled else model  # type: ignore[assignment]
+    run: nn.Module = torch.compile(model) if setting.compiled else model  # type: ignore[assignment]  # torch types it as a function
 
     def work() -> object:
         with autocast(setting.precision, device):

@@ -13,24 +13,31 @@ from patchword.core.files import clear_litter, make_folder, read_json, write_jso
 from patchword.data.randomness import step_seed
 from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
-from patchword.recipes import image_task, pretraining_task, text_task
+from patchword.recipes import elmo_task, image_task, over_vectors_task, pretraining_task, text_task, translation_task
 from patchword.recipes.device import machine, pick_precision
 from patchword.recipes.distillation_gather import compressed
+from patchword.recipes.elmo_recipe import ElmoRecipe
 from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
 from patchword.recipes.pretraining_recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.recipes.task import Task
 from patchword.recipes.text_recipe import TextRecipe
-from patchword.training.average import Average
+from patchword.recipes.translation_recipe import TranslationRecipe
+from patchword.training.average import Average, EpochAverage
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
 from patchword.training.lock import exclusive, interruptible
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
-from patchword.training.schedule import Warmup, WarmupCosine, WarmupLinear
+from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.step import PlainStep
 
-SCHEDULES: dict[str, type[Warmup]] = {"cosine": WarmupCosine, "linear": WarmupLinear}
+SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]] = {
+    "cosine": WarmupCosine,
+    "linear": WarmupLinear,
+    "inverse-root": inverse_root,
+}
 
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
@@ -59,8 +66,14 @@ def gather(recipe: Recipe, console: Console) -> Task:
             return image_task.gather(recipe, console)
         case TextRecipe():
             return compressed(text_task.gather(recipe, console), console)
+        case TranslationRecipe():
+            return translation_task.gather(recipe, console)
         case PretrainingRecipe():
             return compressed(pretraining_task.gather(recipe, console), console)
+        case OverVectorsRecipe():
+            return over_vectors_task.gather(recipe, console)
+        case ElmoRecipe():
+            return elmo_task.gather(recipe, console)
     raise TypeError(f"no task is made of a {type(recipe).__name__}")
 
 
@@ -125,7 +138,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop
             precision=pick_precision(recipe.precision, device),
         ),
         schedule=SCHEDULES[recipe.schedule](recipe.rate, total, round(total * recipe.warmup), recipe.floor),
-        average=Average(model, recipe.average),
+        average=averaged(recipe, model, steps),
         data=task.data,
         validate=task.validate,
         keep_best=lambda: task.save(folder),
@@ -137,6 +150,13 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop
         patience=recipe.patience,
         save_seconds=60 * recipe.save_minutes,
         metric=task.metric,
+    )
+
+
+def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
+    """The weights that are tested. steps: of an epoch"""
+    return (
+        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
     )
 
 

@@ -8,12 +8,17 @@ from patchword.core.files import write_text
 from patchword.data.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
+from patchword.recipes.elmo_evaluation import ElmoEvaluation
 from patchword.recipes.evaluation import Evaluation, ImageEvaluation, PretrainingEvaluation, TextEvaluation
 from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.translation_evaluation import TranslationEvaluation
 from patchword.reports import page
+from patchword.reports.contextual_run import vectors_report
 from patchword.reports.costs import cost_section
+from patchword.reports.elmo import elmo_report
 from patchword.reports.looking import attention_section
 from patchword.reports.results import class_section, confusion_section, mistakes_section
 from patchword.reports.run_parts import (
@@ -27,6 +32,7 @@ from patchword.reports.run_parts import (
 )
 from patchword.reports.text_pretraining import pretraining_report
 from patchword.reports.text_report import text_report
+from patchword.reports.translation_report import translation_report
 from patchword.reports.words import counted, percent
 
 
@@ -40,6 +46,12 @@ def write_report(run: Run, found: Evaluation) -> Path:
             html = text_report(run, found)
         case PretrainingEvaluation():
             html = pretraining_report(run, found)
+        case TranslationEvaluation():
+            html = translation_report(run, found)
+        case VectorsEvaluation():
+            html = vectors_report(run, found)
+        case ElmoEvaluation():
+            html = elmo_report(run, found)
     write_text(path, html)
     return path
 

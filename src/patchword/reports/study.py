@@ -11,7 +11,7 @@ from patchword.core.files import whole_file, write_json, write_text
 from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result
 from patchword.reports import figures
-from patchword.reports.words import duration, is_share, measured
+from patchword.reports.words import duration, measured, scale_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,10 +129,11 @@ def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
     if len({result.metric for result in results}) > 1 or max(len(result.history) for result in results) < 2:
         return []
     groups: dict[str, list[list[float]]] = {}
-    for result in results:
-        groups.setdefault(group_of(result), []).append([100 * value for value in result.history])
     metric = results[0].metric
-    unit = f"validation {metric} " + ("(%)" if is_share(metric) else "(x 100)")
+    scale, told = scale_of(metric)
+    for result in results:
+        groups.setdefault(group_of(result), []).append([scale * value for value in result.history])
+    unit = f"validation {metric}{told}"
     for kind in ("svg", "png"):
         with whole_file(folder / f"curves.{kind}") as temporary:
             temporary.write_bytes(figures.learning(groups, unit, kind))
@@ -152,9 +153,10 @@ def write_csv(results: Sequence[Result], folder: Path) -> Path:
 def write_dots(results: Sequence[Result], folder: Path, lines: dict[str, float] | None = None) -> list[Path]:
     """The measure that counts, a dot a run, in hundredths. lines: values to compare with, by name."""
     metric = results[0].metric
-    unit = f"{told_part(results)} {metric} " + ("(%)" if is_share(metric) else "(x 100)")
-    labels, values = [result.run for result in results], [100 * result.score for result in results]
-    scaled = {name: 100 * value for name, value in (lines or {}).items()}
+    scale, told = scale_of(metric)
+    unit = f"{told_part(results)} {metric}{told}"
+    labels, values = [result.run for result in results], [scale * result.score for result in results]
+    scaled = {name: scale * value for name, value in (lines or {}).items()}
     for kind in ("svg", "png"):
         with whole_file(folder / f"results.{kind}") as temporary:
             temporary.write_bytes(figures.dots(labels, values, unit, kind, scaled))

@@ -120,7 +120,7 @@ def _compression(small: Compression) -> str:
 def _task_sections(found: TextEvaluation) -> list[str]:
     match found.texts:
         case TagSet():
-            return tag_sections(found, found.texts)
+            return tag_sections(found.judged.answers, found.part, found.texts)
         case SpanSet():
             return answer_sections(found, found.texts)
         case ClassSet():

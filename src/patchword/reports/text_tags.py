@@ -9,7 +9,6 @@ from torch import Tensor
 from patchword.data.text.conll import Sentence
 from patchword.objectives.metrics import confusion
 from patchword.objectives.tag_spans import are_span_tags, span_scores
-from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.text_sets import TagSet
 from patchword.reports import page
 from patchword.reports.text_marks import Part, marked, passage
@@ -19,11 +18,11 @@ from patchword.reports.words import counted, percent
 _CONFUSIONS, _EXAMPLES, _LONG = 10, 2, 6
 
 
-def tag_sections(found: TextEvaluation, texts: TagSet) -> list[str]:
-    said: list[list[str]] = found.judged.answers
+def tag_sections(said: Sequence[Sequence[str]], part: str, texts: TagSet) -> list[str]:
+    """said: of each sentence the tags that its words were given. part: of the data"""
     counts = _counts(said, texts)
     sections = [_spans(said, texts)] if are_span_tags(texts.labels) else []
-    return [*sections, _tags(counts, texts.labels, found.part), _confusions(counts, said, texts)]
+    return [*sections, _tags(counts, texts.labels, part), _confusions(counts, said, texts)]
 
 
 def _counts(said: Sequence[Sequence[str]], texts: TagSet) -> Tensor:

@@ -7,6 +7,7 @@ def percent(share: float, digits: int = 2) -> str:
 
 _CORRELATIONS = ("pearson", "spearman", "matthews")
 _NAMES = {
+    "bleu": "BLEU",
     "f1": "F1",
     "f1-macro": "macro F1",
     "f1-micro": "micro F1",
@@ -23,12 +24,19 @@ _NAMES = {
     "matthews": "Matthews correlation",
     "next_accuracy": "next-sentence accuracy",
     "order_accuracy": "sentence-order accuracy",
+    "next_perplexity": "perplexity of the next word",
+    "previous_perplexity": "perplexity of the previous word",
 }
 
 
 def is_share(metric: str) -> bool:
-    """Shares are told in percent; correlations and perplexity are not shares of anything."""
-    return metric not in (*_CORRELATIONS, "perplexity", "loss")
+    """Shares are told in percent; correlations and perplexity are no shares of anything, and BLEU is in hundredths."""
+    return metric not in _CORRELATIONS and not is_number(metric)
+
+
+def is_number(metric: str) -> bool:
+    """told as it is"""
+    return metric in ("bleu", "loss") or metric.endswith("perplexity")
 
 
 def named(metric: str) -> str:
@@ -37,7 +45,16 @@ def named(metric: str) -> str:
 
 
 def measured(metric: str, value: float) -> str:
-    return percent(value) if is_share(metric) else f"{value:,.2f}" if metric == "perplexity" else f"{value:.4f}"
+    if is_share(metric):
+        return percent(value)
+    return f"{value:,.2f}" if metric == "bleu" or metric.endswith("perplexity") else f"{value:.4f}"
+
+
+def scale_of(metric: str) -> tuple[float, str]:
+    """What a measure is multiplied by in a picture, and how its axis says so."""
+    if is_number(metric):
+        return 1.0, ""
+    return 100.0, " (%)" if is_share(metric) else " (x 100)"
 
 
 def amount(number: int) -> str:

@@ -49,6 +49,11 @@ class InverseRoot:
         return float(self.factor * self.width**-0.5 * min(count**-0.5, rising))
 
 
+def inverse_root(peak: float, total: int, warmup: int = 0, floor: float = 0.0) -> InverseRoot:
+    """That of a given peak. It has no end, and so neither `total` nor `floor` matters."""
+    return InverseRoot(1, max(1, warmup), peak * max(1, warmup) ** 0.5)
+
+
 class WarmupCosine(Warmup):
     """Falls along half a cosine."""
 

@@ -1,5 +1,7 @@
 """ELMo as its authors published it: an options.json with the sizes and an HDF5 file with the weights.
 
+`load` opens them like any other weights: load("elmo_2x4096_weights.hdf5"), or the folder of both files.
+
 The file has TensorFlow's habits. Matrices are (inputs, outputs). The gates of an LSTM lie in the order i, g, f, o, and
 1 is added to the forget gate besides its bias. One matrix serves inputs and state, one below the other. The table of
 characters lacks the row for places without a word. What the file calls the carry gate of a highway is the gate of the
@@ -23,7 +25,7 @@ from patchword.core.tensors import Tensors
 from patchword.models.text.elmo import FAMILY, Elmo, ElmoConfig, build
 from patchword.weights.configs import require
 
-WEIGHTS, OPTIONS = "weights.hdf5", "options.json"
+WEIGHTS, OPTIONS, SUFFIX = "weights.hdf5", "options.json", ".hdf5"
 Read = Callable[[str], Tensor]
 
 
@@ -33,6 +35,22 @@ def read_elmo(weights: str | Path, options: str | Path | None = None) -> Elmo:
     weights: the HDF5 file; names ending in weights.hdf5 are usual. options: its JSON file; if it is not told, the file
     beside the weights of the same name with options.json at its end.
     """
+    tensors, card = read(weights, options)
+    with torch.device("meta"):
+        model = build(ElmoConfig(**card.config))
+    model.load_state_dict(tensors, assign=True)
+    model.card = card
+    return model.requires_grad_(True).eval()
+
+
+def published(folder: Path) -> Path | None:
+    """The weights in a folder of the authors' files; None if it is another folder."""
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(WEIGHTS))
+    return found[0] if len(found) == 1 and not (folder / "config.json").is_file() else None
+
+
+def read(weights: str | Path, options: str | Path | None = None) -> tuple[Tensors, Card]:
+    """The tensors under our names, and what model they are."""
     path = Path(weights)
     beside = Path(options) if options else path.with_name(path.name.removesuffix(WEIGHTS).removesuffix("lm_") + OPTIONS)
     if not path.is_file():
@@ -42,9 +60,7 @@ def read_elmo(weights: str | Path, options: str | Path | None = None) -> Elmo:
         model = build(config)
     tensors = _open(path, config)
     _check(tensors, model, path)
-    model.load_state_dict(tensors | _mixture(config), assign=True)
-    model.card = Card(_closest(config), asdict(config))
-    return model.requires_grad_(True).eval()
+    return tensors | _mixture(config), Card(_closest(config), asdict(config))
 
 
 def _mixture(config: ElmoConfig) -> Tensors:

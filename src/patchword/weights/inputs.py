@@ -47,8 +47,8 @@ class Inputs(Protocol):
 
 def inputs_of(card: Card, size: Size | None = None, batch: int | None = None) -> Inputs:
     """size: of images. batch: how many at a time; any number if left out."""
-    if REGISTRY.reads(card.model) == "pairs":
-        raise UserError(f"{card.model!r} cannot be exported", expected="a model of images or of texts, not of pairs")
+    if (reads := REGISTRY.reads(card.model)) in ("pairs", "characters", "vectors"):
+        raise UserError(f"{card.model!r} cannot be exported", expected=f"a model of images or of texts, not of {reads}")
     if REGISTRY.reads_images(card.model):
         return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
     return TextInputs(card, batch)

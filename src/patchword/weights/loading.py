@@ -20,6 +20,7 @@ from patchword.weights.source import Source, read_file, read_folder
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
 HEAD = ("head", "classes", "pool")  # fields with another value of which the model gets another head
 SPARE = ("head.pool.linear.weight", "head.pool.linear.bias")  # BERT's pooler, which not all heads read
+TASK = ("head.", "mixture.")  # how the names of a task's own weights begin; a mixture is ELMo's, of its layers
 COUNTER = "num_batches_tracked"  # of a batch norm; older files lack it, and nothing depends on it
 
 
@@ -28,7 +29,7 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Mode
 
     source: a run's folder, a folder written by `save`, a Hugging Face style folder, or one .safetensors file whose
         tensors may carry our names, Hugging Face's, timm's or the authors'; or one .npz file of the authors of ViT or
-        Mixer.
+        Mixer; or one .hdf5 file of the authors of ELMo with its options.json beside it, or the folder of both.
     model: the registry name to build; needed only where the source cannot tell it. A file without a config does not
         tell the number of heads: it is taken from the model of the same width, depth and hidden width, if there is one.
     overrides: config fields to change, e.g. image=384; position tables are resized to fit. With classes=... or head=...
@@ -152,9 +153,9 @@ def _lacks_head(tensors: Tensors, model: Model, told: bool) -> bool:
 def _new_head(tensors: Tensors, card: Card, wanted: Mapping[str, Any]) -> Tensors:
     """The encoder, and of the head what serves the new one as well; the rest of it starts afresh."""
     fresh = REGISTRY.create(card.model, **wanted).state_dict()
-    encoder = {name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
+    encoder = {name: tensor for name, tensor in tensors.items() if not name.startswith(TASK)}
     same_task = wanted.get("head") == card.config.get("head")
-    for name in (name for name in fresh if name.startswith("head.")):
+    for name in (name for name in fresh if name.startswith(TASK)):
         kept = tensors.get(name) if same_task or not name.startswith("head.linear.") else None
         encoder[name] = fresh[name] if kept is None or kept.shape != fresh[name].shape else kept
     return encoder

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.core.modules import encoder_folder, modules_of
 from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.weights import elmo
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
 from patchword.weights.tensorflow import is_old, modern
@@ -30,6 +31,8 @@ class Source:
 
 
 def read_folder(folder: Path) -> Source:
+    if published := elmo.published(folder):
+        return _elmo(published)
     told, folder = _sentence_transformers(folder), encoder_folder(folder)
     tensors: Tensors = {}
     metadata: dict[str, str] = {}
@@ -42,9 +45,17 @@ def read_folder(folder: Path) -> Source:
 
 def read_file(path: Path) -> Source:
     """One file; a config.json that lies beside a model.safetensors belongs to it."""
+    if path.suffix == elmo.SUFFIX:
+        return _elmo(path)
     tensors, metadata = read_tensors(path)
     beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
     return _recognise(tensors, _card_of(metadata, path) or beside, {})
+
+
+def _elmo(path: Path) -> Source:
+    """The authors' file of ELMo, which is no table of names: gates and matrices change their places."""
+    tensors, card = elmo.read(path)
+    return Source(tensors, [], OURS, {"library": "patchword", **asdict(card)}, {})
 
 
 def _sentence_transformers(folder: Path) -> dict[str, Any]:

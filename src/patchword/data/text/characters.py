@@ -13,6 +13,7 @@ from itertools import chain
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -59,6 +60,21 @@ class CharacterReader:
         ids[torch.arange(len(lengths)), lengths + 1] = _mark(SENTENCE_END, width)
         mask = place < lengths[:, None] + 2
         return Text(ids, mask=None if mask.all() else mask)
+
+    def table(self, words: Sequence[str]) -> Tensor:
+        """(words, characters) int16, all of one length; the words that begin and end a sentence are their marks"""
+        spelled = torch.from_numpy(self._spelled(words).astype(np.int16))
+        found = torch.full((len(words), self.limit), FILL, dtype=torch.int16)
+        found[:, : spelled.shape[1]] = spelled
+        for number, word in enumerate(words[:3]):
+            if word in (BEGIN, END):
+                found[number] = _mark(SENTENCE_BEGIN if word == BEGIN else SENTENCE_END, self.limit)
+        return found
+
+    def trimmed(self, table: Tensor) -> Tensor:
+        """Some rows of it, without fillings that change no answer."""
+        longest = int((table != FILL).any(0).sum())
+        return table[:, : min(self.limit, longest + self.spare)]
 
     def _spelled(self, words: Sequence[str]) -> NDArray[np.int64]:
         """(words, characters)"""
@@ -108,19 +124,34 @@ class WordList:
         return Ragged.of(rows, torch.int64)
 
 
+def followed(text: Text, words: Tensor) -> Tensor:
+    """The tokens, numbered through all texts, behind which stands another of the same text."""
+    there = words[:, 1:] != IGNORE
+    if text.rows is not None:
+        there &= text.rows.text.diff()[None] == 0
+    return F.pad(there, (0, 1)).flatten().nonzero()[:, 0]
+
+
 @dataclass(frozen=True, eq=False)
 class SpelledBatch:
-    """Sentences that a language model learns from. words: (texts, tokens) of the vocabulary, IGNORE at the padding."""
+    """Sentences that a language model learns from. words: (texts, tokens) of the vocabulary, IGNORE at the padding.
+
+    places: the tokens behind which stands another, if that is known: to find them on a GPU is to wait for it.
+    """
 
     text: Text
     words: Tensor
+    places: Tensor | None = None
 
     @classmethod
     def of(
         cls, sentences: Sentences, reader: CharacterReader, words: WordList, device: torch.device | None = None
     ) -> "SpelledBatch":
-        device = device or torch.device("cpu")
-        return cls(reader(sentences).to(device), words.numbers(sentences).padded(IGNORE).to(device))
+        return cls(reader(sentences), words.numbers(sentences).padded(IGNORE)).to(device or torch.device("cpu"))
+
+    def to(self, device: torch.device) -> "SpelledBatch":
+        words, places = (part.to(device, non_blocking=True) for part in (self.words, self.followed))
+        return SpelledBatch(self.text.to(device), words, places)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -130,18 +161,25 @@ class SpelledBatch:
         return self.words.device
 
     @cached_property
+    def followed(self) -> Tensor:
+        """the tokens, numbered through all texts, behind which stands another of the same text"""
+        return followed(self.text, self.words) if self.places is None else self.places
+
+    @property
     def weight(self) -> int:
         """how many words are to be told: behind each token the next, and before each the previous"""
-        return 2 * int((self.words != IGNORE).sum() - len(self))
+        return 2 * len(self.followed)
 
     @property
     def flat_targets(self) -> Tensor:
         return self.words.flatten()
 
     def split(self, parts: int) -> list["SpelledBatch"]:
-        pieces = torch.arange(len(self), device=self.device).chunk(parts)
-        mask = self.text.mask
-        return [
-            SpelledBatch(Text(self.text.ids[piece], mask=None if mask is None else mask[piece]), self.words[piece])
-            for piece in pieces
-        ]
+        if parts == 1:
+            return [self]
+        return [self._take(piece) for piece in torch.arange(len(self), device=self.device).chunk(parts)]
+
+    def _take(self, texts: Tensor) -> "SpelledBatch":
+        mask, words = self.text.mask, self.words[texts]
+        text = self.text._replace(ids=self.text.ids[texts], mask=None if mask is None else mask[texts])
+        return SpelledBatch(text, words)

@@ -1,11 +1,15 @@
-"""Sentences and their translations: two files of as many lines, or one with a tab in each line."""
+"""Sentences and their translations: two files of as many lines, or one with a tab in each line; also as .gz."""
 
+import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.data.text.reading import lines_of, read_utf8
+
+_MOST = 2**31  # bytes that are unpacked
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,12 @@ class Parallel:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def take(self, numbers: Sequence[int]) -> "Parallel":
+        """The pairs of these numbers, in this order."""
+        return Parallel(
+            self.name, tuple(self.first[number] for number in numbers), tuple(self.second[number] for number in numbers)
+        )
 
 
 def read_parallel(paths: Sequence[Path]) -> Parallel:
@@ -41,6 +51,7 @@ def _of_one(path: Path) -> Parallel:
                 f"{path}, line {number}: not a pair",
                 expected="a sentence, a tab, and its translation",
                 got=f"{len(parts) - 1} tabs",
+                hint=f"cut -f1,2 {path} > pairs.tsv keeps the first two columns" if len(parts) > 2 else "",
             )
         sides.append((parts[0].strip(), parts[1].strip()))
         for side, text in zip(("first", "second"), sides[-1], strict=True):
@@ -70,4 +81,20 @@ def _of_two(first: Path, second: Path) -> Parallel:
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.rstrip("\r\n") for line in lines_of(read_utf8(path))]
+    text = _unpacked(path) if path.suffix == ".gz" and path.is_file() else read_utf8(path)
+    return [line.rstrip("\r\n") for line in lines_of(text)]
+
+
+def _unpacked(path: Path) -> str:
+    """The text of a packed file; what is broken, or grows beyond reason, is an error."""
+    try:
+        with gzip.open(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise UserError(f"{path} is too large to unpack here", expected=f"{_MOST / 2**30:g} GB at most")
+        return data.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot unpack {path}", got=str(error)) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: this is not UTF-8", got=f"0x{error.object[error.start]:02x}") from None

@@ -14,21 +14,23 @@ import numpy as np
 from patchword.core.errors import UserError
 
 Cut = Callable[[str], list[str]]
-Cutting = Literal["words", "spaces"]
+Cutting = Literal["words", "marks", "spaces"]
 CUTTINGS: dict[Cutting, str] = {
     "words": "lower-case runs of letters and digits; marks are left out",
+    "marks": "words as they are written, and every mark by itself",
     "spaces": "what stands between spaces, as it is: for text that was cut before",
 }
 END = -1  # of a sentence
 _UNKNOWN = -2
 _HELD = 2**20  # numbers held before they go to the file
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
+_WORD_OR_MARK = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 
 def cut_of(name: str) -> Cut:
     if name not in get_args(Cutting):
         raise UserError("cut", expected=", ".join(CUTTINGS), got=name)
-    ways: dict[Cutting, Cut] = {"words": _plain, "spaces": str.split}
+    ways: dict[Cutting, Cut] = {"words": _plain, "marks": _WORD_OR_MARK.findall, "spaces": str.split}
     return ways[cast(Cutting, name)]
 
 

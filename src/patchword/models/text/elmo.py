@@ -2,8 +2,8 @@
 tell the next word and the previous one.
 
 A text is the characters of its words, with a word that begins it and one that ends it: `Text.ids` has a third axis,
-the characters, as `CharacterReader` makes it. A token has three states: its vector from the characters, twice, and both
-directions behind each layer.
+the characters, as `CharacterReader` makes it; or it numbers the rows of `Text.spelling`, so that a word is spelled
+once. A token has three states: its vector from the characters, twice, and both directions behind each layer.
 
 Heads:
 - "tokens": a learned mixture of the three states for each token; what a tagger or a classifier is set upon
@@ -60,9 +60,14 @@ class ElmoConfig:
     dropout: Share = 0.1  # of what enters a layer
     head_dropout: Share = 0.5  # of the mixture, before classes and tags
 
+    @property
+    def tokens(self) -> int:
+        """of a text of the usual length, for which models are counted"""
+        return 128
+
     def example(self, tokens: int | None = None) -> Text:
-        """A text, for counting and drawing."""
-        return Text(torch.zeros(1, tokens or 128, self.characters, dtype=torch.int64))
+        """A text, for counting and drawing; every word is spelled, though some may be alike."""
+        return Text(torch.zeros(1, tokens or self.tokens, self.characters, dtype=torch.int64))
 
 
 class TwoWayHead(nn.Module):
@@ -91,12 +96,17 @@ class Elmo(Model):
     def forward(self, text: Text | Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """The head's answer. A tensor of characters (batch, words, characters) is a batch without padding."""
         text = text if isinstance(text, Text) else Text(text)
-        tokens = self.mixture(self._read(self.entrance(text.ids), text))
+        words = self.entrance(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
+        tokens = self.mixture(self._read(words, text))
         return cast(Tensor | tuple[Tensor, Tensor], self.head(tokens, text, self.entrance.characters.weight))
 
     def encode(self, text: Text) -> list[Tensor]:
         """all states of all tokens, those of the two ends of a text among them: (batch, tokens, 2 * width)"""
-        return self._read(self.entrance.once(text.ids), text)
+        words = self.entrance.once(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
+        return self._read(words, text)
+
+    def _spelled(self, ids: Tensor, words: Tensor) -> Tensor:
+        return cast(Tensor, self.entrance(words[None])[0][ids])
 
     def _read(self, tokens: Tensor, text: Text) -> list[Tensor]:
         if text.rows is not None:
@@ -153,6 +163,7 @@ FAMILY = Family(
     title="ELMo",
     paper="arXiv:1802.05365",
     build=build,
+    read="characters",
     variants={  # with the 4 weights of the mixture; MACs of 128 words
         "small": Variant(SMALL, 13_593_316, 2_838_757_376),
         "medium": Variant(MEDIUM, 28_027_748, 4_684_251_136),

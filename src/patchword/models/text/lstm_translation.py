@@ -100,5 +100,5 @@ FAMILY = Family(
         "small": Variant(LstmConfig(width=256), 3_754_512, 116_129_792),
         "base": Variant(LstmConfig(depth=2), 14_061_840, 417_595_392),
     },
-    writes=True,
+    read="pairs",
 )

@@ -138,5 +138,5 @@ FAMILY = Family(
         "base": Variant(BASE, 63_082_496, 2_034_368_512),
         "big": Variant(BIG, 214_245_376, 6_887_309_312),
     },
-    writes=True,
+    read="pairs",
 )

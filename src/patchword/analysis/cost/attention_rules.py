@@ -1,0 +1,90 @@
+"""Rules of attention: two products, of the groups and directions that a pattern has."""
+
+from torch import Tensor
+
+from patchword.analysis.cost.expression import symbol
+from patchword.analysis.cost.line import Call, Line
+from patchword.core.grid import Grid
+from patchword.layers import Additive, Blocks, Interlaced, RelativeVectors, ScaledDotProduct, Windows
+from patchword.layers.attention.core import Pattern
+from patchword.layers.attention.partition import members
+from patchword.layers.attention.projection import Projected
+
+
+def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
+    projected, pattern, grid = call.arguments
+    assert isinstance(projected, Projected), "the core is called with the projection's answer"
+    assert isinstance(pattern, Pattern), "the core is called with a pattern"
+    if isinstance(pattern.partition, Blocks) and pattern.partition.is_sparse(_longest(projected)):
+        return in_blocks(part, module, pattern.partition, projected)
+    groups, queries = _group_sizes(pattern, projected.query, grid)
+    _, keys = _group_sizes(pattern, projected.key, projected.key_grid)
+    heads = symbol("h", module.heads, "heads")
+    head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head")
+    rows = symbol("N", queries, "tokens") if groups == 1 else symbol("m", queries, "tokens of a group")
+    columns = rows if keys == queries else symbol("M", keys, "keys")
+    product = heads * rows * columns * head
+    product = product if groups == 1 else symbol("G", groups, "groups") * product
+    where = _direction(pattern)
+    lines = [
+        Line(part, f"query x key{where}", "attention", product, None),
+        Line(part, f"weights x value{where}", "attention", product, None),
+    ]
+    if isinstance(pattern.position, RelativeVectors):
+        relations = symbol("R", len(pattern.position.keys), "relations")
+        product = (
+            heads * rows * relations * head
+            if groups == 1
+            else symbol("G", groups, "groups") * heads * rows * relations * head
+        )
+        lines += [Line(part, f"{name} x relations", "attention", product, None) for name in ("query", "weights")]
+    return lines
+
+
+def additive(part: str, module: Additive, call: Call) -> list[Line]:
+    projected: Projected = call.arguments[0]
+    queries, keys = projected.query.shape[1], projected.key.shape[1]
+    rows, width = symbol("N", queries, "tokens"), symbol("D", module.energy.in_features, "width")
+    product = rows * (rows if keys == queries else symbol("M", keys, "keys")) * width
+    return [
+        Line(part, "query + key, weighed", "attention", product, width),
+        Line(part, "weights x value", "attention", product, None),
+    ]
+
+
+def in_blocks(part: str, module: ScaledDotProduct, blocks: Blocks, projected: Projected) -> list[Line]:
+    """Big Bird: two blocks meet all tokens, each of the others 5 + r blocks."""
+    count = -(-_longest(projected) // blocks.block)
+    heads = symbol("h", module.heads, "heads")
+    head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head")
+    size, tokens = symbol("b", blocks.block, "tokens of a block"), symbol("N", count * blocks.block, "tokens")
+    inner, read = symbol("i", count - 2, "inner blocks"), symbol("k", 5 + blocks.count, "blocks that each reads")
+    ends, others = heads * (2 * size) * tokens * head, heads * inner * size * (read * size) * head
+    return [
+        Line(part, f"{name}, {which}", "attention", product, None)
+        for which, product in (("global blocks", ends), ("other blocks", others))
+        for name in ("query x key", "weights x value")
+    ]
+
+
+def _longest(projected: Projected) -> int:
+    return projected.query.shape[1] if projected.rows is None else projected.rows.longest
+
+
+def _direction(pattern: Pattern) -> str:
+    """Which of several patterns it is, where the heads are shared out between them."""
+    match pattern.partition:
+        case Interlaced(height=int(), width=None):
+            return ", rows"
+        case Interlaced(height=None, width=int()):
+            return ", columns"
+        case Windows(height=None, width=int()):
+            return ", vertical"
+        case Windows(height=int(), width=None):
+            return ", horizontal"
+    return ""
+
+
+def _group_sizes(pattern: Pattern, tokens: Tensor, grid: Grid | None) -> tuple[int, int]:
+    groups, size = members(pattern.partition, tokens.shape[1], grid).shape
+    return groups, size

@@ -1,0 +1,46 @@
+"""Rules of patches and convolutions."""
+
+from torch import nn
+
+from patchword.analysis.cost.expression import symbol
+from patchword.analysis.cost.line import Call, Line
+from patchword.layers import PatchEmbed
+
+
+def patches(part: str, module: PatchEmbed, call: Call) -> list[Line]:
+    count = symbol("n", call.answer[0].shape[1], "patches")
+    channels, patch = symbol("C", module.channels, "channels"), symbol("P", module.patch, "side of a patch")
+    width = symbol("D", len(module.weight), "width")
+    inputs = channels * patch * patch
+    label = "reduction of the keys" if part.endswith(".reduce") else "patch embedding"
+    return [Line(part, label, "convolution", count * inputs * width, inputs * width + width)]
+
+
+def convolution(part: str, module: nn.Conv2d, call: Call) -> list[Line]:
+    height, width = module.kernel_size
+    groups, outputs, rows, columns = call.answer.shape
+    places = symbol("H", rows, "rows") * symbol("W", columns, "columns")
+    places = places if groups == 1 else symbol("G", groups, "groups") * places
+    inputs = symbol("I", module.in_channels // module.groups, "inputs of an output") * height * width
+    out = symbol("O", outputs, "outputs")
+    weights = inputs * out + out if module.bias is not None else inputs * out
+    return [Line(part, _convolution_label(part, module), "convolution", places * inputs * out, weights)]
+
+
+def filters(part: str, module: nn.Conv1d, call: Call) -> list[Line]:
+    """Over the characters of each word."""
+    words, outputs, places = call.answer.shape
+    count = symbol("N", words, "tokens") * symbol("p", places, "places in a word")
+    size = symbol("k", module.kernel_size[0], "characters of a filter")
+    inputs = symbol("E", module.in_channels, "width of a character") * size
+    out = symbol("O", outputs, "outputs")
+    return [Line(part, f"filters of {size.value} characters", "convolution", count * inputs * out, inputs * out + out)]
+
+
+def _convolution_label(part: str, module: nn.Conv2d) -> str:
+    kind = "depthwise" if module.groups == module.in_channels > 1 else "grouped" if module.groups > 1 else "convolution"
+    side = f"{module.kernel_size[0]} x {module.kernel_size[1]}"
+    for name in ("query", "key", "value", "position", "shortcut", "squeeze", "excite"):
+        if f".{name}." in f".{part}.":
+            return f"{name}, {kind} {side}"
+    return f"{kind} {side}"

@@ -1,0 +1,68 @@
+"""Rules of linear maps, which are called by the name they have in the part that holds them."""
+
+from torch import nn
+
+from patchword.analysis.cost.expression import symbol
+from patchword.analysis.cost.line import Call, Line
+from patchword.layers import LinearProjection
+
+# What the linear layers of our parts are called, and the letters of their input and output widths.
+_LINEAR = {
+    "output": ("output projection", ("D", "width"), ("D", "width")),
+    "up": ("feed-forward, up", ("D", "width"), ("F", "hidden width")),
+    "down": ("feed-forward, down", ("F", "hidden width"), ("D", "width")),
+    "query": ("query", ("D", "width"), ("D", "width")),
+    "joint": ("key, value", ("D", "width"), ("2D", "twice the width")),
+    "reduce": ("patch merging", ("4C", "four neighbours"), ("2C", "twice the width before")),
+    "linear": ("class head", ("D", "width"), ("K", "classes")),
+    "distilled": ("distillation head", ("D", "width"), ("K", "classes")),
+    "narrow": ("bottleneck, in", ("D", "width"), ("B", "width of the bottleneck")),
+    "widen": ("bottleneck, out", ("B", "width of the bottleneck"), ("D", "width")),
+    "shared": ("bottleneck of query and key", ("D", "width"), ("B", "width of the bottleneck")),
+    "query_key": ("query, key", ("B", "width of the bottleneck"), ("2B", "twice the bottleneck")),
+    "value": ("value", ("D", "width"), ("B", "width of the bottleneck")),
+    "mix": ("three words to a token", ("3E", "three words"), ("D", "width")),
+    "candidate": ("highway", ("F", "filters"), ("F", "filters")),
+    "gate": ("highway, gate", ("F", "filters"), ("F", "filters")),
+    "project": ("filters to a word", ("F", "filters"), ("D", "width")),
+    "words": ("word head, a score for each word", ("D", "width"), ("V", "vocabulary")),
+    "state": ("state of the decoder", ("D", "width"), ("D", "width")),
+    "transform": ("word head, transform", ("D", "width"), ("D", "width")),
+}
+
+TEXT_HEADS = {  # what head.linear is called, by the name of the head; "class head" of the others
+    "next": "next sentence",
+    "pretraining": "next sentence",
+    "tags": "tag of each token",
+    "span": "begin and end of an answer",
+}
+
+# Maps called "linear", by the part that holds them: those of a separable projection, and BERT's pooler.
+_SQUARE = {"query": "query", "key": "key", "value": "value", "pool": "pooler"}
+_ROWS = {"joint": ("M", "keys")}  # what a linear layer is applied to, if not to the tokens
+
+
+def linear(part: str, module: nn.Linear, call: Call) -> list[Line]:
+    name = part.rsplit(".", 1)[-1]
+    owner = part.rsplit(".", 2)[-2] if name == "linear" else ""
+    if owner in _SQUARE:
+        label, inner, outer = _SQUARE[owner], ("D", "width"), ("D", "width")
+    elif ".token_mixing." in part:
+        letters = ("N", "tokens"), ("T", "hidden tokens")
+        label, (inner, outer) = f"token mixing, {name}", letters if name == "up" else letters[::-1]
+    else:
+        label, inner, outer = _LINEAR.get(name, (name, ("I", "inputs"), ("O", "outputs")))
+    wide, high = symbol(inner[0], module.in_features, inner[1]), symbol(outer[0], module.out_features, outer[1])
+    count = call.answer.numel() // module.out_features
+    letter, meaning = ("D", "width") if ".token_mixing." in part else _ROWS.get(name, ("N", "tokens"))
+    rows = symbol(letter, count, meaning)
+    macs = wide * high if count == 1 else rows * wide * high
+    weights = wide * high + high if module.bias is not None else wide * high
+    return [Line(part, label, "linear", macs, weights)]
+
+
+def projection(part: str, module: LinearProjection, call: Call) -> list[Line]:
+    width = symbol("D", module.joint.in_features, "width")
+    tokens = symbol("N", call.arguments[0].shape[1], "tokens")
+    each = width * width + width if module.joint.bias is not None else width * width
+    return [Line(part, "query, key, value", "linear", 3 * tokens * width * width, 3 * each)]

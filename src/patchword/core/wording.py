@@ -1,0 +1,39 @@
+"""What a field takes, in words: of a recipe or of a model's sizes."""
+
+from collections.abc import Callable, Iterable
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+
+_KINDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    type(None): "none",
+}
+_BOUNDS: dict[type, Callable[[Any], str]] = {
+    annotated_types.Gt: lambda bound: f"greater than {bound.gt:,}",
+    annotated_types.Ge: lambda bound: f"{bound.ge:,} or more",
+    annotated_types.Lt: lambda bound: f"less than {bound.lt:,}",
+    annotated_types.Le: lambda bound: f"{bound.le:,} at most",
+    annotated_types.MinLen: lambda bound: "not empty",
+}
+
+
+def in_words(kind: Any, bounds: Iterable[Any] = ()) -> str:
+    """kind: a type, as it is annotated. bounds: what is said of it beside that; what has no words is passed over."""
+    inner = get_args(kind)
+    match get_origin(kind):
+        case origin if origin is Annotated:
+            return in_words(inner[0], [part for told in inner[1:] for part in getattr(told, "metadata", [told])])
+        case origin if origin is Literal:
+            return " or ".join(map(str, inner))
+        case origin if origin in (Union, UnionType):
+            return ", or ".join(map(in_words, inner))
+        case origin if origin is tuple:
+            several = "values" if inner[-1] is Ellipsis else f"{len(inner)} values"
+            return f"{several}, each {in_words(inner[0])}"
+    limits = " and ".join(_BOUNDS[type(bound)](bound) for bound in bounds if type(bound) in _BOUNDS)
+    return ", ".join([_KINDS.get(kind, "another value"), limits]).removesuffix(", ")

@@ -1,0 +1,74 @@
+"""A trained ELMo as another model reads it: for each word of a sentence its states, frozen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.data.text.characters import CharacterReader, Sentences
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
+from patchword.models.text.elmo import Elmo
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.training.step import autocast
+from patchword.weights import load
+
+WORDS = "words.txt"  # in a run's folder: the words its head tells apart, one a line
+_WORDS = 8192  # of sentences that are read together, padding included
+
+
+def open_elmo(folder: str | Path, device: str = "auto") -> tuple[Elmo, CharacterReader]:
+    """The model of a run, of a saved folder, or of the authors' files (a folder with *options.json and *weights.hdf5,
+    or the .hdf5 file), ready to evaluate, and the reader of the characters it was made for."""
+    model = as_elmo(load(folder), folder)
+    return model.to(pick_device(device)), reader_of(model)
+
+
+def as_elmo(model: Model, name: str | Path) -> Elmo:
+    if not isinstance(model, Elmo):
+        reads = REGISTRY.reads(model.card.model)
+        raise UserError(f"{name} reads {reads}", expected="an ELMo, which reads the characters of words")
+    return model
+
+
+def known_words(folder: Path) -> tuple[str, ...]:
+    """The words that a run's head tells apart; none, if it is no run or was not trained here."""
+    path = folder / WORDS
+    return tuple(path.read_text(encoding="utf-8").split("\n")[:-1]) if path.is_file() else ()
+
+
+def reader_of(model: Elmo) -> CharacterReader:
+    """What makes characters of words as the model wants them."""
+    config = model.card.config
+    return CharacterReader(config["characters"], max(size for size, _ in config["filters"]))
+
+
+@torch.no_grad()
+def vectors(model: Elmo, sentences: Sentences) -> list[Tensor]:
+    """For each sentence (layers + 1, words, 2 * width), float32 on the CPU: the states of its words, the lowest first.
+
+    A sentence is a list of words, cut as the model's own text was; it is read alone, whatever stands beside it.
+    """
+    reader, device = reader_of(model), next(model.parameters()).device
+    precision = pick_precision("auto", device)
+    training, found = model.training, dict[int, Tensor]()
+    model.eval()
+    for numbers in _groups([len(sentence) for sentence in sentences]):
+        text = reader([sentences[number] for number in numbers]).to(device)
+        with autocast(precision, device):
+            states = torch.stack([state.float() for state in model.states(text)], 1).cpu()
+        for number, state in zip(numbers, states, strict=True):
+            found[number] = state[:, : len(sentences[number])].clone()
+    model.train(training)
+    return [found[number] for number in range(len(sentences))]
+
+
+def _groups(lengths: list[int]) -> Iterator[list[int]]:
+    """Sentences of like length together, the longest first."""
+    order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
+    while order:
+        most = max(1, _WORDS // (lengths[order[0]] + 2))
+        yield order[:most]
+        order = order[most:]

@@ -1,0 +1,25 @@
+"""Recipes of translation: the Transformer, and the LSTMs before it."""
+
+from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.study import Study
+from patchword.recipes.translation_recipe import TranslationRecipe
+
+
+def translation() -> TranslationRecipe:
+    return TranslationRecipe(
+        about="A translator from your own pairs of sentences (train=ENGLISH,GERMAN or a .tsv); scored by BLEU.",
+    )
+
+
+def translation_attention() -> Study:
+    """The story of attention: an LSTM that keeps a text in its state, one that looks back, and attention alone."""
+    models = {
+        "lstm": ModelChoice(name="lstm-translation-small", attention="none"),
+        "lstm-attention": ModelChoice(name="lstm-translation-small"),
+        "transformer": ModelChoice(name="transformer-small"),
+    }
+    return Study(
+        about="Translation by LSTMs without and with attention, and by attention alone, on the same pairs.",
+        time="as long as three runs",
+        runs={label: TranslationRecipe(model=model) for label, model in models.items()},
+    )

@@ -1,0 +1,47 @@
+"""A trained translator: its model, and the tokenizers of what it reads and of what it writes."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from patchword.core.errors import UserError
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers import Translator
+from patchword.models import REGISTRY
+from patchword.recipes.run import Run
+from patchword.weights import load
+
+TARGET = "target"  # the folder, within a run's, of the tokenizer of what is written, if there are two
+
+
+class OpenTranslator(NamedTuple):
+    """source, target: one tokenizer twice, if both languages have one vocabulary"""
+
+    model: Translator
+    source: Tokenizer
+    target: Tokenizer
+
+
+def open_translator(folder: Path, **overrides: Any) -> OpenTranslator:
+    """That of a run's folder, or of a folder that was saved like it; on the CPU, ready to evaluate."""
+    is_run = (folder / "recipe.yaml").is_file()
+    model = Run(folder).model(**overrides) if is_run else load(folder, **overrides)
+    return OpenTranslator(as_translator(model, str(folder)), *open_tokenizers(folder))
+
+
+def open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    source = Tokenizer.read(folder)
+    return source, Tokenizer.read(folder / TARGET) if (folder / TARGET).is_dir() else source
+
+
+def save_tokenizers(source: Tokenizer, target: Tokenizer, folder: Path) -> None:
+    source.save(folder)
+    if target is not source:
+        (folder / TARGET).mkdir(exist_ok=True)
+        target.save(folder / TARGET)
+
+
+def as_translator(model: Any, name: str) -> Translator:
+    if not isinstance(model, Translator):
+        known = [other for other in REGISTRY.names() if REGISTRY.reads(other) == "pairs"]
+        raise UserError(f"{name} does not translate", expected=f"a run of {', '.join(known[:3])} or the like")
+    return model
