@@ -1,12 +1,13 @@
 """Q8BERT (Zafrir et al., 2019): training that feels the rounding to 8 bits, so that the model can then be run in them.
 
 A tensor is quantised symmetrically: q = round(x * 127 / threshold), kept within -127 to 127, and x becomes
-q * threshold / 127. Weights take their largest magnitude as threshold in every pass; activations a moving average of
-theirs, which training keeps and evaluation uses. Gradients pass straight through, also where a value was cut off.
-Inputs and outputs of every matrix are quantised, and the tables of embeddings; softmax, norms and activations are not,
-and neither are a head's answers, which begin near zero and whose range is yet to be learned.
+q * threshold / 127. Weights take their largest magnitude as threshold in every pass; the inputs of a matrix a moving
+average of theirs, which training keeps and evaluation uses. Gradients pass straight through, also where a value was cut
+off. All matrices are quantised and the tables of embeddings; softmax, norms and activations are not.
 
-A matrix that is several in one, such as that of queries, keys and values, has a threshold for each of them.
+The paper has one threshold for a matrix, and rounds outputs too. Here each row of a matrix or a table has its own, and
+outputs stay as they are, since sums, norms and softmax follow, which are computed in float32 anyway: a few rows of
+trained models are forty times as large as the others, and with the paper's way MiniLM lost two points.
 """
 
 from typing import Any, cast
@@ -15,9 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchword.layers.attention.projection import LinearProjection, ReducedProjection
-from patchword.layers.bottleneck import BottleneckProjection, PartlyTied
-from patchword.layers.text_heads import PretrainingHead, SentenceHead, TiedLinear, TokenHead
+from patchword.layers.bottleneck import PartlyTied
+from patchword.layers.text_heads import TiedLinear
 
 LARGEST = 127  # of the numbers of 8 bits, so that they lie alike on both sides of 0
 DECAY = 0.9999
@@ -51,94 +51,83 @@ def fake_quantised(tensor: Tensor, threshold: Tensor, active: Tensor) -> Tensor:
     return cast(Tensor, _StraightThrough.apply(tensor, threshold, active))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
-def weight_thresholds(weight: Tensor, parts: int = 1) -> Tensor:
-    """(rows, columns) -> (parts,): the largest magnitude of each of the matrices that stand one above the other"""
-    return weight.detach().abs().view(parts, -1).amax(1)
+def row_thresholds(weight: Tensor) -> Tensor:
+    """(..., columns) -> (..., 1): the largest magnitude of each row"""
+    return weight.detach().abs().amax(-1, keepdim=True)
 
 
 class Thresholds(nn.Module):
-    """What is learned of the range of activations. Nothing is quantised before training has taken `start` passes.
+    """What is learned of the range of inputs. Nothing is quantised before training has taken `start` passes.
 
-    answers: the outputs are the model's answers, and stay as they are.
-    input: () and output: (parts,), 0 as long as nothing was seen. steps: passes of training so far.
+    input: (), 0 as long as nothing was seen. steps: passes of training so far.
     """
 
     input: Tensor
-    output: Tensor
     steps: Tensor
     start: Tensor
 
-    def __init__(self, parts: int, start: int, decay: float, answers: bool = False) -> None:
+    def __init__(self, start: int, decay: float) -> None:
         super().__init__()
-        self.decay, self.answers = decay, answers
+        self.decay = decay
         self.register_buffer("input", torch.zeros(()))
-        self.register_buffer("output", torch.zeros(parts))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("start", torch.tensor(start))
 
     def active(self) -> Tensor:
-        """(): in evaluation, whether there are thresholds to use"""
+        """(): whether to round this pass; in evaluation, whether there are thresholds to use"""
         return self.steps >= self.start if self.training else self.steps > self.start
 
-    @torch.no_grad()
-    def follow(self, threshold: Tensor, largest: Tensor, active: Tensor) -> None:
-        """The first value is taken as it is, later ones move the average."""
-        moved = torch.where(threshold == 0, largest, self.decay * threshold + (1 - self.decay) * largest)
-        threshold.copy_(torch.where(active, moved, threshold))
-
-    def inward(self, tokens: Tensor, active: Tensor) -> Tensor:
-        if self.training:
-            self.follow(self.input, tokens.detach().abs().amax().float(), active)
-        return fake_quantised(tokens, self.input, active)
-
-    def outward(self, tokens: Tensor, active: Tensor) -> Tensor:
-        """(..., parts * width), each part by its own threshold"""
+    def count(self) -> None:
         if self.training:
             self.steps += 1
-        if self.answers:
-            return tokens
-        parts = tokens.unflatten(-1, (len(self.output), -1))
+
+    def rounded(self, tokens: Tensor, active: Tensor) -> Tensor:
+        """The first range is taken as it is, later ones move the average."""
         if self.training:
-            self.follow(self.output, parts.detach().abs().movedim(-2, 0).flatten(1).amax(1).float(), active)
-        return fake_quantised(parts, self.output[:, None], active).flatten(-2)
+            with torch.no_grad():
+                largest = tokens.detach().abs().amax().float()
+                moved = self.decay * self.input + (1 - self.decay) * largest
+                moved = torch.where(self.input == 0, largest, moved)
+                self.input.copy_(torch.where(active, moved, self.input))
+        return fake_quantised(tokens, self.input, active)
 
 
 class QuantisedLinear(nn.Linear):
-    """A matrix of `parts` matrices, its input and its outputs in 8 bits. The bias is added in float32."""
+    """A matrix in 8 bits, and its input. The bias is added in float32."""
 
     quantised: Thresholds
 
     def forward(self, tokens: Tensor) -> Tensor:
-        seen = self.quantised
-        active, parts = seen.active(), len(seen.output)
-        thresholds = weight_thresholds(self.weight, parts).repeat_interleave(len(self.weight) // parts)
-        weight = fake_quantised(self.weight, thresholds[:, None], active)
-        return seen.outward(F.linear(seen.inward(tokens, active), weight, self.bias), active)
-
-
-class QuantisedEmbedding(nn.Embedding):
-    """A table in 8 bits."""
-
-    quantised: Thresholds
-
-    def forward(self, ids: Tensor) -> Tensor:
-        active = self.quantised.active()
-        if self.training:
-            self.quantised.steps += 1
-        rows = F.embedding(ids, self.weight, self.padding_idx)  # rounding the rows that are read is enough
-        return fake_quantised(rows, weight_thresholds(self.weight), active)
+        return _product(tokens, self.weight, self.bias, self.quantised)
 
 
 class QuantisedTied(TiedLinear):
-    """The table of words as the last matrix, its input in 8 bits."""
+    """The table of words as the last matrix."""
 
     quantised: Thresholds
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
-        seen = self.quantised
-        active = seen.active()
-        weight = fake_quantised(table, weight_thresholds(table), active)
-        return seen.outward(F.linear(seen.inward(tokens, active), weight, self.bias), active)
+        return _product(tokens, table, self.bias, self.quantised)
+
+
+def _product(tokens: Tensor, matrix: Tensor, bias: Tensor | None, seen: Thresholds) -> Tensor:
+    active = seen.active()
+    weight = fake_quantised(matrix, row_thresholds(matrix), active)
+    found = F.linear(seen.rounded(tokens, active), weight, bias)
+    seen.count()
+    return found
+
+
+class QuantisedEmbedding(nn.Embedding):
+    """A table in 8 bits. Rounding the rows that are read is enough."""
+
+    quantised: Thresholds
+
+    def forward(self, ids: Tensor) -> Tensor:
+        rows = F.embedding(ids, self.weight, self.padding_idx)
+        found = fake_quantised(rows, row_thresholds(rows), self.quantised.active())
+        self.quantised.count()
+        return found
 
 
 _KINDS: dict[type[nn.Module], type[nn.Module]] = {
@@ -147,13 +136,6 @@ _KINDS: dict[type[nn.Module], type[nn.Module]] = {
     TiedLinear: QuantisedTied,
 }
 _PLAIN = {quantised: plain for plain, quantised in _KINDS.items()}
-# matrices that are several in one: queries, keys and values
-_JOINT: dict[type[nn.Module], dict[str, int]] = {
-    LinearProjection: {"joint": 3},
-    ReducedProjection: {"joint": 2},
-    BottleneckProjection: {"query_key": 2},
-}
-_HEADS = (SentenceHead, TokenHead, PretrainingHead)  # their map called linear makes the answers, as TiedLinear does
 _LEFT = (PartlyTied,)  # reads the weight of its matrix and not the matrix: stays in float32
 
 
@@ -164,13 +146,10 @@ def quantise(model: nn.Module, start: int = 0, decay: float = DECAY) -> nn.Modul
     What was learned of ranges is in the model's state, so that a run can be saved and gone on with.
     """
     for module in [module for module in model.modules() if not isinstance(module, _LEFT)]:
-        joint = _JOINT.get(type(module), {})
-        for name, child in module.named_children():
+        for child in module.children():
             if kind := _KINDS.get(type(child)):
                 device = next((weights.device for weights in child.parameters()), None)
-                answers = isinstance(child, TiedLinear) or (isinstance(module, _HEADS) and name == "linear")
-                learned = Thresholds(joint.get(name, 1), start, decay, answers)
-                child.quantised = learned.to(device).train(child.training)
+                child.quantised = Thresholds(start, decay).to(device).train(child.training)
                 child.__class__ = kind
     return model
 

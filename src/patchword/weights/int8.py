@@ -1,8 +1,8 @@
 """A text model whose matrices and tables are 8-bit integers, for ONNX Runtime on a CPU.
 
-Of a model that was trained with `quantise` the learned thresholds are used: activations are rounded by fixed scales,
-as in training. Any other model gets a scale for each output channel and each row of a table, and activations are
-rounded by their range in each call. Products are summed in 32-bit integers; softmax, norms and GELU stay float32.
+Each output channel and each row of a table has a scale of its own. The inputs of a matrix are rounded by the range
+that training with `quantise` has learned, and in any other model by their range in each call. Products are summed in
+32-bit integers; softmax, norms and GELU stay float32.
 
 Differences to the fake-quantised model: biases stay float32, and -128 is used where a value below the threshold is cut
 off, which training cuts at -127.
@@ -15,37 +15,31 @@ import torch
 from torch import Tensor, nn
 
 from patchword.layers.bottleneck import PartlyTied
-from patchword.layers.quantize import LARGEST, QuantisedEmbedding, Thresholds, weight_thresholds
+from patchword.layers.quantize import LARGEST, Thresholds, row_thresholds
 from patchword.layers.text import TextModel
 from patchword.layers.text_heads import TiedLinear
-from patchword.weights.int8_operations import int8_product, int8_rounded, int8_rows, int8_tied
+from patchword.weights.int8_operations import int8_product, int8_rows, int8_tied
 
 
 class Int8Linear(nn.Module):
-    """A matrix in 8 bits. outward: what the last bit of the outputs is worth, where training rounded these."""
+    """A matrix in 8 bits. inward: what the last bit of the inputs is worth, where training has learned it."""
 
     weight: Tensor
     scales: Tensor
     bias: Tensor | None
     inward: Tensor | None
-    outward: Tensor | None
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        seen = _learned(linear)
-        parts = len(seen.output) if seen else len(linear.weight)
-        limits = weight_thresholds(linear.weight, parts).repeat_interleave(len(linear.weight) // parts)
-        weight, scales = _integers(linear.weight, limits)
+        weight, scales = _integers(linear.weight)
         self.register_buffer("weight", weight.T.contiguous())
         self.register_buffer("scales", scales)
         self.register_buffer("bias", linear.bias)
-        self.register_buffer("inward", None if seen is None else seen.input / LARGEST)
-        self.register_buffer("outward", None if seen is None or seen.answers else seen.output / LARGEST)
+        self.register_buffer("inward", _learned(linear))
 
     def forward(self, tokens: Tensor) -> Tensor:
         answer = cast(Tensor, int8_product(tokens, self.weight, self.scales, self.inward))
-        answer = answer if self.bias is None else answer + self.bias
-        return answer if self.outward is None else cast(Tensor, int8_rounded(answer, self.outward))
+        return answer if self.bias is None else answer + self.bias
 
 
 class Int8Embedding(nn.Module):
@@ -57,10 +51,7 @@ class Int8Embedding(nn.Module):
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
         self.num_embeddings = table.num_embeddings
-        learned = isinstance(table, QuantisedEmbedding) and bool(table.quantised.steps)
-        parts = 1 if learned else len(table.weight)
-        limits = weight_thresholds(table.weight, parts).repeat_interleave(len(table.weight) // parts)
-        weight, scales = _integers(table.weight, limits)
+        weight, scales = _integers(table.weight)
         self.register_buffer("weight", weight)
         self.register_buffer("scales", scales)
 
@@ -74,20 +65,16 @@ class Int8Tied(nn.Module):
     scales: Tensor
     bias: Tensor | None
     inward: Tensor | None
-    outward: Tensor | None
 
     def __init__(self, tied: TiedLinear, words: Int8Embedding) -> None:
         super().__init__()
-        seen = _learned(tied)
         self.register_buffer("scales", words.scales)
         self.register_buffer("bias", tied.bias)
-        self.register_buffer("inward", None if seen is None else seen.input / LARGEST)
-        self.register_buffer("outward", None if seen is None or seen.answers else seen.output / LARGEST)
+        self.register_buffer("inward", _learned(tied))
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
         answer = cast(Tensor, int8_tied(tokens, table, self.scales, self.inward))
-        answer = answer if self.bias is None else answer + self.bias
-        return answer if self.outward is None else cast(Tensor, int8_rounded(answer, self.outward))
+        return answer if self.bias is None else answer + self.bias
 
 
 @torch.no_grad()
@@ -110,17 +97,14 @@ def in_int8(model: TextModel) -> TextModel:
     return found
 
 
-def _learned(part: nn.Module) -> Thresholds | None:
-    """what training has learned of the part's ranges"""
+def _learned(part: nn.Module) -> Tensor | None:
+    """what the last bit of the part's inputs is worth, if training has seen any"""
     seen = getattr(part, "quantised", None)
-    if not isinstance(seen, Thresholds):
-        return None
-    known = seen.answers or bool((seen.output > 0).all())
-    return seen if known and bool(seen.input > 0) else None
+    return seen.input / LARGEST if isinstance(seen, Thresholds) and bool(seen.input > 0) else None
 
 
-def _integers(weight: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows, columns) float32 and the largest magnitude of each row -> int8, and what its last bit is worth: (rows,)"""
-    limits = limits.clamp(min=torch.finfo(torch.float32).tiny)
+def _integers(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, columns) float32 -> int8, and what the last bit of each row is worth: (rows,)"""
+    limits = row_thresholds(weight).clamp(min=torch.finfo(torch.float32).tiny)
     scale = torch.full_like(limits, LARGEST) / limits
-    return (weight * scale[:, None]).round().clamp(-LARGEST, LARGEST).to(torch.int8), limits / LARGEST
+    return (weight * scale).round().clamp(-LARGEST, LARGEST).to(torch.int8), limits[:, 0] / LARGEST

@@ -45,18 +45,6 @@ def _(ids: Tensor, table: Tensor, scales: Tensor) -> Tensor:
     return scales.new_empty(*ids.shape, table.shape[1])
 
 
-@torch.library.custom_op("patchword::int8_rounded", mutates_args=())
-def int8_rounded(tokens: Tensor, steps: Tensor) -> Tensor:
-    """The values that 8 bits can keep. steps: (parts,), of the parts that stand side by side"""
-    parts: Tensor = tokens.unflatten(-1, (len(steps), -1)) / steps[:, None]
-    return (parts.round().clamp(-LARGEST - 1, LARGEST) * steps[:, None]).flatten(-2)
-
-
-@int8_rounded.register_fake
-def _(tokens: Tensor, steps: Tensor) -> Tensor:
-    return torch.empty_like(tokens)
-
-
 def _product(tokens: Tensor, weight: Tensor, step: Tensor | None) -> Tensor:
     """in double, which holds every sum of 32-bit integers"""
     if step is not None:
@@ -98,23 +86,11 @@ def translations() -> dict[Any, Callable[..., Any]]:
         worth = op.Unsqueeze(op.Gather(scales, ids), _at(op, -1))
         return op.Mul(op.Cast(op.Gather(table, ids), to=_FLOAT), worth)
 
-    def rounded(tokens: Any, steps: Any) -> Any:
-        """part by part: with a step for each channel ONNX Runtime takes many times as long"""
-        count = steps.shape[0]
-        parts = [tokens] if count == 1 else op.Split(tokens, axis=-1, num_outputs=count)
-        worth = [op.Squeeze(op.Gather(steps, _at(op, number)), _at(op, 0)) for number in range(count)]
-        kept = [
-            op.DequantizeLinear(op.QuantizeLinear(part, step, _zero(op)), step, _zero(op))
-            for part, step in zip(parts, worth, strict=True)
-        ]
-        return kept[0] if count == 1 else op.Concat(*kept, axis=-1)
-
     operations = torch.ops.patchword
     return {
         operations.int8_product.default: product,
         operations.int8_tied.default: tied,
         operations.int8_rows.default: rows,
-        operations.int8_rounded.default: rounded,
     }
 
 
