@@ -13,6 +13,7 @@ from patchword.layers.attention.cache import Cache
 from patchword.layers.seq2seq import Entrance, Memory, Translator
 
 State = tuple[Tensor, Tensor]  # hidden state and cell
+Run = Callable[[Tensor, State | None], tuple[Tensor, State]]
 
 
 class BothDirections(nn.Module):
@@ -43,7 +44,7 @@ class BothDirections(nn.Module):
 
 def run_lstm(lstm: nn.Module, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
     """In the precision of its weights: an LSTM adds up over all steps, which half precision is too coarse for."""
-    run, weight = cast(Callable[..., tuple[Tensor, State]], lstm), next(lstm.parameters())
+    run, weight = cast(Run, lstm), next(lstm.parameters())
     begun = None if state is None else (state[0].to(weight.dtype), state[1].to(weight.dtype))
     if tokens.device.type == "meta":
         return run(tokens, begun)
