@@ -40,7 +40,8 @@ def draw_alignment(found: Alignment, kind: Literal["svg", "png"]) -> bytes:
         axes.set_yticks(range(rows), [shortened(word, 24) for word in found.written], size=size)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
-        axes.set(xlabel="read", ylabel="written")
+        axes.set_xlabel("read", labelpad=10)
+        axes.set_ylabel("written")
         axes.tick_params(length=0)
         axes.grid(visible=False)
         layer = f", layer {found.layer} of {found.layers}" if found.layers > 1 else ""
