@@ -53,7 +53,7 @@ def predict(
     from patchword.recipes.text_asked import Words
 
     check_places(to, jsonl)
-    if _reads_texts(model):
+    if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         answers = _texts(model, inputs or (), Words(text, pair, question), top, empty, device, kept)
         if as_json:
@@ -66,7 +66,7 @@ def predict(
     _pictures(model, inputs or (), top, device, (to, jsonl, as_json))
 
 
-def _reads_texts(model: str) -> bool:
+def reads_texts(model: str) -> bool:
     from patchword.core.modules import encoder_folder
     from patchword.data.text.tokenizer_files import NAMES
     from patchword.recipes.image_recipe import ImageRecipe

@@ -43,6 +43,7 @@ def train(
     own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
     by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
     A study does each of its runs from so many seeds.
+    sam=0.05 is SAM, with two gradients a step (twice the time). teacher=RUN learns from another model, too.
 
     Examples:
 
@@ -50,6 +51,8 @@ def train(
       patchword train fashion-mnist-vit epochs=5 model.depth=6
       patchword train image-folder-vit data=my/pictures
       patchword train fashion-mnist-families
+      patchword train fashion-mnist-vit sam=0.05
+      patchword train deit-distillation teacher=runs/fashion-mnist-resnet
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll

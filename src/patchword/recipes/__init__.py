@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
 from patchword.recipes import over_vectors, pretraining, texts, translation, vision
+from patchword.recipes.deit_study import deit_distillation
 from patchword.recipes.elmo_recipe import elmo_pretrain
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.study import Study
@@ -28,6 +29,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
     for function in (
         vision.fashion_mnist_families,
         vision.fashion_mnist_positions,
+        deit_distillation,
         texts.glue,
         texts.pretraining_or_scratch,
         texts.zero_shot_reading,

@@ -29,4 +29,24 @@ class Teacher(BaseModel):
     )
 
 
+class ImageTeacher(BaseModel):
+    """Who teaches a classifier of images: (1 - share) * its own loss + share * the lesson."""
+
+    model_config = STRICT
+    name: str = Field("", description="a run, a model's folder or a file of weights to learn from; empty is no teacher")
+    model: str = Field("", description="which model these weights are of, where they do not tell")
+    kind: Literal["soft", "soft-deit", "hard"] = Field(
+        "hard",
+        description="soft: the teacher's answers at a temperature; soft-deit: that, over the number of classes, as in "
+        "DeiT's code; hard: its first choice, as if it were true",
+    )
+    temperature: float = Field(3.0, gt=0, description="how much soft answers are evened out")
+    share: float = Field(0.5, gt=0, le=1, description="of the lesson in the loss; DeiT: 0.1 soft, 0.5 hard")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the teacher's first choice")
+    token: Literal["auto", "class", "distillation", "both"] = Field(
+        "auto", description="which token learns from the teacher; auto: the distillation token, if the model has one"
+    )
+
+
 Taught = Annotated[Teacher, BeforeValidator(name_only)]
+ImageTaught = Annotated[ImageTeacher, BeforeValidator(name_only)]

@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.quantize import is_quantised, quantise
 from patchword.layers.text import TextModel
-from patchword.objectives.distillation import Lesson, Weighted, frozen
+from patchword.objectives.distillation import Lesson, Weighted
 from patchword.objectives.distillation_answers import (
     HardTargets,
     SameNumbers,
@@ -32,14 +32,14 @@ from patchword.objectives.distillation_layers import (
 )
 from patchword.objectives.distillation_start import chosen_layers, copy_layers
 from patchword.recipes.distillation_fields import Teacher
-from patchword.recipes.distillation_task import TaughtTask, check_compile, with_map
+from patchword.recipes.distillation_task import TaughtTexts, check_compile, ready, with_map
 from patchword.recipes.pretraining_task import PretrainingTask
 from patchword.recipes.text_model import as_text
 from patchword.recipes.text_task import TextTask
 from patchword.weights import load
 
 
-def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTask:
+def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:
     """The task with its teacher and in 8 bits, where its recipe asks for these."""
     fields = task.recipe.teacher
     teacher = open_teacher(task, fields) if fields.name else None
@@ -53,7 +53,7 @@ def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask |
     lessons = lessons_of(task, teacher, fields)
     check_compile(task.recipe.compile, lessons)
     console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
-    return TaughtTask(task, teacher, fields, lessons)
+    return TaughtTexts(task, teacher, lessons, fields)
 
 
 def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel:
@@ -75,7 +75,7 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
             got=f"{other.config['head']} {list(other.labels)[:5]}",
             hint="train the teacher on the same task first, or learn layers alone: teacher.soft=0",
         )
-    return as_text(frozen(teacher.to(task.device)), fields.name)
+    return as_text(ready(teacher, fields.name, task.device), fields.name)
 
 
 def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console) -> None:

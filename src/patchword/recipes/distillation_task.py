@@ -4,21 +4,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.data.text.batches import TextBatch, TextBatches
+from patchword.layers.model import Model
 from patchword.layers.text import TextModel
-from patchword.objectives.distillation import Distillation, Weighted, look_at_answers, look_at_text, reads
+from patchword.objectives.distillation import Distillation, Weighted, frozen, look_at_answers, look_at_text, reads
 from patchword.recipes.device import pick_precision
 from patchword.recipes.distillation_fields import Teacher
 from patchword.recipes.pretraining_task import PretrainingTask
+from patchword.recipes.task import Task
 from patchword.recipes.text_task import EVALUATION_BATCH, TextTask
 from patchword.training.loop import Validation
-from patchword.training.step import Objective, autocast
+from patchword.training.step import Batch, Objective, autocast
 
 MAP = "lesson"  # the name, in the model that is trained, of the map between widths; no model that is saved has it
 _HELD = 512  # examples of pretraining on which a lesson is scored
@@ -26,15 +28,14 @@ _HELD = 512  # examples of pretraining on which a lesson is scored
 
 @dataclass(frozen=True)
 class TaughtTask:
-    """Everything but the objective, and what the best epoch is chosen by where no answer is learned, is the task's."""
+    """A task of images or of texts with a teacher: everything but the objective is the task's."""
 
-    task: TextTask | PretrainingTask
-    teacher: TextModel
-    fields: Teacher
+    task: Task
+    teacher: Model
     lessons: tuple[Weighted, ...]
 
     @property
-    def model(self) -> TextModel:
+    def model(self) -> Model:
         return self.task.model
 
     @property
@@ -47,7 +48,7 @@ class TaughtTask:
 
     @property
     def metric(self) -> str:
-        return self.task.metric if self._answers() else "closeness"
+        return self.task.metric
 
     @property
     def shapes_change(self) -> bool:
@@ -56,8 +57,37 @@ class TaughtTask:
     def steps_per_epoch(self) -> int:
         return self.task.steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
+    def data(self, epoch: int, first: int) -> Iterator[Batch]:
         return self.task.data(epoch, first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        raise NotImplementedError
+
+    def validate(self) -> Validation:
+        return self.task.validate()
+
+    def save(self, folder: Path) -> None:
+        self.task.save(folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.task.fingerprint()
+
+
+@dataclass(frozen=True)
+class TaughtTexts(TaughtTask):
+    """Of texts. What the best epoch is chosen by is another thing where no answer is learned."""
+
+    task: TextTask | PretrainingTask
+    teacher: TextModel
+    fields: Teacher
+
+    @property
+    def model(self) -> TextModel:
+        return self.task.model
+
+    @property
+    def metric(self) -> str:
+        return self.task.metric if self._answers() else "closeness"
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         parts = reads(self.lessons)
@@ -76,9 +106,6 @@ class TaughtTask:
     def save(self, folder: Path) -> None:
         with without_map(self.model):
             self.task.save(folder)
-
-    def fingerprint(self) -> dict[str, Any]:
-        return self.task.fingerprint()
 
     def _answers(self) -> bool:
         return bool(self.fields.own or self.fields.soft or self.fields.hard)
@@ -128,3 +155,15 @@ def check_compile(asked: bool, lessons: tuple[Weighted, ...]) -> None:
             expected="lessons of answers alone, teacher.soft or teacher.hard",
             hint="leave compile out to learn states or attention",
         )
+
+
+def ready(teacher: Model, name: str, device: torch.device) -> Model:
+    """Frozen, on the device; a weight that is no number would make every loss one."""
+    for key, tensor in teacher.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise UserError(
+                f"the teacher {name} has weights that are no numbers",
+                got=f"NaN or infinity in {key}",
+                hint="train it anew",
+            )
+    return cast(Model, frozen(teacher.to(device)))

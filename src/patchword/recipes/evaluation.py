@@ -1,7 +1,7 @@
 """The best weights of a run on its test set, which nothing has read before."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from patchword.data.images import Images
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
+from patchword.objectives.distillation_images import token_accuracies
 from patchword.objectives.scores import Scores, score
 from patchword.recipes import pretraining_task
 from patchword.recipes.device import pick_device
@@ -42,15 +43,21 @@ from patchword.recipes.translation_recipe import TranslationRecipe
 
 @dataclass(frozen=True)
 class ImageEvaluation:
+    """tokens: of a model with two tokens that answer, the accuracy of each by itself"""
+
     model: Model
     scores: Scores
     images: Images
+    tokens: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self) -> Sequence[str]:
-        return self.scores.lines()
+        told = (
+            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
+        )
+        return [*self.scores.lines(), *told]
 
     def summary(self) -> dict[str, Any]:
-        return self.scores.summary()
+        return {**self.scores.summary(), **self.tokens}
 
 
 _MOST_LINES = 32
@@ -145,7 +152,8 @@ def _images(run: Run, device: str) -> ImageEvaluation:
     model = run.model().to(target)
     images = run.test_images(model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.preparation, target)
-    return ImageEvaluation(model, score(model, batches.whole(), model.card.labels), images)
+    scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
+    return ImageEvaluation(model, scores, images, tokens)
 
 
 def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:

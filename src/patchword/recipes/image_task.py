@@ -10,7 +10,6 @@ from rich.console import Console
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.data.augment import Augmentation
 from patchword.data.batches import Batch, Batches
 from patchword.data.images import Images
 from patchword.data.named import open_source
@@ -45,8 +44,7 @@ class ImageTask:
         return self.train.steps_per_epoch()
 
     def data(self, epoch: int, first: int) -> Iterator[Batch]:
-        augmentation = Augmentation(**self.recipe.augmentation.model_dump())
-        return self.train.epoch(epoch, self.recipe.seed, augmentation, first)
+        return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return Classification(forward, self.recipe.smoothing)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from patchword.analysis.cost import count
 from patchword.core.errors import UserError
@@ -54,12 +55,7 @@ class Study:
 
     def _filled(self, told: Mapping[str, str]) -> "Study":
         """What was told in the place of its name, wherever it stands in a run."""
-        runs = {}
-        for label, recipe in self.runs.items():
-            texts = {name: value for name, value in recipe if isinstance(value, str)}
-            for name, value in told.items():
-                texts = {field: text.replace(f"{{{name}}}", value) for field, text in texts.items()}
-            runs[label] = recipe.model_copy(update=texts)
+        runs = {label: recipe.model_copy(update=_replaced(recipe, told)) for label, recipe in self.runs.items()}
         return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in told})
 
     def check(self, folder: Path) -> None:
@@ -70,6 +66,19 @@ class Study:
             _check_model(recipe.model)
             if (folder / label / "recipe.yaml").is_file():
                 check_folder(recipe.located(), folder / label, resume=True)
+
+
+def _replaced(fields: BaseModel, told: Mapping[str, str]) -> dict[str, Any]:
+    """The texts among the fields of a recipe, or of what it consists of, with what was told."""
+    found: dict[str, Any] = {}
+    for field_name, value in fields:
+        if isinstance(value, str):
+            for name, text in told.items():
+                value = value.replace(f"{{{name}}}", text)
+            found[field_name] = value
+        elif isinstance(value, BaseModel):
+            found[field_name] = value.model_copy(update=_replaced(value, told))
+    return found
 
 
 def _check_model(choice: ModelChoice) -> None:

@@ -21,6 +21,7 @@ from patchword.reports.costs import cost_section
 from patchword.reports.elmo import elmo_report
 from patchword.reports.looking import attention_section
 from patchword.reports.results import class_section, confusion_section, mistakes_section
+from patchword.reports.robustness import robustness_section
 from patchword.reports.run_parts import (
     best_tile,
     curves_section,
@@ -30,6 +31,7 @@ from patchword.reports.run_parts import (
     run_tiles,
     training_told,
 )
+from patchword.reports.sharpness import sharpness_section
 from patchword.reports.text_pretraining import pretraining_report
 from patchword.reports.text_report import text_report
 from patchword.reports.translation_report import translation_report
@@ -64,6 +66,8 @@ def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
         class_section(scores),
         mistakes_section(scores, images),
         attention_section(model, scores, images),
+        robustness_section(run, model, images),
+        sharpness_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Pictures: {images.name}, from {images.origin}.", model),
     ]
@@ -87,6 +91,6 @@ def in_words(recipe: Recipe, scores: Scores, images: Images, metrics: list[dict[
 def _note(recipe: ImageRecipe) -> str:
     """Why training can look worse than validation."""
     note = "Training values are means over an epoch, while the weights still change"
-    note += ", on augmented pictures" if any(recipe.augmentation.model_dump().values()) else ""
+    note += ", on augmented pictures" if recipe.augmentation.parts() else ""
     note += ", with smoothed labels" if recipe.smoothing else ""
     return f"{note}; validation values are taken at its end, on pictures that are never trained on."

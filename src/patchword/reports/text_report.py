@@ -24,6 +24,7 @@ from patchword.reports.run_parts import (
     run_tiles,
     training_told,
 )
+from patchword.reports.sharpness import sharpness_section
 from patchword.reports.text_answers import answer_sections
 from patchword.reports.text_classes import class_sections
 from patchword.reports.text_lengths import texts_section
@@ -42,6 +43,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
+        sharpness_section(run),
         cost_section(model.card),
         origin_section(run, recipe, _origin(recipe), model),
     ]
