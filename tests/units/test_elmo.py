@@ -229,7 +229,8 @@ def test_directions_are_never_mixed(text):
     changed[0, 4] = ids[0, 2]
     after = model.encode(Text(changed))
     for old, new in zip(before[1:], after[1:], strict=True):
-        forwards, backwards = (old != new)[0, :, :4].any(-1), (old != new)[0, :, 4:].any(-1)
+        moved = (old - new).abs()[0] > 1e-5  # words that are spelled beside others differ in the last bit
+        forwards, backwards = moved[:, :4].any(-1), moved[:, 4:].any(-1)
         assert forwards.tolist() == [False] * 4 + [True] * 4
         assert backwards.tolist() == [True] * 5 + [False] * 3
 

@@ -145,6 +145,10 @@ def pair_loss(tables, kind, around, near, false, negatives):
     return total
 
 
+def any_distance(words: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros(words), torch.zeros(words)
+
+
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_a_step_is_the_gradient_of_the_objective(kind):
     tables = Tables(torch.randn(9, 6), torch.randn(9, 6))
@@ -154,11 +158,87 @@ def test_a_step_is_the_gradient_of_the_objective(kind):
     copies = Tables(*(table.clone().requires_grad_() for table in tables))
     loss = pair_loss(copies, kind, around, near, false, negatives=7)
     loss.backward()
-    change = step(tables, kind, around, near, false, 7, rate=0.1)
+    change = step(tables, kind, around, near, false, 7, any_distance(9), rate=0.1)
     for table, copy in zip(tables, copies, strict=True):
         torch.testing.assert_close(table, copy.detach() - 0.1 * copy.grad, rtol=1e-4, atol=1e-5)
     count = near.sum() if kind == "skip-gram" else (near.sum(2) > 0).sum()
     assert change.loss() == pytest.approx(float(loss.detach() / count), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("table", [0, 1])
+def test_the_curves_bound_the_second_derivative(kind, table):
+    """By autograd, row by row. Where all scores are 0, sigmoid * (1 - sigmoid) is half of |label - sigmoid|."""
+    torch.manual_seed(0)
+    around, false, near = torch.arange(8)[None], torch.tensor([[8, 0, 3]]), (torch.rand(1, 4, 8) < 0.6).float()
+    for scale, row in ((1, 3), (1, 0), (0, 3)):
+        tables = Tables(torch.randn(9, 6), torch.randn(9, 6))
+        tables[table].mul_(scale)
+
+        def loss(vector, tables=tables, row=row):
+            moved = list(tables)
+            moved[table] = torch.cat([tables[table][:row], vector[None], tables[table][row + 1 :]])
+            return pair_loss(Tables(*moved), kind, around, near, false, 7)
+
+        bend = torch.autograd.functional.hessian(loss, tables[table][row].clone())
+        change = step(Tables(*map(torch.clone, tables)), kind, around, near, false, 7, any_distance(9), 0.1)
+        words = [around, torch.cat([around[:, 2:6], false], 1)][table]
+        bound = float([change.input_curves, change.output_curves][table].view(-1)[words[0] == row].sum())
+        assert bound >= bend.trace() > 0
+        assert scale or bound == pytest.approx(2 * float(bend.trace()), rel=1e-4)
+
+
+def test_a_row_goes_in_the_same_direction_but_not_too_far():
+    torch.manual_seed(0)
+    start = Tables(torch.randn(9, 6), torch.randn(9, 6))
+    around, false, near = torch.randint(9, (3, 8)), torch.randint(9, (3, 5)), torch.ones(3, 4, 8)
+
+    def moved(crowd: float, rate: float) -> Tables:
+        tables = Tables(*map(torch.clone, start))
+        step(tables, "skip-gram", around, near, false, 7, (torch.full((9,), crowd), torch.full((9,), crowd)), rate)
+        return Tables(*(after - before for after, before in zip(tables, start, strict=True)))
+
+    for free, held, alone in zip(moved(0, 1), moved(4, 1), moved(1, 1), strict=True):
+        assert torch.cosine_similarity(free, held).min() > 0.999
+        assert (held.norm(dim=1) < 0.2 * free.norm(dim=1)).all()
+        torch.testing.assert_close(held * 4, alone, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(moved(0, 1e-4), moved(4, 1e-4))
+
+
+FREQUENT = vocabulary(*(10**6 // (1 + np.arange(3000))))
+
+
+def stale(kind: str, rate: float, threads: int, crowd: tuple[torch.Tensor, torch.Tensor]) -> float:
+    """The last loss, where as many steps as there are threads see the same vectors and all of them are then added."""
+    shares = FREQUENT.counts / FREQUENT.counts.sum()
+    numbers = np.random.default_rng(0).choice(3000, 50_000, p=shares).astype(np.int32)
+    steps = [windows for _, windows in drawn(numbers, Drawing(FREQUENT, sizes=Sizes()))]
+    tables, loss = Tables.start(3000, 16, seed=0), 0.0
+    for first in range(0, len(steps), threads):
+        copies = [Tables(*map(torch.clone, tables)) for _ in steps[first : first + threads]]
+        for copy, windows in zip(copies, steps[first:], strict=False):
+            loss = step(copy, kind, *windows, 5, crowd, rate).loss()
+        for number, table in enumerate(tables):
+            table += sum(copy[number] - table for copy in copies)
+    return loss
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("skip-gram", 0.05), ("cbow", 0.25)])
+@pytest.mark.parametrize("threads", [1, 8])
+def test_frequent_words_do_not_grow_without_end(kind, rate, threads):
+    """A false word that is in every step of every thread some hundred times, while all its pairs see old vectors."""
+    start, drawing = 6 * np.log(2), Drawing(FREQUENT, sizes=Sizes())
+    assert stale(kind, rate, threads, drawing.crowd(threads)) < 0.95 * start
+    assert not stale(kind, rate, threads, any_distance(3000)) < 20 * start
+    assert threads == 1 or stale(kind, rate, threads, drawing.crowd(1)) > 2 * start
+
+
+def test_a_crowd_is_of_frequent_words():
+    drawing = Drawing(vocabulary(10**6, *[5] * 10**5), sizes=Sizes())
+    for crowd in drawing.crowd(8):
+        assert crowd[0] == 8
+        assert 1 < crowd[1] < 1.2
+    assert all((crowd == 1).all() for crowd in drawing.crowd(1))
 
 
 def test_the_start_is_that_of_word2vec():
@@ -267,7 +347,26 @@ def test_a_wish_that_cannot_be(field, value):
         replace(QUICK, **{field: value})
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_rate_too_high_is_an_error():
-    with pytest.raises(UserError, match="grew beyond all numbers"):
-        learned(replace(QUICK, rate=1e30))
+@pytest.mark.parametrize("loss", [3.1 * 6 * np.log(2), 5e19, float("inf"), float("nan")])
+def test_an_absurd_loss_is_an_error(monkeypatch, loss):
+    monkeypatch.setattr("patchword.objectives.word_vectors.Change.loss", lambda change: loss)
+    with pytest.raises(UserError, match=r"grow without end: expected a loss below 4\.2.* got .* with a rate of 0\.05"):
+        learned(QUICK)
+
+
+def test_a_loss_is_absurd_by_the_number_of_negatives(monkeypatch):
+    monkeypatch.setattr("patchword.objectives.word_vectors.Change.loss", lambda change: 15.0)
+    assert learned(replace(QUICK, epochs=1, negatives=9)).done.loss == 15
+    with pytest.raises(UserError, match="grow without end"):
+        learned(replace(QUICK, epochs=1))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_rate_too_high_is_borne_or_an_error(monkeypatch, threads):
+    wish = replace(QUICK, rate=5.0, threads=threads)
+    assert {name[0] for name, _ in learned(wish).vectors.near("a0", 7)} == {"a"}
+    with pytest.raises(UserError, match="grow without end"):
+        learned(replace(wish, rate=float("inf")))
+    monkeypatch.setattr("patchword.objectives.word_vectors._FARTHEST", float("inf"))
+    with pytest.raises(UserError, match="grow without end"):
+        learned(wish)

@@ -6,6 +6,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from patchword.kernels.lstm import Bounds, Weights, clipped_lstm
+
 
 class ClippedLstm(nn.Module):
     """i, f, o = sigmoid(W x + U h + b), g = tanh(...); c = clip(f * c + i * g); h = clip(P (o * tanh(c))).
@@ -28,22 +30,11 @@ class ClippedLstm(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(directions, batch, words, inputs) -> (directions, batch, words, outputs)"""
-        directions, batch, words, _ = tokens.shape
-        cells = self.output.shape[1]
-        # What enters is multiplied for all words at once; only what depends on the word before waits for it.
-        flat = tokens.transpose(1, 2).flatten(1, 2)
-        entering = torch.baddbmm(self.bias, flat, self.inputs).unflatten(1, (words, batch)).unbind(1)
-        cell = tokens.new_zeros(directions, batch, cells, dtype=self.bias.dtype)
-        state = tokens.new_zeros(directions, batch, self.output.shape[2], dtype=self.bias.dtype)
-        states = []
-        for product in entering:
-            gates = torch.baddbmm(product, state.to(product.dtype), self.recurrent).to(cell.dtype)
-            inward, forget, outward = gates[..., : 3 * cells].sigmoid().chunk(3, -1)
-            cell = torch.addcmul(inward * gates[..., 3 * cells :].tanh(), forget, cell)
-            cell = cell.clamp(-self.cell_clip, self.cell_clip)
-            state = torch.bmm(outward * cell.tanh(), self.output).clamp(-self.output_clip, self.output_clip)
-            states.append(state)
-        return torch.stack(states, 2)
+        narrow = _precision(tokens.device, self.bias.dtype)
+        weights = (part.to(narrow) for part in (self.inputs, self.recurrent, self.bias, self.output))
+        bounds = Bounds(self.cell_clip, self.output_clip)
+        states = clipped_lstm(tokens.transpose(1, 2).to(narrow), Weights(*weights), bounds, self.bias.dtype)
+        return states.transpose(1, 2)
 
     def begin(self) -> None:
         """Xavier for the joint matrix of inputs and state, and for the projection; a forget gate that starts open."""
@@ -56,6 +47,13 @@ class ClippedLstm(nn.Module):
             self.bias[..., cells : 2 * cells] = 1
         bound = (6 / (cells + self.output.shape[2])) ** 0.5
         nn.init.uniform_(self.output, -bound, bound)
+
+
+def _precision(device: torch.device, weights: torch.dtype) -> torch.dtype:
+    """of matrix products: that of the weights, or what autocast makes of float32"""
+    if device.type == "meta" or weights != torch.float32 or not torch.is_autocast_enabled(device.type):
+        return weights
+    return torch.get_autocast_dtype(device.type)
 
 
 class TwoWayEncoder(nn.Module):

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from patchword.core.text import Text
 from patchword.objectives.classification import Outcome
@@ -55,11 +56,29 @@ class Softmax(Protocol):
 
 
 class FullSoftmax:
-    """Cross-entropy over all words."""
+    """Cross-entropy over all words, in pieces of at most `scores` scores, so that memory does not grow with the batch.
+
+    If there are several, each is scored again for its gradient instead of being kept (Chen et al., 2016).
+    """
+
+    def __init__(self, scores: int = 2**27) -> None:
+        self.scores = scores
 
     def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
+        size = max(1, self.scores // words.out_features)
+        if len(targets) <= size:
+            return self._told(vectors, targets, words)
+        pieces = zip(vectors.split(size), targets.split(size), strict=True)
+        told = [
+            checkpoint(self._told, *piece, words, use_reentrant=False, preserve_rng_state=False) for piece in pieces
+        ]
+        losses, right = zip(*told, strict=True)
+        return Outcome(torch.stack(losses).sum(), torch.stack(right).sum())
+
+    def _told(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
         scores = words(vectors).float()
-        return Outcome(F.cross_entropy(scores, targets, reduction="sum"), (scores.detach().argmax(-1) == targets).sum())
+        loss = F.cross_entropy(scores, targets, reduction="sum")
+        return Outcome(loss, (scores.detach().argmax(-1) == targets).sum())
 
 
 class Candidates(NamedTuple):

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Kind = Literal["skip-gram", "cbow"]
+_FARTHEST = 4.0  # of rate times curves. These sum up as if all vectors of a step had one direction, which they have not
 
 
 class Tables(NamedTuple):
@@ -35,11 +36,16 @@ class Change(NamedTuple):
     """What a step adds to rows of the tables, at a rate of 1.
 
     inputs: (blocks, words, width). outputs: (blocks, centres + count, width).
+    input_curves: (blocks, words, 1), output_curves: (blocks, centres + count, 1): of each row, the sum over its pairs
+    of weight * |label - sigmoid| * |other vector| ** 2. The second derivative, with sigmoid * (1 - sigmoid) instead,
+    is never above it, and would vanish where a score is large and wrong.
     scores, weight: (blocks, predictions, true + count), the false ones last; a pair that is not there weighs nothing.
     """
 
     inputs: Tensor
     outputs: Tensor
+    input_curves: Tensor
+    output_curves: Tensor
     scores: Tensor
     weight: Tensor
     true: int
@@ -58,6 +64,12 @@ def middle(around: Tensor, near: Tensor) -> Tensor:
     return around[:, window : window + near.shape[1]]
 
 
+def squares(vectors: Tensor) -> Tensor:
+    """(..., width) -> (..., 1): squared lengths"""
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return length.square_()
+
+
 def skip_gram(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negatives: int) -> Change:
     """Each word of a window predicts the centre.
 
@@ -70,7 +82,9 @@ def skip_gram(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, ne
     error = torch.sigmoid(scores)
     error[..., :centres] -= 1
     error *= -weight
-    return Change(error @ outputs, error.transpose(1, 2) @ inputs, scores, weight, centres)
+    size = error.abs()
+    curves = size @ squares(outputs), size.transpose(1, 2) @ squares(inputs)
+    return Change(error @ outputs, error.transpose(1, 2) @ inputs, *curves, scores, weight, centres)
 
 
 def cbow(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negatives: int) -> Change:
@@ -88,9 +102,17 @@ def cbow(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negativ
     error = torch.sigmoid(scores)
     error[..., :1] -= 1
     error *= -weight
-    change = error[..., :1] * true + error[..., 1:] @ false
-    back = torch.cat([error[..., :1] * mean, error[..., 1:].transpose(1, 2) @ mean], 1)
-    return Change(near.transpose(1, 2) @ change, back, scores, weight, 1)
+    forward, back = _cbow_sums(error, mean, outputs)
+    curves, back_curves = _cbow_sums(error.abs(), squares(mean), squares(outputs))
+    inside = near.transpose(1, 2)
+    return Change(inside @ forward, back, inside @ curves, back_curves, scores, weight, 1)
+
+
+def _cbow_sums(error: Tensor, means: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """What the predicted words do to each mean, and the means to each predicted word."""
+    true, false = error[..., :1], error[..., 1:]
+    forward = true * outputs[:, : means.shape[1]] + false @ outputs[:, means.shape[1] :]
+    return forward, torch.cat([true * means, false.transpose(1, 2) @ means], 1)
 
 
 OBJECTIVES = {"skip-gram": skip_gram, "cbow": cbow}
@@ -98,9 +120,20 @@ OBJECTIVES = {"skip-gram": skip_gram, "cbow": cbow}
 
 @torch.no_grad()
 def step(
-    tables: Tables, kind: Kind, around: Tensor, near: Tensor, false: Tensor, negatives: int, rate: float
+    tables: Tables,
+    kind: Kind,
+    around: Tensor,
+    near: Tensor,
+    false: Tensor,
+    negatives: int,
+    crowd: tuple[Tensor, Tensor],
+    rate: float,
 ) -> Change:
-    """Changes the tables in place. What a step adds to one row is the sum over all pairs the word is in."""
+    """Changes the tables in place. What a step adds to one row is the sum over its pairs, if not too far.
+
+    crowd: (words,) for inputs and outputs: how many steps change a row at the same time, this one included. With 0, a
+    row goes any distance.
+    """
     centres = middle(around, near)
     predicted = torch.cat([centres, false], 1)
     differs = (centres[:, :, None] != false[:, None]).float()
@@ -108,6 +141,19 @@ def step(
     inputs = tables.inputs.index_select(0, around.reshape(-1)).view(*around.shape, width)
     outputs = tables.outputs.index_select(0, predicted.view(-1)).view(*predicted.shape, width)
     change = OBJECTIVES[kind](inputs, outputs, near, differs, negatives)
-    tables.inputs.index_add_(0, around.reshape(-1), change.inputs.view(-1, width), alpha=rate)
-    tables.outputs.index_add_(0, predicted.view(-1), change.outputs.view(-1, width), alpha=rate)
+    _add(tables.inputs, around.reshape(-1), change.inputs, change.input_curves, crowd[0], rate)
+    _add(tables.outputs, predicted.view(-1), change.outputs, change.output_curves, crowd[1], rate)
     return change
+
+
+def _add(table: Tensor, words: Tensor, change: Tensor, curve: Tensor, crowd: Tensor, rate: float) -> None:
+    """A row goes as far as its pairs push it, but not so far that they would push it back harder.
+
+    Its pairs see one value and all push at once. One after the other, each would push less than the one before, as
+    the row has moved: by rate times its curve. Where rate times all the curves is above a bound, the sum would
+    overshoot and grow from step to step, so the row goes only as far as the bound lets it, in the same direction.
+    """
+    rows, place = words.unique(return_inverse=True)
+    curves = curve.new_zeros(len(rows)).index_add_(0, place, curve.view(-1))
+    share = (curves * crowd[rows] * (rate / _FARTHEST)).clamp_(min=1).reciprocal_()
+    table.index_add_(0, words, change.view(-1, table.shape[1]) * share[place, None], alpha=rate)

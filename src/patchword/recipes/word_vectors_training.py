@@ -1,5 +1,6 @@
 """Word vectors learned from text: CBOW or skip-gram."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from patchword.recipes.word_vectors import WordVectors
 
 RATES: dict[Kind, float] = {"skip-gram": 0.025, "cbow": 0.05}  # word2vec's
 _LAST = 1e-4  # of the rate, at the end
+_ABSURD = 3  # times the first loss: a step's loss, be it that of a few words, is below it
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Wish:
     @property
     def first_rate(self) -> float:
         return RATES[self.kind] if self.rate is None else self.rate
+
+    @property
+    def first_loss(self) -> float:
+        """Of vectors that know nothing: every score is 0, of the true word and of the false ones."""
+        return math.log(2) * (1 + self.negatives)
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ def learn_numbers(vocabulary: Vocabulary, numbers: np.ndarray, wish: Wish, told:
     """numbers: a text as `number_words` has it. The rate falls in a straight line with the words read."""
     tables = Tables.start(len(vocabulary), wish.width, wish.seed)
     drawing = Drawing(vocabulary, wish.window, wish.sample, wish.seed)
+    crowd = drawing.crowd(wish.threads)
     size, start = len(numbers) * wish.epochs, time.perf_counter()
 
     def part(place: tuple[int, int]) -> tuple[int, float]:
@@ -104,7 +112,7 @@ def learn_numbers(vocabulary: Vocabulary, numbers: np.ndarray, wish: Wish, told:
         torch.set_num_threads(1)
         for read, windows in drawing.steps(numbers, begin, epoch):
             rate = wish.first_rate * max(1 - (epoch * len(numbers) + read) / size, _LAST)
-            change = step(tables, wish.kind, *windows, wish.negatives, rate)
+            change = step(tables, wish.kind, *windows, wish.negatives, crowd, rate)
         return min(CHUNK, len(numbers) - begin), change.loss() if change else 0.0
 
     places = [(epoch, begin) for epoch in range(wish.epochs) for begin in range(0, len(numbers), CHUNK)]
@@ -113,8 +121,13 @@ def learn_numbers(vocabulary: Vocabulary, numbers: np.ndarray, wish: Wish, told:
         for length, loss in each(part, places):
             read += length
             done = Done(round(total * read / size), total, time.perf_counter() - start, loss)
-            if not np.isfinite(loss):
-                raise UserError("the vectors grew beyond all numbers", got=f"rate {wish.first_rate}", hint="lower it")
+            if not loss < _ABSURD * wish.first_loss:
+                raise UserError(
+                    "the vectors do not learn, they grow without end",
+                    expected=f"a loss below {wish.first_loss:.1f}, that of the start",
+                    got=f"{loss:.4g} with a rate of {wish.first_rate:g}",
+                    hint="lower the rate, or take fewer threads",
+                )
             told(done)
     return Learned(WordVectors(vocabulary.words, tables.inputs.numpy()), vocabulary, done)
 

@@ -45,7 +45,9 @@ class Sizes:
 
     @classmethod
     def fitting(cls, shares: np.ndarray) -> "Sizes":
-        """All pairs of a step see the same vectors, so no word may be in it too often: few words, small steps.
+        """All pairs of a step see the same vectors, so no word should be in it too often: few words, small steps.
+
+        False words are not counted: a frequent one is in every step some hundred times. That is for the step to bear.
 
         shares: of the words, in a text that was thinned out. Their squares' sum, times the words of a step, is how
         often the word at some place is in it.
@@ -64,9 +66,21 @@ class Drawing:
         keep = keep_probability(vocabulary.counts, sample)
         thinned = vocabulary.counts * keep
         self.window, self.seed = window, seed
-        self.sizes = sizes or Sizes.fitting(thinned / thinned.sum())
+        self.shares = thinned / thinned.sum()
+        self.sizes = sizes or Sizes.fitting(self.shares)
         self.keep = torch.from_numpy(keep).float()
         self.false = torch.from_numpy(np.cumsum(false_probability(vocabulary.counts)))
+
+    def crowd(self, threads: int) -> tuple[Tensor, Tensor]:
+        """(words,) of each table: how many of the threads' steps have a word in them, if one has.
+
+        The others have it about as often as it is expected in a step: a frequent word, all; a rare one, none.
+        """
+        blocks, centres, false = self.sizes.blocks, self.sizes.centres, self.false.diff(prepend=torch.zeros(1))
+        shares = torch.from_numpy(self.shares)
+        inputs = blocks * (centres + 2 * self.window) * shares
+        outputs = blocks * (centres * shares + self.sizes.negatives * false)
+        return _together(inputs, threads), _together(outputs, threads)
 
     def steps(self, numbers: np.ndarray, begin: int, epoch: int) -> Iterator[tuple[int, Windows]]:
         """The windows of the part of a text that begins there, and how far into the text each step has come."""
@@ -118,6 +132,10 @@ class Drawing:
         place = coarse + uniform(self.seed, epoch, index, _FINER).double() / 2**24
         found = torch.searchsorted(self.false, place, right=True).clamp(max=len(self.false) - 1)
         return found.view(blocks, count)
+
+
+def _together(expected: Tensor, threads: int) -> Tensor:
+    return (1 + (threads - 1) * expected.clamp(max=1)).float()
 
 
 def keep_probability(counts: np.ndarray, sample: float) -> np.ndarray:
