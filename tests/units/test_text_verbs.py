@@ -360,7 +360,7 @@ def test_bad_input_is_one_error_with_its_place(run, refused):
     Path("d.txt").write_text("one\n\nthree\n")
     assert "d.txt, line 2: the text is empty" in refused("predict", folder, "d.txt")
     assert "there is no file e.csv" in refused("predict", folder, "e.csv")
-    assert "a text is empty" in refused("predict", folder, "")
+    assert "the command line: the text is empty" in refused("predict", folder, "")
     assert "reads single texts" in refused("predict", folder, "x", "--pair", "y")
     assert "answers no questions" in refused("predict", folder, "x", "--question", "y")
     Path("folder").mkdir()

@@ -21,7 +21,7 @@ def gelu(inputs: Tensor) -> Tensor:
 
 
 def quick_gelu(inputs: Tensor) -> Tensor:
-    answer: Tensor = _QuickGelu.apply(inputs)  # type: ignore[no-untyped-call]
+    answer: Tensor = _QuickGelu.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
     return answer
 
 

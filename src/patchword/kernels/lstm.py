@@ -66,7 +66,7 @@ def plain_lstm(
 
 
 def quick_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.dtype) -> Tensor:
-    answer: Tensor = _Quick.apply(tokens.contiguous(), *weights, bounds, whole)  # type: ignore[no-untyped-call]
+    answer: Tensor = _Quick.apply(tokens.contiguous(), *weights, bounds, whole)  # type: ignore[no-untyped-call]  # torch has no types
     return answer
 
 

@@ -1,26 +1,19 @@
 """The recipe of an ELMo pretrained on raw text."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from patchword.data.text.vocabulary import Cutting
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
-from patchword.recipes.text_recipe import whole_path
-
-
-def _listed(value: Any) -> Any:
-    """files typed on a command line, with commas between them"""
-    return tuple(part.strip(" []'\"") for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+from patchword.recipes.text_recipe import Files, whole_path
 
 
 class ElmoRecipe(Recipe):
     kind: Literal["elmo"] = "elmo"
     model: Chosen = ModelChoice(name="elmo-small")
-    text: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        (), description="text files, .jsonl files or folders of them, with commas between"
-    )
+    text: Files = Field((), description="text files, .jsonl files or folders of them, with commas between")
     cut: Cutting = Field(
         "marks", description="words: marks by themselves; small letters without marks (words); or cut by spaces"
     )

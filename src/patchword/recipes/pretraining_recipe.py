@@ -3,33 +3,26 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from patchword.recipes.distillation_fields import Taught, Teacher
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
-from patchword.recipes.text_recipe import whole_path
-
-
-def _listed(value: Any) -> Any:
-    """files typed on a command line, with commas between them"""
-    return tuple(part.strip(" []'\"") for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+from patchword.recipes.text_recipe import Files, whole_path
 
 
 class PretrainingRecipe(Recipe):
     kind: Literal["pretraining"] = "pretraining"
     model: Chosen = ModelChoice(name="bert-mini")
-    text: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        (), description="text files, .jsonl files or folders of them, with commas between"
-    )
+    text: Files = Field((), description="text files, .jsonl files or folders of them, with commas between")
     documents: Literal["auto", "line", "blank", "doc", "file"] = Field(
         "auto", description="how documents are separated: a line each, blank lines, <doc> blocks, a file each"
     )
     tokenizer: str = Field("", description="a folder made by `patchword tokenizer train`, or one with a vocab.txt")
     cache: str = Field("", description="where the tokens are kept; empty is a folder of their own in the data folder")
-    parallel: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+    parallel: Files = Field(
         (), description="instead of text: a .tsv of sentences and translations, or two files with a comma between"
     )
-    articles: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+    articles: Files = Field(
         (), description="instead of text, for Grover: .jsonl files of news with domain, date, authors, headline, body"
     )
     sentences: Literal["next", "order", "packed"] = Field(

@@ -64,7 +64,7 @@ def piped() -> str:
 def file_of(word: str) -> Path | None:
     """The file an input names; None of a text. What looks like a file's name must be one."""
     if not word.strip():
-        raise UserError("a text is empty", expected="a text, or a file")
+        raise UserError("the command line: the text is empty", expected="a text, or a file")
     try:
         if Path(word).is_file():
             return Path(word)

@@ -1,9 +1,9 @@
 """The recipe of a model fine-tuned on texts."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation_fields import Taught, Teacher
@@ -57,13 +57,25 @@ class TextRecipe(Recipe):
 
     def share(self) -> float | None:
         """of the training texts, if validation is not a file"""
-        try:
-            share = float(self.validation)
-        except ValueError:
-            return None
-        if not 0 < share < 1:
-            raise UserError("recipe field 'validation'", expected="a file, or a share between 0 and 1", got=share)
-        return share
+        return share_of(self.validation)
+
+
+def share_of(validation: str) -> float | None:
+    """None of a file's name"""
+    try:
+        share = float(validation)
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        raise UserError("recipe field 'validation'", expected="a file, or a share between 0 and 1", got=share)
+    return share
+
+
+def _cut(value: Any) -> Any:
+    return tuple(part.strip(" []'\"") for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Files = Annotated[tuple[str, ...], BeforeValidator(_cut)]  # may be typed with commas between them
 
 
 def listed(names: str) -> list[str]:

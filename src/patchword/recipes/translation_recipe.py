@@ -4,10 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from patchword.core.errors import UserError
 from patchword.objectives.bleu import BleuWords
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
-from patchword.recipes.text_recipe import listed, whole_path
+from patchword.recipes.text_recipe import listed, share_of, whole_path
 
 _FILES = ("train", "validation", "test", "tokenizer")
 
@@ -43,10 +42,4 @@ class TranslationRecipe(Recipe):
 
     def share(self) -> float | None:
         """of the training pairs, if validation is no file"""
-        try:
-            share = float(self.validation)
-        except ValueError:
-            return None
-        if not 0 < share < 1:
-            raise UserError("recipe field 'validation'", expected="files, or a share between 0 and 1", got=share)
-        return share
+        return share_of(self.validation)

@@ -94,7 +94,7 @@ def export(
 
 def expected_seconds(model: Model, path: Path, size: Size | None = None) -> float:
     """How long an export takes, roughly: it grows with the number of operations, not with their size."""
-    operations = _Operations()  # type: ignore[no-untyped-call]
+    operations = _Operations()  # type: ignore[no-untyped-call]  # torch has no types
     inputs = inputs_of(model.card, size, 1)
     with torch.no_grad(), operations:
         inputs.module(model)(*inputs.traced())
