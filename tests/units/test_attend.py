@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 import patchword
 from helpers import tiny_text
@@ -19,8 +20,10 @@ from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.attending import look
 from patchword.recipes.attending_question import Question
+from patchword.recipes.attending_texts import TextLayerLook, TextLook
 from patchword.recipes.robustness import Plan, known_robustness, robustness
 from patchword.recipes.run import Run
+from patchword.reports.attention_texts import text_figures
 from tiny_texts import vocabulary_of
 
 
@@ -118,6 +121,11 @@ def test_a_registry_name_of_every_shape(command, name):
     [
         (["RUN", "none.png"], "there is no picture none.png"),
         (["RUN", "words.txt"], "cannot read the picture words.txt"),
+        (["RUN", "half.png"], "cannot read the picture half.png"),
+        (["RUN", "folder.png"], "folder.png is a folder"),
+        (["RUN", "a.png", "--pair", "a text"], "reads pictures: expected no --pair"),
+        (["RUN", "a.png", "--data", "test"], "pictures twice"),
+        (["RUN", "a.png", "--out", "words.txt/seen"], "cannot write into"),
         (["RUN"], "no picture to look at"),
         (["RUN", "a.png", "--layer", "3"], "there is no layer 3: expected 1 to 2"),
         (["RUN", "a.png", "--layer", "1", "--head", "3"], "there is no head 3: expected 1 to 2 of layer 1"),
@@ -137,6 +145,8 @@ def test_a_registry_name_of_every_shape(command, name):
 def test_mistakes_are_told_and_nothing_is_written(command, trained, words, message):
     write_picture(Path("a.png"))
     Path("words.txt").write_text("no picture")
+    Path("half.png").write_bytes(Path("a.png").read_bytes()[:60])
+    Path("folder.png").mkdir()
     before = everything_below(Path.cwd())
     code, told, complaint = command("attend", *(trained if word == "RUN" else word for word in words))
     assert (code, told) == (2, "")
@@ -192,6 +202,7 @@ def test_robustness_is_the_same_twice_and_its_clean_accuracy_is_that_of_evaluate
         (["--kinds", "fogg"], r"no corruption is called 'fogg'\n.*'fog'"),
         (["--severities", "0-3"], r"cannot read --severities: expected numbers from 1 to 5"),
         (["--severities", "five"], r"cannot read --severities"),
+        (["--kinds", "none"], r"there is nothing to try"),
         (["--sizes", "9"], r"9 x 9 cannot be cut into patches of 4 x 4"),
     ],
 )
@@ -201,6 +212,21 @@ def test_robustness_refuses(command, mine, words, message):
     assert (code, told) == (2, "")
     assert re.search(message, complaint)
     assert everything_below(mine) == before
+
+
+def test_what_is_not_tried_again_stays_while_the_weights_are_the_same(command, mine):
+    assert command("evaluate", mine)[0] == 0
+    assert command("robustness", mine, "--kinds", "fog", "--severities", "2", "--count", "50")[0] == 0
+    fog = json.loads((mine / "robustness.json").read_text())["corrupted"]
+    assert command("robustness", mine, "--kinds", "none", "--sizes", "12", "--count", "50")[0] == 0
+    both = json.loads((mine / "robustness.json").read_text())
+    assert (both["corrupted"], list(both["sizes"])) == (fog, ["12"])
+    assert command("robustness", mine, "--kinds", "none", "--sizes", "12", "--count", "40")[0] == 0  # other pictures
+    assert json.loads((mine / "robustness.json").read_text())["corrupted"] == {}
+    weights = load_file(mine / "model.safetensors")
+    save_file({name: tensor * 1.5 for name, tensor in weights.items()}, mine / "model.safetensors")
+    assert command("evaluate", mine)[0] == 0
+    assert "measured before its weights changed" in (mine / "report.html").read_text()
 
 
 def test_a_model_that_is_no_run_is_told(command):
@@ -242,6 +268,17 @@ def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
     assert {path.name for path in Path("one").glob("*.svg")} == {"maps.svg", "heads.svg"}
     assert "token that asks" in Path("one/heads.svg").read_text()
     assert arrays(Path("one/attention.npz"))["layer_01_weights"].shape == (1, 7, 7)
+    assert command("attend", words, "the film", "--layer", 1, "--out", "all")[0] == 0
+    assert "panel's largest" in Path("all/maps.svg").read_text()
+
+
+def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
+    weights = torch.eye(3).expand(4, 3, 3)
+    seen = TextLook("model", ("a", "b", "c"), (TextLayerLook(1, (1, 2, 3, 4), weights, torch.zeros(4)),))
+    lines = text_figures(seen, ["maps"])["heads"].axes[0].collections
+    starts = [float(line.get_segments()[0][0][1]) for line in lines]
+    assert len(set(starts)) == 4
+    assert max(map(abs, starts)) < 0.5  # each stays in its row
 
 
 @pytest.mark.parametrize(
@@ -253,9 +290,11 @@ def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
         (["film " * 40], "the text is too long: expected 24 tokens at most"),
         ([" "], "expected a text in quotes"),
         (["--data", "test"], "expected a text in quotes"),
+        (["a.png"], "reads texts: expected a text in quotes, got the picture a.png"),
     ],
 )
 def test_mistakes_about_texts(command, words, given, message):
+    write_picture(Path("a.png"))
     code, _, complaint = command("attend", words, *given)
     assert code == 2
     assert message in complaint

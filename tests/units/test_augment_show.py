@@ -37,6 +37,16 @@ def test_a_batch_and_the_operations_are_drawn(folder, tmp_path, augment):
             assert picture.width > 400
 
 
+def test_a_single_picture_is_mixed_with_another_one(folder, tmp_path):
+    """Not with itself, which would show nothing."""
+    words = ["data", "show", str(folder), "--size", "16", "--out"]
+    for count in ("1", "2"):
+        assert runner.invoke(app, [*words, str(tmp_path / f"{count}.png"), "--count", count]).exit_code == 0
+    one, two = ((tmp_path / f"{count}-operations.png").read_bytes() for count in ("1", "2"))
+    assert one == two
+    assert (tmp_path / "1.png").read_bytes() != (tmp_path / "2.png").read_bytes()
+
+
 def test_the_same_pictures_twice(folder, tmp_path):
     words = ["data", "show", str(folder), "--size", "16", "--count", "2", "--augment", "deit", "--out"]
     for name in ("one.png", "two.png"):

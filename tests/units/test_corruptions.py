@@ -7,6 +7,8 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
 from patchword.data.corruptions.chance import Chance
+from patchword.recipes.robustness import Robustness
+from patchword.reports.robustness_pictures import severity_figure, size_figure
 
 
 def pictures(count: int, channels: int, height: int, width: int) -> Tensor:
@@ -98,6 +100,15 @@ def test_contrast_and_pixelate_by_hand():
     assert flat[0, 0, 0].tolist() == [30, 170, 30, 170]
     blocks = corrupted(clean, "pixelate", 4, 0, torch.zeros(1))
     assert blocks[0, 0].unique().tolist() == [100]
+
+
+def test_no_legend_lies_over_the_lines():
+    found = Robustness(0.4, 10, 0, {kind: dict.fromkeys(SEVERITIES, 0.1) for kind in KINDS}, {20: 0.1})
+    figure = severity_figure(found)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+    assert all(axes.get_legend() is None for axes in size_figure(found, 28).axes)
 
 
 def test_unknown_kinds_and_severities_are_told():

@@ -3,13 +3,16 @@
 import json
 import math
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+import patchword
 from helpers import tiny
 from material import silent, write_classes
 from patchword.core.card import Card, Preparation
@@ -29,6 +32,7 @@ from patchword.objectives.distillation_images import (
 from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.deit_study import table
 from patchword.recipes.distillation_images import TaughtImages
+from patchword.recipes.distillation_task import ready
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
@@ -294,6 +298,7 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
         ),
         ("teacher=teacher teacher.token=class", "the distillation token of deit-mini-distilled would learn nothing"),
         ("teacher=teacher teacher.kind=soft teacher.smoothing=0.1", "'teacher.smoothing' has no effect here"),
+        ("teacher=teacher teacher.share=1", "the class token would learn nothing: the labels have no share"),
         ("teacher=teacher teacher.share=1.5", "recipe field 'teacher.share'"),
         ("teacher=teacher teacher.temperature=0", "recipe field 'teacher.temperature'"),
         ("teacher=teacher teacher.kind=warm", "expected soft or soft-deit or hard, got warm"),
@@ -304,6 +309,28 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
 def test_what_cannot_be_done_is_refused_before_anything_is_written(there, command, words, reason):
     told = refusal(command, "train", "digits-vit", *STUDENT, *words.split())
     assert reason in told
+
+
+def test_a_teacher_that_was_being_trained_learns_nothing_more():
+    """Its running statistics, too, would follow the student's pictures."""
+    teacher = patchword.create("resnet-mini", image=8, width=4, depths=(1,), channels=1, classes=10).train()
+    before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
+    found = ready(teacher, "it", torch.device("cpu"))
+    assert not found(torch.randn(4, 1, 8, 8)).requires_grad
+    assert all(torch.equal(tensor, before[name]) for name, tensor in found.state_dict().items())
+
+
+def test_all_of_the_loss_may_be_the_teachers_where_every_token_learns_it(there):
+    for words in (("teacher.token=both",), ("model=deit-mini",)):
+        assert gather(recipe(*STUDENT, "teacher=teacher", "teacher.share=1", *words), silent()).own == 0
+
+
+def test_fields_of_a_teacher_that_is_not_there_are_told_of(there):
+    for words, told in ((("teacher.kind=soft",), "there is no teacher"), ((), "")):
+        console = Console(file=StringIO(), width=200)
+        assert not isinstance(gather(recipe(*STUDENT, *words), console), TaughtImages)
+        assert told in console.file.getvalue()
+        assert ("teacher" in console.file.getvalue()) == bool(told)
 
 
 # The study

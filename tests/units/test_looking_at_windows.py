@@ -134,6 +134,7 @@ def test_every_family_from_its_own_indices(family: str, size: tuple[int, int]) -
         by_matrix = torch.einsum("rq,bhqk->bhrk", readers[0], layer.dense())
         assert torch.allclose(layer.read_by(readers), by_matrix, atol=1e-5)
         assert torch.allclose(layer.mixed_by(readers), by_matrix.mean(1), atol=1e-5)
+        assert torch.allclose(layer.summed(), layer.dense().sum(0), atol=1e-6)
     last = [layer for layer in found if layer.stage == found[-1].stage]
     rows = rolled_out(last, geometry, torch.eye(last[0].grid.tokens)[None])
     assert torch.allclose(rows.sum(-1), torch.ones(()), atol=1e-5)

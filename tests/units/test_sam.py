@@ -121,6 +121,16 @@ def test_a_step_is_the_two_passes_written_by_hand(kind, fields, clip):
     assert furthest(caught, first) > 1e-2  # it did climb
 
 
+@pytest.mark.parametrize("kind", ASCENTS)
+def test_the_optimizer_finds_the_weights_exactly_where_they_were(kind):
+    model = model_of("resnet-mini")
+    before, found, optimizer = sam.copies(model.parameters()), [], adamw(model, 1e-2, 0.05)
+    optimizer.register_step_pre_hook(lambda *_: found.extend(sam.copies(model.parameters())))
+    SharpnessAware(PlainStep(Classification(model), optimizer), model, ASCENTS[kind][0])(batch_of(), 1e-2)
+    assert all(torch.equal(one, other) for one, other in zip(before, found, strict=True))
+    assert not torch.equal(before[0], next(model.parameters()))
+
+
 def test_the_two_kinds_of_ball_are_not_one():
     caught = [caught_gradient(model_of(), ascent)[0] for ascent, _ in ASCENTS.values()]
     assert furthest(*caught) > 1e-2
@@ -187,6 +197,27 @@ def test_other_random_numbers_in_the_second_pass_would_be_seen(monkeypatch):
         check_equal(Steepest(0.0), "vit-tiny-16", {"dropout": 0.2})
 
 
+def test_the_random_numbers_of_the_second_device_are_those_that_come_back(monkeypatch):
+    """Not those of the first one, which is what the device's module answers unless told."""
+
+    class Module:
+        def __init__(self) -> None:
+            self.states = {0: "first", 1: "second"}
+
+        def get_rng_state(self, device: torch.device) -> str:
+            return self.states[device.index]
+
+        def set_rng_state(self, state: str, device: torch.device) -> None:
+            self.states[device.index] = state
+
+    module = Module()
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    back = sam.drawing(torch.device("cuda", 1))
+    module.states[1] = "later"
+    back()
+    assert module.states == {0: "first", 1: "second"}
+
+
 class Halves(nn.Module):
     """Its second half gets a gradient at first, and none from then on."""
 
@@ -243,7 +274,9 @@ def one_process() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-def test_processes_share_only_the_second_gradient():
+@pytest.mark.parametrize("gradients", [1, 2], ids=["climbing alone", "climbing together"])
+def test_processes_share_the_second_gradient_or_both(gradients):
+    """Both, unless the first pass is told to keep its own: then all climb one way, as one process with all would."""
     alone, shared = model_of(), model_of()
     steps_of(alone, Steepest(RHO), count=2)
     calls = []
@@ -258,11 +291,11 @@ def test_processes_share_only_the_second_gradient():
         spread = nn.parallel.DistributedDataParallel(shared)
         spread.register_comm_hook(None, hook)
         plain = PlainStep(Classification(spread, 0.1), adamw(shared, 1e-2, 0.05))
-        step = SharpnessAware(plain, shared, Steepest(RHO), spread.no_sync)
+        step = SharpnessAware(plain, shared, Steepest(RHO), spread.no_sync if gradients == 1 else nullcontext)
         for number in range(2):
             torch.manual_seed(number)
             step(batch_of(seed=number), 1e-2)
-            assert calls.count(0) == number + 1
+            assert calls.count(0) == gradients * (number + 1)
     for name, parameter in alone.named_parameters():
         assert torch.allclose(parameter, shared.get_parameter(name), atol=1e-5), name
 

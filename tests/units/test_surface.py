@@ -17,8 +17,10 @@ from patchword.analysis.surface import directions, filter_normalised, places, su
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
+from patchword.recipes.run import Run
 from patchword.reports import surface as pictures
-from patchword.reports.surface_axes import scale
+from patchword.reports.surface_axes import Looked, scale
+from patchword.reports.surface_kept import surface_section
 from tiny_losses import network, quadratic
 from tiny_texts import refusal
 
@@ -144,6 +146,35 @@ def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, mor
     assert b"<svg" in (tmp_path / "out" / "both.svg").read_bytes()
 
 
+def test_a_run_keeps_its_own_surface_for_its_report(command, runs):
+    assert surface_section(Run(runs[0])) == ""
+    assert command("surface", *runs, "--out", "both.png", *FEW)[0] == 0
+    own = json.loads((runs[1] / "surface.json").read_text())
+    with np.load("both.npz", allow_pickle=False) as both:
+        assert np.array_equal(own["loss"], both["loss"][1])
+    assert command("evaluate", runs[0])[0] == 0
+    page = (runs[0] / "report.html").read_text()
+    assert '<section id="loss-surface">' in page
+    assert "32 of" in page
+    shutil.copy(runs[0] / "config.json", runs[0] / "model.safetensors")
+    assert "before its weights changed" in surface_section(Run(runs[0]))
+    (runs[0] / "surface.json").write_text("{}")
+    with pytest.raises(UserError, match="cannot read"):
+        surface_section(Run(runs[0]))
+
+
+def test_every_axis_of_every_panel_has_a_name_and_a_unit():
+    loss = quadratic([9, 4, 1, -2])
+    for kind in ("eigen", "random"):
+        found = surface(loss, directions(loss, "eigen", 2), places(3, 1.0))
+        looked = [Looked(name, "a sample", "cross-entropy (nats)", True, found) for name in ("one", "two")]
+        for shown in (looked, looked[:1]):
+            for axes in pictures.surface_figure(shown, kind).axes:
+                if axes.get_label() != "<colorbar>":
+                    assert all("(" in words for words in (axes.get_xlabel(), axes.get_ylabel()))
+                assert "(" in (axes.get_zlabel() if axes.name == "3d" else axes.get_ylabel())
+
+
 def test_an_interrupted_surface_leaves_nothing(command, runs, tmp_path, monkeypatch):
     before = everything_below(tmp_path)
 
@@ -159,4 +190,6 @@ def test_an_interrupted_surface_leaves_nothing(command, runs, tmp_path, monkeypa
 def test_bad_input_is_one_clear_error(command, runs):
     assert "odd number" in refusal(command, "surface", runs[0], "--size", 4)
     assert "ends in .png" in refusal(command, "surface", runs[0], "--out", "surface.pdf")
+    Path("folder.svg").mkdir()
+    assert "it is a folder" in refusal(command, "surface", runs[0], "--out", "folder.png")
     assert "not a run" in refusal(command, "surface", "nothing")

@@ -6,7 +6,7 @@ a Swin never needs the matrix over all pairs of tokens.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -51,6 +51,14 @@ class Layer:
     def dense(self) -> Tensor:
         """(batch, heads, queries, keys), zero where two tokens do not meet"""
         return torch.cat([call.dense() for call in self.calls], dim=1)
+
+    def summed(self) -> Tensor:
+        """(heads, queries, keys): `dense` summed over the batch, of which only one is ever held"""
+        parts = []
+        for call in self.calls:
+            total = call.weights.unflatten(0, (-1, len(call.groups()))).sum(0)
+            parts.append(replace(call, weights=total).dense()[0])
+        return torch.cat(parts)
 
     @cached_property
     def mean(self) -> Tensor:

@@ -86,7 +86,7 @@ def surface(loss: SampleLoss, along: Tensor, at: Tensor, told: Callable[[], None
             go(sum((distance * way for distance, way in zip(point, along, strict=True)), torch.zeros_like(along[0])))
             found.append(loss.totals())
             told()
-    both = torch.stack(found).cpu().view(*[size] * len(along), 2)
+    both = torch.stack(found).cpu().double().view(*[size] * len(along), 2)
     result = Surface(at, both[..., 0], both[..., 1])
     if not torch.tensor(result.middle[0]).isfinite():
         raise UserError("the loss of the run's own weights is not a number", got=result.middle[0])

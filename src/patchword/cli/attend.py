@@ -64,7 +64,7 @@ def attend(
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
-        else _pictures(model, given, data, count, question, settings, device)
+        else _pictures(model, given, pair, data, count, question, settings, device)
     )
     files = write_look(found, every, out)
     if as_json:
@@ -98,23 +98,38 @@ def _pixel(at: str) -> tuple[int, int] | None:
 
 def _text(model: str, given: str, pair: str, data: str, question: "Question", device: str) -> "TextLook":
     from patchword.core.errors import UserError
+    from patchword.data.sources import PICTURES
     from patchword.recipes.attending_texts import look_at_text
     from patchword.recipes.text_reader import open_reader
 
     if data or not given.strip():
         raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"--data {data}" if data else "none")
+    if Path(given).suffix.lower() in PICTURES and Path(given).is_file():
+        raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"the picture {given}")
     return look_at_text(open_reader(model, device), given, pair, question)
 
 
 def _pictures(
-    model: str, given: str, data: str, count: int, question: "Question", settings: list[str] | None, device: str
+    model: str,
+    given: str,
+    pair: str,
+    data: str,
+    count: int,
+    question: "Question",
+    settings: list[str] | None,
+    device: str,
 ) -> "Look":
     from patchword.cli.answers import messages, progress
     from patchword.cli.common import find_run, model_of
+    from patchword.core.errors import UserError
     from patchword.models import REGISTRY
     from patchword.recipes.attending import look
     from patchword.recipes.attending_pictures import opened, picture, test_pictures
 
+    if pair:
+        raise UserError(f"{model} reads pictures", expected="no --pair, which is a second text")
+    if data and given:
+        raise UserError("pictures twice", expected="one picture, or --data test", got=f"{given} and --data {data}")
     if model in REGISTRY.names():
         messages(as_json=True).print(f"{model} has random weights: a run shows what was learned", style="yellow")
     found = opened(model_of(model, settings), device)

@@ -54,12 +54,12 @@ def show(
         raise UserError("the pictures are PNG files", expected="--out FILE.png", got=str(out))
     chosen = [*([f"augmentation={augment}"] if augment else []), *(settings or ())]
     recipe = _recipe(what, size).with_settings(chosen)
-    batches = _batches(recipe, count)
+    batches = _batches(recipe, max(2, count))  # two, since a second one is mixed with the first
     images = batches.images
     batch = next(iter(batches.epoch(epoch - 1, recipe.seed, recipe.augmentation.made())))
     parts = ", ".join(recipe.augmentation.parts()) or "nothing"
     title = f"{images.name}: epoch {epoch}, seed {recipe.seed}; augmentation: {parts}"
-    first = batch_picture(batch, batches.preparation, images.classes, title)
+    first = batch_picture(batch.first(count), batches.preparation, images.classes, title)
     pair = images.pixels.take(batch.samples[:2])
     second = operations_picture(pair[0], pair[-1], batches.preparation)
     beside = out.with_name(f"{out.stem}-operations{out.suffix}")

@@ -29,7 +29,8 @@ def robustness(
     size; frost is a drawn texture of crystals, not a photograph. So figures compare between runs, not with published
     ones to the decimal. The mean corruption accuracy is the mean over kinds of the mean over severities.
 
-    Writes robustness.json and pictures into the run's folder, and into report.html if there is one.
+    Writes robustness.json and pictures into the run's folder, and into report.html if there is one. What is not tried
+    again (--kinds none, or no --sizes) stays there from before, if it is of the same weights, pictures and seed.
 
     Examples:
 
@@ -38,6 +39,7 @@ def robustness(
       patchword robustness runs/vit --kinds none --sizes 20,28,36
     """
     from patchword.cli.answers import progress
+    from patchword.core.errors import UserError
     from patchword.core.grid import sides as sides_of
     from patchword.recipes.evaluation import evaluate
     from patchword.recipes.robustness import Plan, robustness
@@ -46,6 +48,8 @@ def robustness(
 
     found = find_run(run)
     plan = Plan(_kinds(kinds), _span("severities", severities, 5), _span("sizes", sizes, 4096), count, seed)
+    if not plan.kinds and not plan.sizes:
+        raise UserError("there is nothing to try", expected="some --kinds, or --sizes such as 20,28,36")
     card = found.model().card
     images = found.test_images(card)
     with progress(1, "of all") as bar:

@@ -1,7 +1,6 @@
 """sharpness: the curvature of a run's loss, and how far it rises nearby."""
 
 import json
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,24 +43,21 @@ def sharpness(
       patchword sharpness runs/vit --eigenvalues 10 --samples 8192 --rho 0.1
       patchword sharpness runs/vit --json
     """
-    from patchword.analysis.sharpness import Wish, measure
+    from patchword.analysis.sharpness import Wish
     from patchword.cli.sharpness_progress import watching
-    from patchword.core.files import write_json
     from patchword.recipes.sharpness import Asked, open_run
-    from patchword.reports.sharpness import FILE, told
+    from patchword.recipes.sharpness_kept import FILE, keep_sharpness
 
     wish = Wish(eigenvalues, iterations, probes, rho, steps, seed)
     asked = Asked(samples, batch, seed, device)
-    found, began, out = find_run(run), time.monotonic(), console(100)
+    found, out = find_run(run), console(100)
     with watching() as watched:
         opened = open_run(found, asked)
         if not as_json:
             _tell(opened, wish)
         watched.pieces = opened.loss.passes
-        loss = replace(opened.loss, tick=watched.tick)
-        measured = measure(loss, wish, watched.begin, watched.heard)
-    kept = told(found, opened, asked, measured) | {"seconds": round(time.monotonic() - began, 1)}
-    write_json(found.folder / FILE, kept)
+        opened = replace(opened, loss=replace(opened.loss, tick=watched.tick))
+        kept = keep_sharpness(opened, asked, wish, watched.begin, watched.heard)
     if as_json:
         typer.echo(json.dumps(kept, indent=2))
         return
@@ -74,7 +70,7 @@ def sharpness(
 def _tell(opened: "Opened", wish: "Wish") -> None:
     """What is measured and what it costs, before it begins."""
     from patchword.analysis.hessian import AT_ONCE
-    from patchword.reports.sharpness import MODE
+    from patchword.recipes.sharpness_kept import MODE
 
     loss, out = opened.loss, console(100)
     out.print(f"{opened.name}: {opened.sample}; mean {opened.loss_name}", highlight=False, markup=False)

@@ -15,6 +15,7 @@ class Watched:
 
     def __init__(self, bar: "Progress") -> None:
         self.bar, self.pieces = bar, 1
+        self.spectrum: Spectrum | None = None  # the last that was heard of
 
     def begin(self, name: str, passes: int) -> None:
         """A part that ended before all it was allowed is full."""
@@ -27,6 +28,7 @@ class Watched:
             self.bar.advance(self.bar.tasks[-1].id)
 
     def heard(self, spectrum: "Spectrum") -> None:
+        self.spectrum = spectrum
         leading, left = float(spectrum.values[0]), float(spectrum.residuals[0])
         told = f"eigenvalues: the leading one is {leading:.4g}, residual {left:.1e}"
         self.bar.update(self.bar.tasks[-1].id, description=told)
@@ -48,5 +50,6 @@ def watching() -> Iterator[Watched]:
             yield Watched(bar)
     except torch.OutOfMemoryError:
         raise UserError(
-            "the GPU's memory is too small for this", hint="read fewer samples at once: --batch 32"
+            "the GPU's memory is too small for this",
+            hint="read fewer samples at once (--batch 32); a vector of all weights is kept for each product, too",
         ) from None

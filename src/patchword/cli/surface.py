@@ -46,7 +46,8 @@ def surface(
 
     Random directions are filter-normalised (Li et al., 2018): at 1 each filter has moved by its own length; biases and
     norms stay. Eigenvectors of the Hessian have length 1: there the surface is curved most. A curve is cheap:
-    --one-dimension takes N points, the plane N x N.
+    --one-dimension takes N points, the plane N x N. Each run also keeps its own in surface.json, and
+    `patchword evaluate RUN` puts it into the report.
 
     Examples:
 
@@ -59,6 +60,7 @@ def surface(
     from patchword.core.files import make_folder
     from patchword.recipes.sharpness import Asked, open_run, same_data
     from patchword.reports.surface import paths, write_surfaces
+    from patchword.reports.surface_kept import keep_surface
 
     at, asked = places(size, reach), Asked(samples, batch, seed, device)
     files, found = paths(out), [find_run(run) for run in runs]
@@ -66,7 +68,8 @@ def surface(
         typer.echo("these runs learned from different data: their losses are not of one kind", err=True)
     kind: Kind = "random" if directions is Directions.RANDOM else "eigen"
     count = 1 if one_dimension else 2
-    make_folder(files[0].parent)
+    for folder in (files[0].parent, *(run.folder for run in found)):
+        make_folder(folder)
     looked: list[Looked] = []
     for run in found:
         opened = _named(open_run(run, asked), found)
@@ -76,6 +79,8 @@ def surface(
             _tell(opened, kind, len(at) ** count)
         looked.append(_one(opened, kind, count, at, seed))
     written = write_surfaces(looked, kind, out)
+    for run, one in zip(found, looked, strict=True):
+        keep_surface(run, one, kind)
     rows = [_row(one) for one in looked]
     if as_json:
         told = {"directions": kind, "reach": reach, "runs": rows, "files": [str(file) for file in written]}
@@ -94,7 +99,7 @@ def _named(opened: "Opened", runs: "list[Run]") -> "Opened":
 
 def _tell(opened: "Opened", kind: "Kind", points: int) -> None:
     """What is computed and what it costs, before it begins."""
-    from patchword.reports.sharpness import MODE
+    from patchword.recipes.sharpness_kept import MODE
 
     loss, out = opened.loss, console(100)
     out.print(f"{opened.name}: {opened.sample}; mean {opened.loss_name}", highlight=False, markup=False)
@@ -114,6 +119,9 @@ def _one(opened: "Opened", kind: "Kind", count: int, at: Any, seed: int) -> "Loo
         if kind == "eigen":
             watched.begin("eigenvectors", min(PRODUCTS, loss.weights))
         along = directions(loss, kind, count, seed, PRODUCTS, watched.heard)
+        if watched.spectrum is not None and not all(watched.spectrum.converged):
+            told = f"{opened.name}: the eigenvectors have not converged after {PRODUCTS} products: these are near"
+            typer.echo(told, err=True)
         watched.begin(f"surface of {opened.name}", len(at) ** count)
         found = surface(loss, along, at)
     return Looked(opened.name, opened.sample, opened.loss_name, opened.has_accuracy, found)

@@ -35,6 +35,9 @@ class Batch(NamedTuple):
     def device(self) -> torch.device:
         return self.inputs.device
 
+    def first(self, count: int) -> "Batch":
+        return Batch(*(tensor[:count] for tensor in self))
+
     def split(self, parts: int) -> list["Batch"]:
         pieces = zip(*(tensor.chunk(parts) for tensor in self), strict=True)
         return [Batch(*piece) for piece in pieces]
@@ -90,8 +93,8 @@ class Batches:
         return max(1, len(self.images) // self.size)
 
     def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
-        inputs = prepared(pixels.to(self.device), self.preparation)
-        return Batch(inputs, self.images.labels[index].to(self.device), index)
+        inputs = prepared(pixels.to(self.device, non_blocking=True), self.preparation)
+        return Batch(inputs, self.images.labels[index].to(self.device, non_blocking=True), index)
 
     def _changed(
         self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company

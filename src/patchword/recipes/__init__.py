@@ -7,6 +7,7 @@ from patchword.recipes import over_vectors, pretraining, texts, translation, vis
 from patchword.recipes.deit_study import deit_distillation
 from patchword.recipes.elmo_recipe import elmo_pretrain
 from patchword.recipes.recipe import Recipe
+from patchword.recipes.sam_study import sharpness_aware
 from patchword.recipes.study import Study
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -30,6 +31,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
         vision.fashion_mnist_families,
         vision.fashion_mnist_positions,
         deit_distillation,
+        sharpness_aware,
         texts.glue,
         texts.pretraining_or_scratch,
         texts.zero_shot_reading,

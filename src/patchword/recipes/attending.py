@@ -114,7 +114,7 @@ def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Ten
     sums.maps[number] = sums.maps.get(number, 0) + on_map
     sums.distance[number] = sums.distance.get(number, 0) + distances(layer, geometry).sum(0).double().cpu()
     if whole:
-        sums.weights[number] = sums.weights.get(number, 0) + layer.dense().sum(0).cpu()
+        sums.weights[number] = sums.weights.get(number, 0) + layer.summed().cpu()
 
 
 def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:

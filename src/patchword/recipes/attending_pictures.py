@@ -27,6 +27,8 @@ def picture(model: Pyramid, given: str) -> list[Tensor]:
     """One picture, as the model sees it."""
     if not given:
         raise UserError("there is no picture to look at", expected="a picture's file, or --data test")
+    if Path(given).is_dir():
+        raise UserError(f"{given} is a folder", expected="one picture's file")
     if not Path(given).is_file():
         raise UserError(f"there is no picture {given}", expected="a picture's file")
     config = model.card.config

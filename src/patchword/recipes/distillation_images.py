@@ -53,18 +53,25 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
     """The task with its teacher, where its recipe asks for one."""
     fields = task.recipe.teacher
     if not fields.name:
+        if fields != ImageTeacher():  # told, not refused: one run of a study has no teacher
+            console.print("there is no teacher, so that its fields have no effect; teacher=RUN names one")
         return task
-    check_idle(fields)
-    lessons = lessons_of(fields, tokens_of(fields, task.model))
-    teacher = open_teacher(fields, task.model, console)
+    tokens = tokens_of(fields, task.model)
+    check_idle(fields, tokens)
+    teacher = ready(open_teacher(fields, task.model, console), fields.name, task.device)
     console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
-    return TaughtImages(task, ready(teacher, fields.name, task.device), lessons, own=1 - fields.share)
+    return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
 
 
-def check_idle(fields: ImageTeacher) -> None:
-    """A setting that would silently do nothing is refused."""
+def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
+    """A setting that would silently do nothing, or leave a token without anything to learn, is refused."""
     if fields.kind != "hard" and fields.smoothing:
         raise UserError("recipe field 'teacher.smoothing' has no effect here", expected="teacher.kind=hard")
+    if fields.share == 1 and "class" not in tokens:
+        raise UserError(
+            "the class token would learn nothing: the labels have no share in the loss",
+            expected="teacher.share below 1, or teacher.token=both",
+        )
 
 
 def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:

@@ -1,6 +1,6 @@
 """The recipe of a classifier of images."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -50,7 +50,7 @@ class Augment(BaseModel):
 def augment_fields(value: Any) -> Any:
     """The fields of a name such as deit, or of a list such as [flip, crop], which get DeiT's settings."""
     listed = from_text(value)
-    if isinstance(listed, Sequence) and not isinstance(listed, str) and all(part in PARTS for part in listed):
+    if isinstance(listed, list | tuple) and all(isinstance(part, str) and part in PARTS for part in listed):
         return together(*listed)
     if isinstance(value, Mapping | Augment):
         return value

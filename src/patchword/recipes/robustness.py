@@ -1,7 +1,7 @@
 """How well a run does on spoiled pictures and at other resolutions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from patchword.data.images import Images
 from patchword.layers.model import Model
 from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
+from patchword.recipes.sharpness import weights_digest
 from patchword.recipes.text_outputs import Advance, nobody
 
 BATCH = 250
@@ -62,7 +63,9 @@ class Robustness:
 
 def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = nobody) -> Robustness:
     """Kept in robustness.json of the run. advance: is told the share that is done, of 1."""
-    target = pick_device(device)
+    target, before = pick_device(device), known_robustness(run)
+    if before is not None and not of_these_weights(run):
+        before = None
     model = run.model().to(target).eval()
     others = {size: run.model(image=size).to(target).eval() for size in plan.sizes}  # a size that does not fit is told
     images = _some(run.test_images(model.card), plan.count)
@@ -85,9 +88,16 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
     for size, other in others.items():
         at_size = _some(run.test_images(other.card), plan.count)
         sizes[size] = told(accuracy(other, _batches(at_size, target)))
-    found = Robustness(clean, len(images), plan.seed, rows, sizes)
-    write_json(run.folder / FILE, found.to_json())
+    found = _completed(Robustness(clean, len(images), plan.seed, rows, sizes), before)
+    write_json(run.folder / FILE, {**found.to_json(), "digest": weights_digest(run)})
     return found
+
+
+def _completed(found: Robustness, before: Robustness | None) -> Robustness:
+    """With the half that was not tried now, corruptions or sizes, if the same pictures were tried before."""
+    if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
+        return found
+    return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
 
 
 def known_robustness(run: Run) -> Robustness | None:
@@ -107,9 +117,14 @@ def known_robustness(run: Run) -> Robustness | None:
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword robustness` again") from None
 
 
+def of_these_weights(run: Run) -> bool:
+    """Whether what was found before was found of the weights that the run has now."""
+    return bool(read_json(run.folder / FILE).get("digest") == weights_digest(run))
+
+
 @torch.inference_mode()
 def accuracy(model: Model, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
-    """The share of pixels' labels that the model names; the count stays on the device until the end."""
+    """The share of pictures whose label the model names; the count stays on the device until the end."""
     right, count = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device), 0
     for pixels, labels in batches:
         right += (model(prepared(pixels, model.card.preparation)).argmax(-1) == labels).sum()

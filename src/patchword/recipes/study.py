@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pydantic import BaseModel
@@ -14,7 +14,35 @@ from patchword.core.files import read_json
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.text_outputs import Advance
 from patchword.recipes.train import check_folder
+
+
+class Measure(Protocol):
+    """One number of a finished run beyond its evaluation, kept in the run's folder."""
+
+    @property
+    def name(self) -> str:
+        """in words; results call it so with underscores"""
+
+    @property
+    def unit(self) -> str:
+        """of its axis; a share is told in %"""
+
+    @property
+    def logarithmic(self) -> bool:
+        """whether factors count, not differences"""
+
+    def known(self, run: Run) -> float | None:
+        """What was kept of the weights that the run has now."""
+
+    def measure(self, run: Run, device: str, advance: Advance) -> None:
+        """Keeps it in the run's folder. advance: is told the share that is done, of 1."""
+
+
+def field_of(measure: Measure) -> str:
+    """its name among the measures of a result"""
+    return measure.name.replace(" ", "_")
 
 
 @dataclass(frozen=True)
@@ -28,6 +56,8 @@ class Study:
     conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
     panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
     asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
+    measured: tuple[Measure, ...] = ()  # of each finished run, beyond its evaluation
+    against: str = ""  # what half of the runs have: "SAM" tells the run vit-sam beside the run vit
 
     def possible(self, say: Callable[[str], None]) -> "Study":
         """The runs whose data is here."""
@@ -140,15 +170,16 @@ def results(study: Study, folder: Path) -> list[Result]:
     done = [label for label in study.runs if (folder / label / "evaluation.json").is_file()]
     if not done:
         raise UserError(f"no run of {folder} is finished", hint="`patchword train` the study first")
-    return [_result(label, Run(folder / label)) for label in done]
+    return [_result(label, Run(folder / label), study.measured) for label in done]
 
 
-def _result(label: str, run: Run) -> Result:
+def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
     evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
     card = run.model().card
     cost = count(card)
     metric = str(evaluation.get("metric", "accuracy"))
     measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
+    measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}
     return Result(
         run=label,
         model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,

@@ -1,5 +1,6 @@
 """Where attention goes: a folder of pictures and arrays, one picture, or the arrays alone."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,6 +36,10 @@ def check_out(path: Path, wanted: Sequence[str]) -> None:
         )
     if not kind and path.exists() and not path.is_dir():
         raise UserError(f"cannot write into {path}", got="it is a file", hint="name a folder")
+    there = next(folder for folder in (path if not kind else path.parent, *path.absolute().parents) if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        got = "permission denied" if there.is_dir() else "it is a file"
+        raise UserError(f"cannot write into {there}", got=got, hint="choose another folder")
 
 
 def write_look(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list[Path]:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
@@ -16,6 +18,7 @@ from patchword.reports.figures import BLUE
 from patchword.reports.words import counted, shortened
 
 _GAP, _PANEL = 6, 96  # pixels
+_BAND = 0.6  # of a row: the lines of the heads lie beside each other in it, so that none hides another
 _LEAST = 0.05  # of a head's weight: weaker lines are not drawn
 _DEEPEST = 24  # tokens of which all names have room at full size
 
@@ -61,7 +64,7 @@ def _sheet(look: TextLook) -> Figure:
             top, left = row * (side + _GAP), heads.index(head) * (side + _GAP)
             page[top : top + side, left : left + side] = panel
     scale = min(1.1 / side, 14 / max(page.shape[:2]))
-    figure = Figure(figsize=(max(page.shape[1] * scale + 1.0, 5.0), page.shape[0] * scale + 1.1), layout="constrained")
+    figure = Figure(figsize=(max(page.shape[1] * scale + 1.9, 5.0), page.shape[0] * scale + 1.1), layout="constrained")
     told = "in each panel, who asks from top to bottom, who is read from left to right"
     figure.suptitle(f"{look.model}: attention between {counted(size, 'token')}\n{told}", size=10)
     axes = figure.add_subplot(xlabel="head (number)", ylabel="layer (number)")
@@ -73,6 +76,9 @@ def _sheet(look: TextLook) -> Figure:
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+    shades = ScalarMappable(Normalize(0, 1), "Blues")
+    bar = figure.colorbar(shades, ax=axes, shrink=0.8, label="attention, of the\npanel's largest")
+    bar.ax.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])
     return figure
 
 
@@ -102,10 +108,13 @@ def _lines(look: TextLook, layer: TextLayerLook) -> Figure:
     colours = colormaps["tab20" if len(layer.heads) > 10 else "tab10"]
     for index, weights in enumerate(layer.weights):
         asks, reads = (weights > _LEAST).nonzero(as_tuple=True)
-        segments = [((0, one), (1, other)) for one, other in zip(asks.tolist(), reads.tolist(), strict=True)]
+        aside = _BAND * ((index + 0.5) / len(layer.weights) - 0.5)
+        segments = [
+            ((0, one + aside), (1, other + aside)) for one, other in zip(asks.tolist(), reads.tolist(), strict=True)
+        ]
         strengths = weights[asks, reads].clamp(max=1).tolist()
         drawn = LineCollection(segments, colors=[(*colours(index)[:3], strength) for strength in strengths])
-        drawn.set_linewidth(1.6)
+        drawn.set_linewidth(1.6 if len(layer.weights) < 5 else 1.0)
         axes.add_collection(drawn)
     _named(axes, look.tokens, min(10, 260 / max(count, 26)))
     handles = [Line2D([], [], color=colours(index), label=f"head {head}") for index, head in enumerate(layer.heads)]

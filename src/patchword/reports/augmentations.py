@@ -14,6 +14,7 @@ from patchword.data.augmentation.colours import Jitter
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
+from patchword.data.augmentation.simple import Shift, Square
 from patchword.data.augmentation.stage import Given, Stage
 from patchword.data.batches import Batch
 from patchword.reports.montage import Cell, montage
@@ -22,10 +23,10 @@ from patchword.reports.words import percent, shortened
 _STRENGTHS = (2.5, 5.0, 7.5, 10.0)
 _SHARES = (0.8, 0.6, 0.4, 0.2)
 _COLUMNS = 8
-_UNITS = {
-    "rotate": ("{:+.0f}°", 1.0),
-    "shear-x": ("{:+.2f} px a row", 1.0),
-    "shear-y": ("{:+.2f} px a column", 1.0),
+_UNITS = {  # in words, and from what the operation takes to that: plus is counterclockwise, to the right, down
+    "rotate": ("{:+.1f}°", 1.0),
+    "shear-x": ("{:+.2f} px a row", -1.0),
+    "shear-y": ("{:+.2f} px a column", -1.0),
     "translate-x": ("{:+.0f}% of the width", -100.0),
     "translate-y": ("{:+.0f}% of the height", -100.0),
     "posterize": ("bits: {:.0f}", 1.0),
@@ -88,8 +89,10 @@ def other_rows(pixels: Tensor, other: Tensor, preparation: Preparation) -> list[
     return [
         Row("flip, 3-Augment", torch.stack(three), ["mirror image", "greyscale", "solarized from 128"]),
         Row("blur", colours.blur(many, sigma), [f"sigma {value:.1f} px" for value in sigma.tolist()]),
+        Row("shift", _staged(Shift(max(1, pixels.shape[-1] // 7)), many), ["a seventh at most"] * 4),
         Row("crop", _staged(Crop(0.08), many), ["8% or more of the area"] * 4),
         Row("jitter", _staged(Jitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
+        Row("erase, square", _staged(Square(1.0), many), ["a quarter of each side"] * 4),
         Row("erase, const", _erased(False, many, preparation), ["2% to 33% of the area"] * 4),
         Row("erase, pixel", _erased(True, many, preparation), ["2% to 33% of the area"] * 4),
         _mixed("mixup", pixels, other, preparation),

@@ -40,6 +40,7 @@ _DISTANCE = (
     "pictures (mean)."
 )
 _MEASURED = 32  # pictures that the distances are the mean of
+_AT_ONCE = 8  # of them: the weights of all layers are held at once
 
 
 def attention_section(model: Model, scores: Scores, images: Images) -> str:
@@ -67,8 +68,11 @@ def _distances(model: Model, images: Images, geometry: Geometry) -> str:
     number = min(_MEASURED, len(images))
     device = next(model.parameters()).device
     pixels = images.pixels.take(torch.arange(number))
-    found = layers(model, prepared(pixels.to(device), model.card.preparation), geometry)
-    depths = [(depth, distances(layer, geometry).mean(0).cpu()) for depth, layer in enumerate(found, 1)]
+    far = [
+        [distances(layer, geometry) for layer in layers(model, prepared(part, model.card.preparation), geometry)]
+        for part in pixels.to(device).split(_AT_ONCE)
+    ]
+    depths = [(depth, torch.cat(heads).mean(0).cpu()) for depth, heads in enumerate(zip(*far, strict=True), 1)]
     with looks():
         svg = drawn(distance_figure(depths, "", "pixels", size_told(pixels)), "svg")
     told = ", ".join(f"layer {depth} {float(heads.mean()):.1f}" for depth, heads in depths)

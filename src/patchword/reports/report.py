@@ -32,6 +32,7 @@ from patchword.reports.run_parts import (
     training_told,
 )
 from patchword.reports.sharpness import sharpness_section
+from patchword.reports.surface_kept import surface_section
 from patchword.reports.text_pretraining import pretraining_report
 from patchword.reports.text_report import text_report
 from patchword.reports.translation_report import translation_report
@@ -68,6 +69,7 @@ def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
         attention_section(model, scores, images),
         robustness_section(run, model, images),
         sharpness_section(run),
+        surface_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Pictures: {images.name}, from {images.origin}.", model),
     ]

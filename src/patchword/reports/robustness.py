@@ -9,7 +9,7 @@ from patchword.core.grid import sides
 from patchword.data.corruptions import SEVERITIES
 from patchword.data.images import Images
 from patchword.layers.model import Model
-from patchword.recipes.robustness import Robustness, known_robustness
+from patchword.recipes.robustness import Robustness, known_robustness, of_these_weights
 from patchword.recipes.run import Run
 from patchword.reports import page
 from patchword.reports.figures import drawn, looks
@@ -17,9 +17,10 @@ from patchword.reports.robustness_pictures import kinds_figure, severity_figure,
 from patchword.reports.words import counted, percent
 
 _ABOUT = (
-    "Accuracy on {} under the common corruptions: noise, blur, weather and digital changes, each at five severities, "
+    "Accuracy on {} under the common corruptions: noise, blur, weather and digital changes, at severities of 1 to 5, "
     "generated from the pictures themselves. The run was not trained again."
 )
+_OTHER = "The robustness of this run was measured before its weights changed: patchword robustness {}"
 
 
 def write_robustness(run: Run, found: Robustness, images: Images, own: int) -> list[Path]:
@@ -36,7 +37,8 @@ def write_robustness(run: Run, found: Robustness, images: Images, own: int) -> l
             for kind, figure in figures.items()
             for ending in ("png", "svg")
         }
-        contents[run.folder / "corruptions.png"] = _sheet(images, found.seed)
+        if found.corrupted:
+            contents[run.folder / "corruptions.png"] = _sheet(images, found.seed)
     for path, content in contents.items():
         with whole_file(path) as temporary:
             temporary.write_bytes(content)
@@ -48,6 +50,8 @@ def robustness_section(run: Run, model: Model, images: Images) -> str:
     found = known_robustness(run)
     if found is None:
         return ""
+    if not of_these_weights(run):
+        return page.section("Robustness", page.paragraph(page.escape(_OTHER.format(run.folder)), "note"))
     html = page.paragraph(_ABOUT.format(counted(found.pictures, "test picture"))) if found.corrupted else ""
     with looks():
         if found.corrupted:

@@ -21,7 +21,7 @@ def severity_figure(found: Robustness, title: str = "") -> Figure:
     groups = {name: kinds for name, kinds in GROUPS.items() if any(kind in found.corrupted for kind in kinds)}
     across = min(2, len(groups))
     down = -(-len(groups) // across)
-    figure = Figure(figsize=(4.4 * across + 0.6, 3.1 * down + 0.4), layout="constrained")
+    figure = Figure(figsize=(4.9 * across + 0.6, 3.1 * down + 0.4), layout="constrained")
     figure.suptitle(title, size=11)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
     for axes, (name, kinds) in zip(panels, groups.items(), strict=False):
@@ -42,7 +42,7 @@ def _lines(axes: Axes, name: str, rows: Mapping[str, Mapping[int, float]], clean
         axes.plot(list(row), shown, color=_COLOURS[number], marker=_MARKS[number], label=kind)
     axes.set_xticks(SEVERITIES)
     axes.set_ylim(0, 103)
-    axes.legend(fontsize=8.5, loc="lower left")
+    axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, never over them
 
 
 def size_figure(found: Robustness, own: int, title: str = "") -> Figure:
@@ -54,7 +54,7 @@ def size_figure(found: Robustness, own: int, title: str = "") -> Figure:
     axes.plot(list(points), [100 * value for value in points.values()], "o-", color=_COLOURS[0])
     axes.plot([own], [100 * found.clean], "o", color=ORANGE, markersize=9, label="as it was trained")
     axes.set_xticks(list(points))
-    axes.legend(fontsize=9, loc="lower left")
+    figure.legend(fontsize=9, loc="outside lower center")
     return figure
 
 

@@ -1,50 +1,20 @@
-"""A run's sharpness in words, as JSON, and as a section of its report."""
+"""A run's sharpness in words, and as a section of its report."""
 
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from patchword.analysis.sharpness import Sharpness
 from patchword.core.files import read_json
 from patchword.recipes.run import Run
-from patchword.recipes.sharpness import Asked, Opened, weights_digest
+from patchword.recipes.sharpness import weights_digest
+from patchword.recipes.sharpness_kept import FILE
 from patchword.reports import page
 from patchword.reports.figures import drawn, looks
 from patchword.reports.words import counted, percent
 
-FILE = "sharpness.json"
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024")
 _MARKS = "osD^vPX"
-MODE = "Evaluation mode: no dropout, no augmentation, no smoothing; batch norms keep the statistics of training."
-
-
-def told(run: Run, opened: Opened, asked: Asked, found: Sharpness) -> dict[str, Any]:
-    """What is kept in sharpness.json."""
-    spectrum, ball = found.spectrum, found.ball
-    leading = zip(spectrum.values.tolist(), spectrum.residuals.tolist(), spectrum.converged, strict=True)
-    return {
-        "run": str(run.folder),
-        "sample": {"told": opened.sample, "count": opened.loss.count, "seed": asked.seed},
-        "weights": opened.loss.weights,
-        "digest": weights_digest(run),
-        "mode": MODE,
-        "loss_name": opened.loss_name,
-        "loss": found.at.loss,
-        "accuracy": found.at.accuracy if opened.has_accuracy else None,
-        "eigenvalues": [{"value": value, "residual": left, "converged": done} for value, left, done in leading],
-        "lowest": {"value": spectrum.lowest, "residual": spectrum.lowest_residual},
-        "products": spectrum.products,
-        "history": [list(estimates) for estimates in spectrum.history],
-        "trace": {"value": found.trace.value, "error": found.trace.error, "probes": found.trace.probes},
-        "epsilon": {
-            "rho": ball.radius,
-            "rise": ball.rise,
-            "one_step": ball.one_step,
-            "gradient": ball.slope,
-            "history": list(ball.history),
-        },
-    }
 
 
 def rows(kept: dict[str, Any]) -> list[tuple[str, str, str]]:

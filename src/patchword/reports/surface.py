@@ -27,20 +27,28 @@ def paths(out: Path) -> list[Path]:
     """The picture in both kinds and the arrays, beside each other."""
     if out.suffix.lower() not in ("", ".png", ".svg", ".npz"):
         raise UserError(f"cannot write {out}", expected="a name that ends in .png or .svg")
-    return [out.with_suffix(suffix) for suffix in (".png", ".svg", ".npz")]
+    files = [out.with_suffix(suffix) for suffix in (".png", ".svg", ".npz")]
+    for file in files:
+        if file.is_dir():
+            raise UserError(f"cannot write {file}", got="it is a folder")
+    return files
 
 
 def write_surfaces(looked: Sequence[Looked], kind: Kind, out: Path) -> list[Path]:
     """All files or none."""
     files = paths(out)
-    flat = looked[0].found.losses.ndim == 1
     with looks(), ExitStack() as written:
-        figure = _lines(looked, kind) if flat else hills(looked, kind)
+        figure = surface_figure(looked, kind)
         for path, form in zip(files, _KINDS, strict=False):
             written.enter_context(whole_file(path)).write_bytes(drawn(figure, form))
         with written.enter_context(whole_file(files[-1])).open("wb") as file:
             np.savez_compressed(file, **arrays(looked, kind))
     return files
+
+
+def surface_figure(looked: Sequence[Looked], kind: Kind) -> Figure:
+    """Curves, or contours and hills: as many directions as there are."""
+    return _lines(looked, kind) if looked[0].found.losses.ndim == 1 else hills(looked, kind)
 
 
 def arrays(looked: Sequence[Looked], kind: Kind) -> dict[str, Any]:

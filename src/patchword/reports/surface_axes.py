@@ -31,6 +31,11 @@ def along(kind: Kind, number: int) -> str:
     return f"along {direction(kind, number)}\n{unit}"
 
 
+def short(kind: Kind, number: int) -> str:
+    """The same for the floor of a hill, which has less room."""
+    return f"{direction(kind, number)}\n({'length of the change' if kind == 'eigen' else 'lengths of the filters'})"
+
+
 def direction(kind: Kind, number: int) -> str:
     return f"the {('leading', 'second')[number]} eigenvector" if kind == "eigen" else f"random direction {number + 1}"
 

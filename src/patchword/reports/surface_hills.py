@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from patchword.analysis.surface import Kind, Surface
-from patchword.reports.surface_axes import Looked, along, below, direction, few_numbers, scale
+from patchword.reports.surface_axes import Looked, along, below, few_numbers, scale, short
 from patchword.reports.words import shortened
 
 
@@ -20,25 +20,24 @@ def hills(looked: Sequence[Looked], kind: Kind) -> Figure:
     norm, columns = scale(losses), len(looked)
     has_accuracy = all(one.has_accuracy for one in looked)
     rows = 3 if has_accuracy else 2
-    figure = Figure(figsize=(4.6 * columns + 1.3, 4.1 * rows), layout="constrained")
-    grid = figure.add_gridspec(rows, columns)
+    alone = columns == 1  # then its pictures lie beside each other
+    across, down = (rows, 1) if alone else (columns, rows)
+    figure = Figure(figsize=(4.8 * across + 1.3, 4.1 * down + 0.4), layout="constrained")
+    grid = figure.add_gridspec(down, across)
     flat, tall, right = [], [], []
     for column, one in enumerate(looked):
-        flat.append(figure.add_subplot(grid[0, column]))
+        flat.append(figure.add_subplot(grid[0, 0 if alone else column]))
         _contours(flat[-1], one.found, losses[column], norm)
         flat[-1].set_title(shortened(one.name, 40), size=12, weight="bold")
-        tall.append(figure.add_subplot(grid[1, column], projection="3d"))
+        tall.append(figure.add_subplot(grid[(0, 1) if alone else (1, column)], projection="3d"))
         _hill(tall[-1], one.found, losses[column], norm, one.loss_name, kind)
         if has_accuracy:
-            right.append(figure.add_subplot(grid[2, column]))
+            right.append(figure.add_subplot(grid[(0, 2) if alone else (2, column)]))
             shades = _shares(right[-1], one.found)
     for axes in (*flat, *right):
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.set(xlabel=along(kind, 0), aspect="equal")
-    for first in (flat, right):
-        for axes in first[:1]:
-            axes.set_ylabel(along(kind, 1))
+        axes.set(xlabel=along(kind, 0), ylabel=along(kind, 1), aspect="equal")
     colours = ScalarMappable(norm, "viridis")
     words = f"{looked[0].loss_name}{', logarithmic' if isinstance(norm, LogNorm) else ''}"
     bar = figure.colorbar(colours, ax=[*flat, *tall], shrink=0.55, label=f"loss: {words}")
@@ -59,7 +58,9 @@ def _contours(axes: Axes, found: Surface, losses: np.ndarray, norm: Normalize) -
     axes.grid(visible=False)
     axes.contourf(at, at, shown.clip(low, high), levels=np.unique(ends(low, high, 64)), norm=norm, cmap="viridis")
     lines = axes.contour(at, at, shown, levels=levels[1:-1], colors="white", linewidths=0.6)
-    axes.clabel(lines, list(lines.levels)[::3], fmt=lambda value: f"{value:.2g}", fontsize=8)
+    axes.clabel(
+        lines, list(lines.levels)[::3], fmt=lambda value: f"{value:.2g}" if value < 100 else f"{value:.0f}", fontsize=8
+    )
     axes.plot(0, 0, "+", color="white", markersize=9)
 
 
@@ -85,14 +86,14 @@ def _hill(axes: Any, found: Surface, losses: np.ndarray, norm: Normalize, loss_n
     if is_log:
         ticks = [value for value in LogLocator(subs=(1, 2, 5)).tick_values(low, high) if low <= value <= high]
         axes.set_zticks(np.log10(ticks), [f"{value:g}" for value in ticks])
-    axes.set_xlabel(direction(kind, 0), size=9)
-    axes.set_ylabel(direction(kind, 1), size=9)
-    axes.set_zlabel(loss_name, size=9)
+    axes.set_xlabel(short(kind, 0), size=9, labelpad=8)
+    axes.set_ylabel(short(kind, 1), size=9, labelpad=8)
+    axes.set_zlabel(f"{loss_name}, logarithmic" if is_log else loss_name, size=9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(4))
     axes.tick_params(labelsize=8)
     axes.view_init(elev=30, azim=-55)
-    axes.set_box_aspect(None, zoom=0.9)
+    axes.set_box_aspect(None, zoom=0.84)
 
 
 def _shares(axes: Axes, found: Surface) -> ScalarMappable:

@@ -25,6 +25,7 @@ from patchword.reports.run_parts import (
     training_told,
 )
 from patchword.reports.sharpness import sharpness_section
+from patchword.reports.surface_kept import surface_section
 from patchword.reports.text_answers import answer_sections
 from patchword.reports.text_classes import class_sections
 from patchword.reports.text_lengths import texts_section
@@ -44,6 +45,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *_task_sections(found),
         texts_section(run, recipe, found),
         sharpness_section(run),
+        surface_section(run),
         cost_section(model.card),
         origin_section(run, recipe, _origin(recipe), model),
     ]

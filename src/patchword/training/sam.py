@@ -90,34 +90,41 @@ class SharpnessAware:
         with torch.no_grad():
             weights = [weight for weight in self.plain.weights() if weight.grad is not None]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
-            kept = copies(weights)
+            kept = copies(weights)  # not the way back, which would round
             torch._foreach_add_(weights, self.ascent(weights, gradients))
         self.plain.optimizer.zero_grad(set_to_none=True)
         try:
             yield
         finally:
-            with torch.no_grad():  # of all that moved, also where no gradient came back
-                torch._foreach_copy_(weights, kept)
+            put(weights, kept)  # all that moved, also where no gradient came back
 
 
 @contextmanager
 def with_buffers(model: nn.Module, earlier: list[Tensor]) -> Iterator[None]:
     """Inside, the model's buffers are as they were earlier; whatever it notes down there is forgotten."""
-    now = copies(model.buffers())
-    _put(model, earlier)
+    buffers = list(model.buffers())
+    now = copies(buffers)
+    put(buffers, earlier)
     try:
         yield
     finally:
-        _put(model, now)
+        put(buffers, now)
 
 
 def copies(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [tensor.detach().clone() for tensor in tensors]
+    originals = list(tensors)
+    found = [torch.empty_like(tensor, requires_grad=False) for tensor in originals]
+    put(found, originals)
+    return found
 
 
-def _put(model: nn.Module, values: list[Tensor]) -> None:
-    for buffer, value in zip(model.buffers(), values, strict=True):
-        buffer.copy_(value)
+@torch.no_grad()
+def put(places: list[Tensor], values: list[Tensor]) -> None:
+    """Copies each value to its place, all of one type at once: hundreds of small copies would keep a GPU waiting."""
+    pairs = list(zip(places, values, strict=True))
+    for kind in {place.dtype for place in places}:
+        chosen = [(place, value) for place, value in pairs if place.dtype == kind]
+        torch._foreach_copy_([place for place, _ in chosen], [value for _, value in chosen])
 
 
 def drawing(device: torch.device) -> Callable[[], None]:
@@ -126,10 +133,10 @@ def drawing(device: torch.device) -> Callable[[], None]:
     if device.type == "cpu":
         return lambda: torch.set_rng_state(on_cpu)
     there = torch.get_device_module(device)
-    on_device = there.get_rng_state()
+    on_device = there.get_rng_state(device)  # named, since the module's own default may be another one
 
     def back() -> None:
         torch.set_rng_state(on_cpu)
-        there.set_rng_state(on_device)
+        there.set_rng_state(on_device, device)
 
     return back

@@ -31,21 +31,20 @@ class Boxes:
         return areas, shapes.exp(), draws.uniform(top), draws.uniform(left)
 
     def placed(self, plan: Plan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """top, left, rows and columns of each sample's box, whole pixels; the whole picture where no try fits"""
+        """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits"""
         areas, shapes, top, left = plan
         rows = (areas * (height * width) / shapes).sqrt().round()
         columns = (areas * (height * width) * shapes).sqrt().round()
         fits = (rows >= 1) & (rows <= height) & (columns >= 1) & (columns <= width)
         first = fits.int().argmax(1, keepdim=True)  # the first of the largest
-        some = fits.any(1)
-        rows = torch.where(some, rows.gather(1, first)[:, 0], height).long()
-        columns = torch.where(some, columns.gather(1, first)[:, 0], width).long()
+        rows, columns = ((sides * fits).gather(1, first)[:, 0].long() for sides in (rows, columns))
         return (top * (height - rows + 1)).long(), (left * (width - columns + 1)).long(), rows, columns
 
 
 @dataclass(frozen=True)
 class Crop:
-    """A random part of the picture, brought back to its size (Szegedy et al., 2015): at least `least` of its area."""
+    """A random part of the picture, brought back to its size (Szegedy et al., 2015): at least `least` of its area; all
+    of it where no part of a usual shape fits, as in a very long picture."""
 
     least: float
 
@@ -59,15 +58,16 @@ class Crop:
 
     def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
         height, width = pixels.shape[-2:]
-        box = torch.stack(self.boxes.placed(plan, height, width)).to(pixels.device, non_blocking=True)
-        top, left, rows, columns = box
+        box = torch.stack(self.boxes.placed(plan, height, width))
+        whole = torch.tensor([0, 0, height, width])[:, None]
+        top, left, rows, columns = torch.where(box[2] > 0, box, whole).to(pixels.device, non_blocking=True)
         return resampled(pixels, bicubic(top, rows, height), bicubic(left, columns, width))
 
 
 @dataclass(frozen=True)
 class Erasing:
     """Random erasing (Zhong et al., 2017) of normalised pictures: a box of 2% to a third of the area gets the mean
-    colour, which is 0 there, or with `noise` a normal number for every pixel."""
+    colour, which is 0 there, or with `noise` a normal number for every pixel. Where no box fits, nothing is erased."""
 
     chance: float
     noise: bool
@@ -95,7 +95,7 @@ class Erasing:
     def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
         if not self.noise:
             return pictures.new_zeros(())
-        there = Draws(draws.seed, draws.epoch, draws.index.to(pictures.device))
+        there = Draws(draws.seed, draws.epoch, draws.index.to(pictures.device, non_blocking=True))
         return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
 
 

@@ -42,7 +42,8 @@ class Mixing:
         rows, columns = _side(share, top, height), _side(share, left, width)
         kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), share)  # a box may be cut off
         there, is_cut = (value.to(inputs.device, non_blocking=True).view(-1, 1, 1, 1) for value in (share, cut))
-        box = inside(rows.to(inputs.device), columns.to(inputs.device), inputs)
+        sides = torch.stack([rows, columns]).to(inputs.device, non_blocking=True)
+        box = inside(sides[0], sides[1], inputs)
         weight = torch.where(is_cut, (~box).to(inputs.dtype), there.to(inputs.dtype))
         return torch.lerp(others, inputs, weight), kept.to(inputs.device, non_blocking=True)
 
@@ -66,17 +67,21 @@ def beta(uniform: Tensor, concentration: float) -> Tensor:
     """Uniform numbers -> numbers of Beta(a, a), by the inverse of its distribution function"""
     areas, powers = _inverse_beta(concentration)
     lower = torch.minimum(uniform.double(), 1 - uniform.double())
-    found = torch.from_numpy(np.interp(lower.numpy(), areas, powers)) ** (1 / concentration)
+    found = torch.from_numpy(np.interp(lower.numpy(), areas, powers)) ** (1 / min(concentration, 1.0))
     return torch.where(uniform < 0.5, found, 1 - found).float()
 
 
 @lru_cache(maxsize=8)
 def _inverse_beta(concentration: float) -> tuple[np.ndarray, np.ndarray]:
-    """The lower half: the distribution function at some places x, and x^a there
+    """The lower half: the distribution function at some places x, and x^b there, b = min(a, 1)
 
-    With t = x^a the density x^(a-1) (1-x)^(a-1) dx is (1 - t^(1/a))^(a-1) dt / a, which is bounded up to x = 1/2.
+    With t = x^b the density x^(a-1) (1-x)^(a-1) dx is x^(a-b) (1-x)^(a-1) dt / b, which is bounded up to x = 1/2. It
+    is told as a share of that at 1/2, since a large a would make all of it vanish.
     """
-    powers = np.linspace(0, 0.5**concentration, _KNOTS)
-    density = (1 - powers ** (1 / concentration)) ** (concentration - 1)
+    power = min(concentration, 1.0)
+    powers = np.linspace(0, 0.5**power, _KNOTS)
+    places = powers ** (1 / power)
+    near_zero = 2 * places if concentration > 1 else np.ones(_KNOTS)
+    density = (near_zero * (2 - 2 * places)) ** (concentration - 1)
     areas = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return areas / areas[-1] / 2, powers

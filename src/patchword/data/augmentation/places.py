@@ -16,11 +16,11 @@ def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) ->
     x = torch.arange(width, device=pixels.device).view(1, -1) + 0.5
     rows = matrices.to(pixels.device, torch.float32, non_blocking=True)[..., None, None]
     there = rows[:, :, 0] * x + rows[:, :, 1] * y + rows[:, :, 2]  # (batch, 2, height, width)
-    sides = torch.tensor([width, height]).view(2, 1, 1).to(pixels.device)
+    sides = torch.tensor([width, height]).view(2, 1, 1).to(pixels.device, non_blocking=True)
     outside = ((there < 0) | (there >= sides)).any(1, keepdim=True)
     places = (there * 2 / sides - 1).permute(0, 2, 3, 1)
     found = F.grid_sample(pixels.float(), places, mode="bilinear", padding_mode="border", align_corners=False)
-    paint = torch.tensor(colour).mul(255).round().view(1, -1, 1, 1).to(pixels.device)
+    paint = torch.tensor(colour).mul(255).round().view(1, -1, 1, 1).to(pixels.device, non_blocking=True)
     return torch.where(outside, paint, found.round_()).to(torch.uint8)
 
 
@@ -32,13 +32,13 @@ def rotation(degrees: Tensor, height: int, width: int) -> Tensor:
 
 
 def shear_x(amount: Tensor, height: int, width: int) -> Tensor:
-    """rows moved by `amount` times their distance from the upper border"""
+    """rows moved to the left by `amount` times their distance from the upper border"""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
     return _matrices(one, amount, zero, zero, one, zero)
 
 
 def shear_y(amount: Tensor, height: int, width: int) -> Tensor:
-    """columns moved by `amount` times their distance from the left border"""
+    """columns moved up by `amount` times their distance from the left border"""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
     return _matrices(one, zero, zero, amount, one, zero)
 

@@ -70,8 +70,9 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
         for name, table in TABLES.items():
             these = (names[rows] == ALL.index(name)).nonzero()[:, 0]
             if len(these):
-                there = these.to(chosen.device)
-                found = table(chosen.index_select(0, there), amounts[rows[these]].to(chosen.device))
+                there = these.to(chosen.device, non_blocking=True)
+                these_amounts = amounts[rows[these]].to(chosen.device, non_blocking=True)
+                found = table(chosen.index_select(0, there), these_amounts)
                 whole.index_copy_(0, there, found.expand(-1, chosen.shape[1], -1))
         return tables.through(chosen, whole)
 
