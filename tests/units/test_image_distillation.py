@@ -341,7 +341,7 @@ def test_the_study_asks_for_its_teacher_and_is_the_lectures_table(there, command
     assert {recipe.teacher.name for recipe in study.runs.values()} == {"teacher", ""}
     assert {recipe.data for recipe in study.runs.values()} == {"digits"}
     assert study.runs["none"].teacher.name == ""
-    assert (study.runs["soft"].teacher.kind, study.runs["soft"].teacher.share) == ("soft", 0.1)
+    assert (study.runs["soft"].teacher.kind, study.runs["soft"].teacher.share) == ("soft", 0.9)
     told = refusal(command, "train", "deit-distillation", "data=digits")
     assert "this study needs teacher=" in told
     told = refusal(command, "train", "deit-distillation", "data=digits", "teacher=nowhere", *SMALL)
