@@ -14,7 +14,7 @@ import patchword
 from material import differing
 from patchword.core.errors import UserError
 from patchword.data.text.conll import read_conll
-from patchword.layers import Frozen
+from patchword.layers import Frozen, VectorEntrance
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES
 from patchword.recipes.over_vectors_bank import fill
@@ -78,6 +78,28 @@ def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
     assert not torch.allclose(model(Frozen(values)), model(Frozen(other)))
     assert [[round(share, 6) for share in shares] for shares in model.shares()] == [[0.0, 1.0, 0.0], [1.0]]
     torch.testing.assert_close(model(Frozen(values * 7)), model(Frozen(values)), atol=1e-4, rtol=1e-4)  # none is louder
+
+
+def test_what_all_vectors_of_a_source_have_in_common_is_not_heard():
+    """The same words far from zero and squeezed give the same answers, and a word that is not known stays zero."""
+    entrance = VectorEntrance([(2, 6), (1, 4)], 8).eval()
+    values = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
+    entrance.learn_scale(values)
+    answers = entrance(values[None])
+    unknown = torch.cat([values[:1, :12], torch.zeros(1, 4)], dim=1)
+    moved = 40 + 0.1 * values
+    assert not torch.allclose(entrance(moved[None]), answers, atol=0.1)
+    entrance.learn_scale(moved)
+    torch.testing.assert_close(entrance(moved[None]), answers, atol=1e-3, rtol=0)
+    entrance.learn_scale(values)
+    alone = VectorEntrance([(2, 6)], 8).eval()
+    alone.load_state_dict(
+        entrance.state_dict()
+        | {"linear.weight": entrance.linear.weight[:, :6]}
+        | {name: getattr(entrance, name)[:12] for name in ("middle", "spread")},
+        strict=False,
+    )
+    torch.testing.assert_close(entrance(unknown[None]), alone(unknown[None, :, :12]))
 
 
 def test_what_stands_above_the_vectors_has_one_size():

@@ -97,11 +97,13 @@ def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     told = {"sources": shapes, "head": recipe.task, "classes": goal.classes(parts.labels)}
     model = cast(OverVectors, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **told}))
     model.card = replace(model.card, labels=parts.labels)
+    model = model.to(device)
+    model.entrance.learn_scale(bank.values[: train.count])
     sets = (
         text_set(goal, train, parts.labels, Path(recipe.train).name),
         text_set(goal, held, parts.labels, "validation", train.count),
     )
-    return OverVectorsTask(recipe, model.to(device), bank, *sets, metric, goal.unit, digest(train, sets[0]))
+    return OverVectorsTask(recipe, model, bank, *sets, metric, goal.unit, digest(train, sets[0]))
 
 
 def check_choice(recipe: OverVectorsRecipe) -> None:
