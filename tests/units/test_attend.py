@@ -18,10 +18,10 @@ from patchword.core.text import Text
 from patchword.layers import record_attention
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.recipes.attending import look
-from patchword.recipes.attending_question import Question
-from patchword.recipes.attending_texts import TextLayerLook, TextLook
-from patchword.recipes.robustness import Plan, known_robustness, robustness
+from patchword.recipes.looking.attending import look
+from patchword.recipes.looking.attending_question import Question
+from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
+from patchword.recipes.looking.robustness import Plan, known_robustness, robustness
 from patchword.recipes.run import Run
 from patchword.reports.attention_texts import text_figures
 from tiny_texts import vocabulary_of

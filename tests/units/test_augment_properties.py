@@ -20,7 +20,7 @@ from patchword.data.augmentation.simple import Flip, Shift, Square
 from patchword.data.augmentation.stage import Given, Stage
 from patchword.data.batches import Batch, Batches
 from patchword.data.images import Held, Images
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 
 COUNT = 64
 DRAWS = Draws(0, 0, torch.arange(COUNT))

@@ -17,7 +17,7 @@ from patchword.data.augmentation.views import company, epoch_of
 from patchword.data.batches import Batches
 from patchword.data.images import Held, Images
 from patchword.objectives.classification import Classification, right
-from patchword.recipes.image_recipe import Augment, ImageRecipe
+from patchword.recipes.image.recipe import Augment, ImageRecipe
 
 MANY = Draws(0, 0, torch.arange(20000))
 FEW = Draws(0, 0, torch.arange(64))

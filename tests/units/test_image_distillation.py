@@ -30,10 +30,10 @@ from patchword.objectives.distillation_images import (
     token_accuracies,
 )
 from patchword.recipes import STUDIES, find_recipe
-from patchword.recipes.deit_study import table
-from patchword.recipes.distillation_images import TaughtImages
-from patchword.recipes.distillation_task import ready
+from patchword.recipes.distillation.images import TaughtImages
+from patchword.recipes.distillation.task import ready
 from patchword.recipes.evaluation import evaluate
+from patchword.recipes.image.deit_study import table
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.study import Result

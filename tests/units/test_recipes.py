@@ -7,9 +7,9 @@ from patchword.data.named import SETS
 from patchword.data.text.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
-from patchword.recipes.image_recipe import Augment, ImageRecipe
+from patchword.recipes.image.recipe import Augment, ImageRecipe
 from patchword.recipes.recipe import checked, field_names, read_recipe
-from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text.recipe import TextRecipe
 
 BASE = ImageRecipe()
 OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageRecipe)]

@@ -18,7 +18,7 @@ from patchword.core.card import Preparation
 from patchword.data.images import Held, Images
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import ImageEvaluation
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run
 from patchword.reports import figures, write_report

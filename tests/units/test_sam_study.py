@@ -16,12 +16,12 @@ from patchword.analysis.sharpness import Wish
 from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.recipes import STUDIES
-from patchword.recipes.measures import CorruptionAccuracy, LeadingEigenvalue
-from patchword.recipes.robustness import Plan
+from patchword.recipes.image.sam_study import MODELS, in_words, sharpness_aware
+from patchword.recipes.looking.measures import CorruptionAccuracy, LeadingEigenvalue
+from patchword.recipes.looking.robustness import Plan
+from patchword.recipes.looking.sharpness import Asked
 from patchword.recipes.run import Run
-from patchword.recipes.sam_study import MODELS, in_words, sharpness_aware
 from patchword.recipes.seeds import study_over_seeds
-from patchword.recipes.sharpness import Asked
 from patchword.recipes.study import Result, Study, results
 from patchword.reports.against import Comparison
 

@@ -13,8 +13,8 @@ from patchword.analysis.sharpness import Wish, highest, measure
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
+from patchword.recipes.looking.sharpness import Asked, open_run
 from patchword.recipes.run import Run
-from patchword.recipes.sharpness import Asked, open_run
 from patchword.reports.sharpness import sharpness_section
 from tiny_losses import network, quadratic
 from tiny_texts import QUICK, refusal, vocabulary_of, write_table

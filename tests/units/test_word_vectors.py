@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
 from patchword.data.text.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
 from patchword.objectives.word_vectors import OBJECTIVES, Tables, step
-from patchword.recipes.word_vectors_training import Wish, learn, learn_numbers
+from patchword.recipes.vectors.words_training import Wish, learn, learn_numbers
 
 LINES = ["the cat saw the dog", "a dog", "the cat , the cat", ""]
 
@@ -319,7 +319,7 @@ def test_the_rate_falls_to_its_end(monkeypatch, threads):
         monkeypatch.setattr(f"patchword.{place}.CHUNK", 2000)
     rates = []
     monkeypatch.setattr(
-        "patchword.recipes.word_vectors_training.step",
+        "patchword.recipes.vectors.words_training.step",
         lambda *given: rates.append(given[-1]) or step(*given),
     )
     learned(replace(QUICK, threads=threads))

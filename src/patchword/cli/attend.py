@@ -9,9 +9,9 @@ import typer
 from patchword.cli.common import Device, Json, Settings, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.attending import Look
-    from patchword.recipes.attending_question import Question
-    from patchword.recipes.attending_texts import TextLook
+    from patchword.recipes.looking.attending import Look
+    from patchword.recipes.looking.attending_question import Question
+    from patchword.recipes.looking.attending_texts import TextLook
 
 
 def attend(
@@ -50,7 +50,7 @@ def attend(
       patchword attend runs/vit --data test --count 200 --distance
       patchword attend runs/reviews "What a film!" --layer 2
     """
-    from patchword.recipes.attending_question import PREDICTED, Question
+    from patchword.recipes.looking.attending_question import PREDICTED, Question
     from patchword.reports.attention_files import check_out, write_look
 
     named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
@@ -99,8 +99,8 @@ def _pixel(at: str) -> tuple[int, int] | None:
 def _text(model: str, given: str, pair: str, data: str, question: "Question", device: str) -> "TextLook":
     from patchword.core.errors import UserError
     from patchword.data.sources import PICTURES
-    from patchword.recipes.attending_texts import look_at_text
-    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.looking.attending_texts import look_at_text
+    from patchword.recipes.text.reader import open_reader
 
     if data or not given.strip():
         raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"--data {data}" if data else "none")
@@ -123,8 +123,8 @@ def _pictures(
     from patchword.cli.common import find_run, model_of
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
-    from patchword.recipes.attending import look
-    from patchword.recipes.attending_pictures import opened, picture, test_pictures
+    from patchword.recipes.looking.attending import look
+    from patchword.recipes.looking.attending_pictures import opened, picture, test_pictures
 
     if pair:
         raise UserError(f"{model} reads pictures", expected="no --pair, which is a second text")
@@ -139,7 +139,7 @@ def _pictures(
 
 
 def _record(found: "Look | TextLook", files: list[Path]) -> dict[str, object]:
-    from patchword.recipes.attending import Look
+    from patchword.recipes.looking.attending import Look
 
     unit = "pixels" if isinstance(found, Look) else "tokens"
     rows = [
@@ -152,7 +152,7 @@ def _record(found: "Look | TextLook", files: list[Path]) -> dict[str, object]:
 def _print(found: "Look | TextLook") -> None:
     from rich.table import Table
 
-    from patchword.recipes.attending import Look
+    from patchword.recipes.looking.attending import Look
 
     unit = "pixels" if isinstance(found, Look) else "tokens"
     table = Table(box=None, header_style="bold", pad_edge=False)

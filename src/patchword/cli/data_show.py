@@ -9,7 +9,7 @@ from patchword.cli.common import console
 
 if TYPE_CHECKING:
     from patchword.data.batches import Batches
-    from patchword.recipes.image_recipe import ImageRecipe
+    from patchword.recipes.image.recipe import ImageRecipe
 
 
 def show(
@@ -75,7 +75,7 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     from patchword.core.errors import UserError
     from patchword.data.named import SETS
     from patchword.recipes import RECIPES, find_recipe
-    from patchword.recipes.image_recipe import ImageRecipe
+    from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.recipe import ModelChoice, read_recipe
 
     path = Path(what)
@@ -104,7 +104,7 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     from patchword.data.batches import Batches
     from patchword.data.named import open_source
     from patchword.models import REGISTRY
-    from patchword.recipes.image_task import measured, split
+    from patchword.recipes.image.task import measured, split
 
     config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     with console().status(f"reading {recipe.data}") as status:

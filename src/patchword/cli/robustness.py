@@ -9,7 +9,7 @@ import typer
 from patchword.cli.common import Device, Json, RunArgument, console, find_run
 
 if TYPE_CHECKING:
-    from patchword.recipes.robustness import Robustness
+    from patchword.recipes.looking.robustness import Robustness
 
 
 def robustness(
@@ -42,7 +42,7 @@ def robustness(
     from patchword.core.errors import UserError
     from patchword.core.grid import sides as sides_of
     from patchword.recipes.evaluation import evaluate
-    from patchword.recipes.robustness import Plan, robustness
+    from patchword.recipes.looking.robustness import Plan, robustness
     from patchword.reports import write_report
     from patchword.reports.robustness import write_robustness
 

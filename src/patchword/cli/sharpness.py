@@ -10,7 +10,7 @@ from patchword.cli.common import Device, Json, RunArgument, console, find_run
 
 if TYPE_CHECKING:
     from patchword.analysis.sharpness import Wish
-    from patchword.recipes.sharpness import Opened
+    from patchword.recipes.looking.sharpness import Opened
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Training samples to read.")]
 BatchSize = Annotated[int, typer.Option("--batch", metavar="N", help="Samples read at once; 0: as many as fit.")]
@@ -45,8 +45,8 @@ def sharpness(
     """
     from patchword.analysis.sharpness import Wish
     from patchword.cli.sharpness_progress import watching
-    from patchword.recipes.sharpness import Asked, open_run
-    from patchword.recipes.sharpness_kept import FILE, keep_sharpness
+    from patchword.recipes.looking.sharpness import Asked, open_run
+    from patchword.recipes.looking.sharpness_kept import FILE, keep_sharpness
 
     wish = Wish(eigenvalues, iterations, probes, rho, steps, seed)
     asked = Asked(samples, batch, seed, device)
@@ -70,7 +70,7 @@ def sharpness(
 def _tell(opened: "Opened", wish: "Wish") -> None:
     """What is measured and what it costs, before it begins."""
     from patchword.analysis.hessian import AT_ONCE
-    from patchword.recipes.sharpness_kept import MODE
+    from patchword.recipes.looking.sharpness_kept import MODE
 
     loss, out = opened.loss, console(100)
     out.print(f"{opened.name}: {opened.sample}; mean {opened.loss_name}", highlight=False, markup=False)

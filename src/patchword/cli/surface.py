@@ -13,8 +13,8 @@ from patchword.cli.sharpness import BatchSize, Samples, Seed
 
 if TYPE_CHECKING:
     from patchword.analysis.surface import Kind
+    from patchword.recipes.looking.sharpness import Opened
     from patchword.recipes.run import Run
-    from patchword.recipes.sharpness import Opened
     from patchword.reports.surface_axes import Looked
 
 PRODUCTS = 60  # with the Hessian, at most, for two eigenvectors
@@ -58,7 +58,7 @@ def surface(
     from patchword.analysis.surface import places
     from patchword.core.errors import UserError
     from patchword.core.files import make_folder
-    from patchword.recipes.sharpness import Asked, open_run, same_data
+    from patchword.recipes.looking.sharpness import Asked, open_run, same_data
     from patchword.reports.surface import paths, write_surfaces
     from patchword.reports.surface_kept import keep_surface
 
@@ -99,7 +99,7 @@ def _named(opened: "Opened", runs: "list[Run]") -> "Opened":
 
 def _tell(opened: "Opened", kind: "Kind", points: int) -> None:
     """What is computed and what it costs, before it begins."""
-    from patchword.recipes.sharpness_kept import MODE
+    from patchword.recipes.looking.sharpness_kept import MODE
 
     loss, out = opened.loss, console(100)
     out.print(f"{opened.name}: {opened.sample}; mean {opened.loss_name}", highlight=False, markup=False)

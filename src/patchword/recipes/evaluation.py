@@ -17,28 +17,28 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.distillation_images import token_accuracies
 from patchword.objectives.scores import Scores, score
-from patchword.recipes import pretraining_task
 from patchword.recipes.device import pick_device
-from patchword.recipes.elmo_evaluation import ElmoEvaluation, evaluate_elmo
-from patchword.recipes.elmo_recipe import ElmoRecipe
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.image_task import EVALUATION_BATCH
-from patchword.recipes.over_vectors_evaluation import VectorsEvaluation, evaluate_over_vectors
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
-from patchword.recipes.pretraining_task import PretrainingTask
-from patchword.recipes.quantised_evaluation import Compression, compression
+from patchword.recipes.elmo.evaluation import ElmoEvaluation, evaluate_elmo
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.task import EVALUATION_BATCH
+from patchword.recipes.pretraining import task as pretraining_task
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import read_parts
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_model import as_text, form_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, TextSet
-from patchword.recipes.text_table_sets import ClassSet
-from patchword.recipes.text_task import judge
-from patchword.recipes.translation_evaluation import TranslationEvaluation, evaluate_translation
-from patchword.recipes.translation_recipe import TranslationRecipe
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.quantised_evaluation import Compression, compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import Judged, TextSet
+from patchword.recipes.text.table_sets import ClassSet
+from patchword.recipes.text.task import judge
+from patchword.recipes.translation.evaluation import TranslationEvaluation, evaluate_translation
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.vectors.evaluation import VectorsEvaluation, evaluate_over_vectors
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from patchword.core.files import read_json
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_outputs import Advance
+from patchword.recipes.text.outputs import Advance
 from patchword.recipes.train import check_folder
 
 

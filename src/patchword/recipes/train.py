@@ -13,19 +13,24 @@ from patchword.core.files import clear_litter, make_folder, read_json, write_jso
 from patchword.data.randomness import step_seed
 from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
-from patchword.recipes import elmo_task, image_task, over_vectors_task, pretraining_task, text_task, translation_task
 from patchword.recipes.device import machine
-from patchword.recipes.distillation_gather import compressed
-from patchword.recipes.distillation_images import taught
-from patchword.recipes.elmo_recipe import ElmoRecipe
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
+from patchword.recipes.distillation.gather import compressed
+from patchword.recipes.distillation.images import taught
+from patchword.recipes.elmo import task as elmo_task
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.image import task as image_task
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.pretraining import task as pretraining_task
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.recipes.steps import check_step, step_of
 from patchword.recipes.task import Task
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.translation_recipe import TranslationRecipe
+from patchword.recipes.text import task as text_task
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.translation import task as translation_task
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.vectors import task as over_vectors_task
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.training.average import Average, EpochAverage
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal

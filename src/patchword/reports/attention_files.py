@@ -12,8 +12,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.recipes.attending import LayerLook, Look
-from patchword.recipes.attending_texts import TextLook
+from patchword.recipes.looking.attending import LayerLook, Look
+from patchword.recipes.looking.attending_texts import TextLook
 from patchword.reports.attention_pictures import figures_of
 from patchword.reports.attention_texts import text_figures
 from patchword.reports.figures import drawn, looks

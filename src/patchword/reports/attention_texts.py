@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from patchword.recipes.attending_texts import TextLayerLook, TextLook
+from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
 from patchword.reports.attention_distances import distance_figure
 from patchword.reports.figures import BLUE
 from patchword.reports.words import counted, shortened

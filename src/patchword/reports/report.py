@@ -8,13 +8,13 @@ from patchword.core.files import write_text
 from patchword.data.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
-from patchword.recipes.elmo_evaluation import ElmoEvaluation
+from patchword.recipes.elmo.evaluation import ElmoEvaluation
 from patchword.recipes.evaluation import Evaluation, ImageEvaluation, PretrainingEvaluation, TextEvaluation
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.translation_evaluation import TranslationEvaluation
+from patchword.recipes.translation.evaluation import TranslationEvaluation
+from patchword.recipes.vectors.evaluation import VectorsEvaluation
 from patchword.reports import page
 from patchword.reports.contextual_run import vectors_report
 from patchword.reports.costs import cost_section

@@ -9,7 +9,7 @@ from patchword.core.grid import sides
 from patchword.data.corruptions import SEVERITIES
 from patchword.data.images import Images
 from patchword.layers.model import Model
-from patchword.recipes.robustness import Robustness, known_robustness, of_these_weights
+from patchword.recipes.looking.robustness import Robustness, known_robustness, of_these_weights
 from patchword.recipes.run import Run
 from patchword.reports import page
 from patchword.reports.figures import drawn, looks

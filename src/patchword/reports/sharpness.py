@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import read_json
+from patchword.recipes.looking.sharpness import weights_digest
+from patchword.recipes.looking.sharpness_kept import FILE
 from patchword.recipes.run import Run
-from patchword.recipes.sharpness import weights_digest
-from patchword.recipes.sharpness_kept import FILE
 from patchword.reports import page
 from patchword.reports.figures import drawn, looks
 from patchword.reports.words import counted, percent

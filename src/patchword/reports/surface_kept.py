@@ -8,9 +8,9 @@ import torch
 from patchword.analysis.surface import Kind, Surface
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
+from patchword.recipes.looking.sharpness import weights_digest
+from patchword.recipes.looking.sharpness_kept import MODE
 from patchword.recipes.run import Run
-from patchword.recipes.sharpness import weights_digest
-from patchword.recipes.sharpness_kept import MODE
 from patchword.reports import page
 from patchword.reports.figures import drawn, looks
 from patchword.reports.surface import surface_figure

@@ -6,12 +6,12 @@ from typing import Any, cast
 from patchword.analysis.cost import count
 from patchword.data.text.glue import GLUE
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.quantised_evaluation import Compression
 from patchword.recipes.run import Run
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import SpanSet, TagSet
-from patchword.recipes.text_table_sets import ClassSet, LabelsSet, NumberSet
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.quantised_evaluation import Compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import SpanSet, TagSet
+from patchword.recipes.text.table_sets import ClassSet, LabelsSet, NumberSet
 from patchword.reports import page
 from patchword.reports.costs import cost_section
 from patchword.reports.run_parts import (
