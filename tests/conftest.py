@@ -1,4 +1,4 @@
-"""Set before transformers is imported: no network, no progress bars."""
+"""Set before transformers and triton are imported: no network, no progress bars, kernels interpreted."""
 
 import os
 
@@ -8,6 +8,8 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported, whoever does so first
 
 
 @pytest.fixture(autouse=True)

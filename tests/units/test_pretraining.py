@@ -244,6 +244,20 @@ def test_an_epoch_goes_on_from_any_batch(words, sentences):
 
 
 @pytest.mark.parametrize("sentences", ["next", "packed"])
+def test_a_step_of_so_many_tokens(words, sentences):
+    """As many examples as they hold, and every example as long as it was said to be."""
+    stories(Path("texts.txt"))
+    task = task_of(words, f"sentences={sentences}", "tokens=300", "rows=true", "batch=3")
+    batches, lengths = list(task.data(0, 0)), task.train.examples(0).lengths
+    assert len(batches) == task.steps_per_epoch() > 3
+    assert all(300 - int(lengths.max()) < batch.tokens <= 300 for batch in batches)
+    assert all(batch.ids.lengths.equal(lengths[batch.samples]) for batch in batches)
+    assert len({len(batch) for batch in batches}) > 1
+    rest = list(task.data(0, 2))
+    assert [batch.samples.tolist() for batch in rest] == [batch.samples.tolist() for batch in batches[2:]]
+
+
+@pytest.mark.parametrize("sentences", ["next", "packed"])
 def test_without_padding_the_loss_is_the_same(words, sentences):
     stories(Path("texts.txt"))
     losses, measures, gradients = [], [], []
@@ -431,6 +445,7 @@ def test_a_sentence_stands_beside_its_translation(words):
     )
     task = gather(recipe, silent())
     batch = next(iter(task.data(0, 0)))
+    assert task.train.examples(0).lengths[batch.samples].equal(batch.ids.lengths)
     text, separator = batch.text, task.tokenizer.sep
     ids, targets = batch.ids, batch.targets
     for row in range(len(batch)):
@@ -483,6 +498,7 @@ def test_news_are_learned_field_by_field(command):
     task = gather(recipe, silent())
     tokens = FieldTokens.of(task.tokenizer)
     first, later = (task.train.examples(epoch).batch(torch.arange(32)) for epoch in (0, 1))
+    assert task.train.examples(1).lengths[:32].equal(later.ids.lengths)
     starts = [int(first.ids.row(row)[0]) for row in range(32)]
     assert set(starts) <= set(tokens.begin.values())
     assert len(set(starts)) > 2  # fields in any order

@@ -34,3 +34,19 @@ def test_the_kernel_answers_as_padding_does():
         gradients.append(model.entrance.words.weight.grad.clone())
     assert (answers[0] - answers[1]).abs().max() < 2e-2 * answers[0].abs().max()
     assert (gradients[0] - gradients[1]).norm() < 5e-2 * gradients[0].norm()
+
+
+@pytest.mark.slow
+def test_one_compiled_graph_serves_rows_of_every_length():
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    model = tiny_text("bert-tiny", head="words").eval()
+    counter = CompileCounterWithBackend("aot_eager")
+    run, counts = torch.compile(model, backend=counter, dynamic=True, fullgraph=True), []
+    for lengths in ((17, 9, 24), (5, 11), (22, 2, 7, 12), (3, 3, 3)):
+        row = one_row(texts(*lengths))
+        asked = torch.arange(0, row.ids.shape[1], 3)
+        told = row._replace(places=asked, targets=row.ids[0, asked])
+        torch.testing.assert_close(run(told).losses, model(told).losses)
+        counts.append(counter.frame_count)
+    assert len(set(counts)) == 1

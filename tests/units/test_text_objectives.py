@@ -278,3 +278,20 @@ def test_only_masked_words_go_through_the_vocabulary():
 def test_losses_are_in_single_precision_whatever_the_model_answers():
     batch, scores = batch_of("classes", PADDED), scores_of(len(LENGTHS), 3).bfloat16()
     assert TextClasses(Given(scores))(batch, batch).loss.dtype == torch.float32
+
+
+@pytest.mark.parametrize("form", [PADDED, IN_ROW], ids=["padded", "in a row"])
+@pytest.mark.parametrize("task", ["words", "pretraining"])
+def test_a_model_that_is_told_the_targets_is_as_far_off(task, form):
+    """As one whose scores are compared with them afterwards; so for gradients."""
+    batch, found = batch_of(task, form), []
+    for told in (True, False):
+        model = model_of(task)
+        asked = model if told else lambda text, model=model: model(text._replace(targets=None))
+        outcome = MaskedWords(asked)(batch, batch)
+        outcome.loss.backward()
+        found.append((outcome, {name: part.grad for name, part in model.named_parameters() if part.grad is not None}))
+    (one, gradients_one), (other, gradients_other) = found
+    torch.testing.assert_close(one.loss, other.loss)
+    assert int(one.right) == int(other.right)
+    assert_alike(gradients_one, gradients_other)

@@ -8,6 +8,7 @@ from patchword import __version__
 from patchword.cli import (
     attend,
     attention_as_convolution,
+    bench,
     compare,
     cost,
     data,
@@ -72,6 +73,7 @@ app.command("attention-as-convolution", help=help_of(attention_as_convolution.at
 app.command("attend", help=help_of(attend.attend))(attend.attend)
 app.command("positions", help=help_of(positions.positions))(positions.positions)
 app.command("compare", help=help_of(compare.compare))(compare.compare)
+app.command("bench", help=help_of(bench.bench))(bench.bench)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(vectors.app, name="vectors")

@@ -51,7 +51,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
     from patchword.models import REGISTRY
     from patchword.weights import load
 
-    overrides = _fields(settings or ())
+    overrides = fields_of(settings or ())
     if Path(model).exists() and model not in REGISTRY.names():
         card = load(model, **overrides).card
         with torch.device("meta"):
@@ -64,13 +64,13 @@ def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
     """The model of a run or a checkpoint, or that of a registry name with random weights; ready to evaluate."""
     from patchword.models import REGISTRY
 
-    overrides, path = _fields(settings or ()), Path(model)
+    overrides, path = fields_of(settings or ()), Path(model)
     if model in REGISTRY.names() or not (path.exists() or (Path("runs") / path).exists()):
         return REGISTRY.create(model, **overrides).eval()
     return trained_model(path, **overrides)
 
 
-def _fields(settings: Iterable[str]) -> dict[str, Any]:
+def fields_of(settings: Iterable[str]) -> dict[str, Any]:
     import yaml
 
     from patchword.core.errors import UserError

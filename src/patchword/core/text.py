@@ -47,6 +47,8 @@ class Text(NamedTuple):
     segments: of the same shape, the number of the sentence a token belongs to; None is all 0.
     mask: (batch, tokens), True where there is a token; None is everywhere. Not with `rows`, which need no padding.
     places: (count,) the tokens, numbered through all texts, whose words are asked for; None is all.
+    targets: (count,) the words that stood at those places. A head of words then answers how far it is off, instead of
+        the scores of all words, which nobody has to hold.
     positions: of the shape of ids, where in its text a token stands; None is one behind the other.
     languages: of the shape of ids, the number of the language of a token; None is all 0.
     spelling: (words, characters) of models that spell: the different words of the batch, which ids then number. Without
@@ -61,6 +63,7 @@ class Text(NamedTuple):
     positions: Tensor | None = None
     languages: Tensor | None = None
     spelling: Tensor | None = None
+    targets: Tensor | None = None
 
     @property
     def texts(self) -> int:

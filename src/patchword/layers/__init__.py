@@ -64,6 +64,7 @@ from patchword.layers.seq2seq import EncoderDecoder, Entrance, Memory, Translato
 from patchword.layers.text import TextEmbedding, TextModel
 from patchword.layers.text_heads import (
     FirstToken,
+    Guesses,
     LastToken,
     MeanPool,
     PlainWords,
@@ -77,6 +78,7 @@ from patchword.layers.text_heads import (
     VectorHead,
     WordHead,
     Words,
+    guesses_of,
 )
 from patchword.layers.text_scheme import TEXT_SCHEMES, TextScheme, TextSchemeName
 from patchword.layers.token_mixing import TokenMixing
@@ -123,6 +125,7 @@ __all__ = [
     "FromMemory",
     "Frozen",
     "Gelu",
+    "Guesses",
     "Highway",
     "Interlaced",
     "LargestPool",
@@ -194,6 +197,7 @@ __all__ = [
     "Words",
     "first_token",
     "follow_attention",
+    "guesses_of",
     "heads_apart",
     "mean_of_patches",
     "members",

@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.text import Text
+from patchword.kernels.cross_entropy import Guesses as Guesses
+from patchword.kernels.cross_entropy import guesses_of as guesses_of
+from patchword.kernels.cross_entropy import word_losses
 
 
 class Pooler(nn.Module):
@@ -123,9 +126,9 @@ class Words(nn.Module):
         super().__init__()
         self.transform, self.activation, self.norm, self.output = transform, activation, norm, output
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
         """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
-        return cast(Tensor, self.output(self.norm(self.activation(self.transform(_asked(tokens, text)))), table))
+        return _told(self.output, self.norm(self.activation(self.transform(_asked(tokens, text)))), text, table)
 
 
 class PlainWords(nn.Module):
@@ -135,9 +138,18 @@ class PlainWords(nn.Module):
         super().__init__()
         self.output = output
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
         """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
-        return cast(Tensor, self.output(_asked(tokens, text), table))
+        return _told(self.output, _asked(tokens, text), text, table)
+
+
+def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+    """the scores of all words, or how far they are off where the targets are known"""
+    if text.targets is None:
+        return cast(Tensor, output(vectors, table))
+    if type(output) is TiedLinear:
+        return word_losses(vectors, table, output.bias, text.targets)
+    return guesses_of(output(vectors, table), text.targets)
 
 
 def _asked(tokens: Tensor, text: Text) -> Tensor:
@@ -151,9 +163,9 @@ class WordHead(nn.Module):
         super().__init__()
         self.words = words
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
-        """(batch, tokens, width) -> (places, vocabulary)"""
-        return cast(Tensor, self.words(tokens, text, table))
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+        """(batch, tokens, width) -> (places, vocabulary), or how far it is off if the text has targets"""
+        return cast(Tensor | Guesses, self.words(tokens, text, table))
 
 
 class PretrainingHead(nn.Module):
@@ -167,6 +179,6 @@ class PretrainingHead(nn.Module):
         self.words, self.pool, self.dropout = words, pool, nn.Dropout(dropout)
         self.linear = nn.Linear(width, 2)
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor, Tensor]:
-        """(places, vocabulary) and (texts, 2)"""
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor | Guesses, Tensor]:
+        """(places, vocabulary), or how far it is off, and (texts, 2)"""
         return self.words(tokens, text, table), self.linear(self.dropout(self.pool(tokens, text)))

@@ -95,6 +95,8 @@ class Distillation:
         self._seen: Seen | None = None
 
     def _answer(self, inputs: Any) -> Any:
+        if isinstance(inputs, Text):
+            inputs = inputs._replace(targets=None)  # the scores are compared with the teacher's
         self._inputs, self._seen = inputs, self.student(inputs)
         return self._seen.answer
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.text import Text
+from patchword.layers import Guesses, guesses_of
 from patchword.objectives.classification import Outcome
 
 
@@ -127,20 +128,25 @@ def padded_scores(scores: Tensor, text: Text) -> Tensor:
     return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(torch.float32).min)
 
 
+Words = Tensor | Guesses
+
+
 class MaskedWords:
     """The words that were masked, and where the model has a head for it whether the second sentence follows.
 
-    The two losses are added, as BERT did. Right are words.
+    The two losses are added, as BERT did. Right are words. The model is told the targets, so that it need not hold the
+    scores of all words; one that answers with scores nevertheless is understood.
     """
 
-    def __init__(self, model: Callable[[Text], Tensor | tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, model: Callable[[Text], Words | tuple[Words, Tensor]]) -> None:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
-        answer = self.model(piece.text)
-        words, following = answer if isinstance(answer, tuple) else (answer, None)
         targets = piece.asked_targets
-        loss = F.cross_entropy(words.float(), targets, reduction="sum") / batch.weight
+        answer = self.model(piece.text._replace(targets=targets))
+        words, following = (answer, None) if isinstance(answer, Tensor | Guesses) else answer
+        guessed = guesses_of(words, targets) if isinstance(words, Tensor) else words
+        loss = guessed.losses.sum() / batch.weight
         if following is not None:
             loss = loss + F.cross_entropy(following.float(), piece.answers, reduction="sum") / len(batch)
-        return Outcome(loss, (words.detach().argmax(-1) == targets).sum())
+        return Outcome(loss, (guessed.words == targets).sum())

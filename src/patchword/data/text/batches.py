@@ -9,6 +9,7 @@ from torch import Tensor
 
 from patchword.core.text import Rows, Text
 from patchword.data.randomness import order
+from patchword.data.text.packing import fitted
 from patchword.data.text.prefetch import prefetched
 from patchword.data.text.ragged import Ragged
 
@@ -191,6 +192,11 @@ class TextBatches:
         """Texts of like length are together; a last batch too small to fill is left out."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
         return prefetched(lambda index: self.examples.batch(index, self.form).ready(), batches)
+
+    def packed(self, tokens: int) -> Iterator[TextBatch]:
+        """Every text once, the longest first, as many in a batch as so many tokens hold."""
+        for index in fitted(self.examples.ids.lengths, tokens, self.form.in_row):
+            yield self.examples.batch(index, self.form)
 
     def whole(self) -> Iterator[TextBatch]:
         """Every text once, the longest first."""

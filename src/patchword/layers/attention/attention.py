@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
@@ -51,9 +50,8 @@ class Attention(nn.Module):
         projected = project(tokens, scope)
         if scope.cache is not None and not projected.fixed:
             projected = scope.cache.extend(self, projected)
-        shares = projected.share(len(self.patterns))
-        parts = [self.core(share, pattern, scope.grid) for share, pattern in zip(shares, self.patterns, strict=True)]
-        return cast(Tensor, self.output(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
+        patterns = [cast(Pattern, pattern) for pattern in self.patterns]
+        return cast(Tensor, self.output(self.core.over(projected, patterns, scope.grid)))
 
 
 def _largest_divisor(width: int, limit: int) -> int:

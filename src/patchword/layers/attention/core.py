@@ -4,7 +4,7 @@ Because there is one, one switch chooses how every family computes it, one recor
 rule counts its multiplications.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -14,7 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from patchword.core.grid import Grid
 from patchword.kernels.rows import has_row_kernel, in_row
+from patchword.kernels.windows import has_window_kernel, windows
 from patchword.layers.attention.blocks import Blocks
+from patchword.layers.attention.in_place import is_known, on_one_map, share_of
 from patchword.layers.attention.partition import Causal, Everything, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
@@ -50,6 +52,25 @@ class ScaledDotProduct(nn.Module):
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, scale={self.scale:.4g}, dropout={self.dropout}"
+
+    def over(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
+        """All patterns, each with its share of the channels: (batch, tokens, width) thrice -> (batch, tokens, width)"""
+        if self._can_stay_in_place(projected, patterns, grid):
+            device = projected.query.device
+            shares = [share_of(pattern.partition, pattern.position, grid, device) for pattern in patterns]
+            held = list(projected[:3]) if projected.joint is None else [projected.joint]
+            return windows(held, shares, self.heads, self.scale)
+        each = zip(projected.share(len(patterns)), patterns, strict=True)
+        parts = [self(share, pattern, grid) for share, pattern in each]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def _can_stay_in_place(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
+        """The kernel for rectangles knows no dropout and holds no weights."""
+        plain = not self.fused or self.recorder is not None or (self.training and self.dropout > 0)
+        if plain or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
+            return False
+        head = projected.query.shape[-1] // (self.heads * len(patterns))
+        return on_one_map(projected, grid) and has_window_kernel(projected.query, head)
 
     def forward(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         """(batch, tokens, width) thrice -> (batch, tokens, width)"""

@@ -23,6 +23,7 @@ class Projected(NamedTuple):
     key_grid: Grid | None
     rows: Rows | None = None  # the tokens of several texts lie in one row; each reads its own text
     fixed: bool = False  # the keys are not those of the tokens: new tokens bring no new ones
+    joint: Tensor | None = None  # (batch, tokens, 3 * width): the three where they lie side by side, if they do
 
     def share(self, parts: int) -> list["Projected"]:
         """the channels dealt out to `parts` groups of heads"""
@@ -30,7 +31,7 @@ class Projected(NamedTuple):
             return [self]
         queries, keys, values = (tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value))
         shares = zip(queries, keys, values, strict=True)
-        return [self._replace(query=query, key=key, value=value) for query, key, value in shares]
+        return [self._replace(query=query, key=key, value=value, joint=None) for query, key, value in shares]
 
 
 class LinearProjection(nn.Module):
@@ -41,8 +42,9 @@ class LinearProjection(nn.Module):
         self.joint = nn.Linear(width, 3 * width, bias)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
-        query, key, value = self.joint(tokens).chunk(3, dim=-1)
-        return Projected(query, key, value, scope.mask, scope.grid, scope.rows)
+        joint = self.joint(tokens)
+        query, key, value = joint.chunk(3, dim=-1)
+        return Projected(query, key, value, scope.mask, scope.grid, scope.rows, joint=joint)
 
 
 class ReducedProjection(nn.Module):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.kernels.window_plan import Rectangles, Side
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,15 @@ class Windows:
         regions = 1 + 2 * wrapped_down[:, None] + wrapped_right[None]  # 0 is left for the padding
         return _alike(self.split(regions.view(1, -1, 1), grid))
 
+    def cut(self, grid: Grid | None) -> Rectangles:
+        """the same in numbers, for a kernel"""
+        grid, tile, (down, right) = _on_map(grid), self.inner(grid), self._shifts(grid)
+        rows, columns = _counts(grid, tile)
+        return Rectangles(
+            Side(grid.height, tile.height, rows, step=1, jump=tile.height, shift=down),
+            Side(grid.width, tile.width, columns, step=1, jump=tile.width, shift=right),
+        )
+
     def _shifts(self, grid: Grid | None) -> tuple[int, int]:
         grid, tile = _on_map(grid), self.inner(grid)
         return self.shift if grid.height > tile.height else 0, self.shift if grid.width > tile.width else 0
@@ -102,6 +112,15 @@ class Interlaced:
         if not _needs_padding(grid, self.inner(grid)):
             return None
         return _alike(self.split(torch.ones(1, grid.tokens, 1, dtype=torch.long, device=device), grid))
+
+    def cut(self, grid: Grid | None) -> Rectangles:
+        """the same in numbers, for a kernel"""
+        grid, tile = _on_map(grid), self.inner(grid)
+        rows, columns = _counts(grid, tile)
+        return Rectangles(
+            Side(grid.height, tile.height, rows, step=rows, jump=1, shift=0),
+            Side(grid.width, tile.width, columns, step=columns, jump=1, shift=0),
+        )
 
 
 def _on_map(grid: Grid | None) -> Grid:

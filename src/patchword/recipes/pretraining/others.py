@@ -2,10 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.data.text.assembly import fitted
@@ -55,6 +57,12 @@ class PairExamples:
     def __len__(self) -> int:
         return len(self.share)
 
+    @property
+    def lengths(self) -> Tensor:
+        first, second = self.share.first.lengths, self.share.second_ids.lengths
+        ours, theirs = fitted(first.numpy(), second.numpy(), self.share.length - 4)
+        return torch.from_numpy(ours + theirs + 4)
+
     def batch(self, index: Tensor) -> TextBatch:
         share, end = self.share, np.array([self.share.separator], np.int32)
         first, second = share.first.take(index), share.second_ids.take(index)
@@ -98,13 +106,20 @@ class NewsExamples:
     def __len__(self) -> int:
         return len(self.share)
 
+    @property
+    def lengths(self) -> Tensor:
+        return torch.tensor([len(row) for row in self._rows(range(len(self)))])
+
     def batch(self, index: Tensor) -> TextBatch:
+        share, rows = self.share, self._rows(index.tolist())
+        segments = [np.zeros_like(row) for row in rows]
+        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+
+    def _rows(self, numbers: Sequence[int]) -> list[NDArray[np.int32]]:
         share = self.share
-        chosen = [share.articles[number] for number in index.tolist()]
-        orders = Mixing(seed=share.seed).orders(chosen, self.epoch, index.tolist())
-        rows = [
+        chosen = [share.articles[number] for number in numbers]
+        orders = Mixing(seed=share.seed).orders(chosen, self.epoch, numbers)
+        return [
             article_ids(share.tokenizer, self.tokens, article, order)[: share.length]
             for article, order in zip(chosen, orders, strict=True)
         ]
-        segments = [np.zeros_like(row) for row in rows]
-        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)

@@ -42,7 +42,10 @@ class PretrainingRecipe(Recipe):
     teacher: Taught = Teacher()
     rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(10, gt=0)
-    batch: int = Field(256, gt=0)
+    batch: int = Field(256, gt=0, description="examples of a step")
+    tokens: int = Field(
+        0, ge=0, description="instead: tokens of a step, of as many examples as they hold, long or short; 0 is off"
+    )
     rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")

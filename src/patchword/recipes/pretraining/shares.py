@@ -39,6 +39,11 @@ class Examples(Protocol):
     """Those of one epoch."""
 
     def __len__(self) -> int: ...
+    @property
+    def lengths(self) -> Tensor:
+        """tokens of each"""
+        ...
+
     def batch(self, index: Tensor) -> TextBatch: ...
 
 
@@ -78,6 +83,10 @@ class PlannedExamples:
 
     def __len__(self) -> int:
         return len(self.plan)
+
+    @property
+    def lengths(self) -> Tensor:
+        return torch.from_numpy(self.plan.lengths)
 
     def batch(self, index: Tensor) -> TextBatch:
         ids, segments, labels = self.plan.batch(index)

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from rich.console import Console
+from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order
 from patchword.data.text.batches import TextBatch
+from patchword.data.text.packing import filled
 from patchword.data.text.prefetch import prefetched
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
@@ -21,7 +23,7 @@ from patchword.objectives.texts import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import Share
+from patchword.recipes.pretraining.shares import Examples, Share
 from patchword.recipes.pretraining.texts import masking_of, shares_of
 from patchword.recipes.text.model import check_length, form_of, open_text_model
 from patchword.training.loop import Validation
@@ -50,7 +52,7 @@ class PretrainingTask:
 
     @cached_property
     def _steps(self) -> int:
-        return max(1, len(self.train.examples(0)) // self.recipe.batch)
+        return len(self._batches(self.train.examples(0), 0))
 
     def steps_per_epoch(self) -> int:
         return self._steps
@@ -58,9 +60,16 @@ class PretrainingTask:
     def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
         """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
         examples = self.train.examples(epoch)
-        shuffled = order(self.recipe.seed, epoch, len(examples)).split(self.recipe.batch)
-        full = [index for index in shuffled if len(index) == self.recipe.batch] or list(shuffled)
-        return prefetched(examples.batch, full[first : self._steps])
+        return prefetched(examples.batch, self._batches(examples, epoch)[first : self._steps])
+
+    def _batches(self, examples: Examples, epoch: int) -> list[Tensor]:
+        """The numbers of the examples of each: so many of them, or as many as so many tokens hold."""
+        shuffled = order(self.recipe.seed, epoch, len(examples))
+        if self.recipe.tokens:
+            packed = filled(shuffled, examples.lengths, self.recipe.tokens)
+            return packed[:-1] or packed  # the last is not full
+        batches = shuffled.split(self.recipe.batch)
+        return [index for index in batches if len(index) == self.recipe.batch] or list(batches)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return MaskedWords(forward)

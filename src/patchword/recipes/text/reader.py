@@ -14,9 +14,8 @@ from patchword.recipes.device import pick_device
 from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run import Run
 from patchword.recipes.text.model import form_of, open_text_model
-from patchword.recipes.text.outputs import Advance, Ask, Outputs, outputs_of
+from patchword.recipes.text.outputs import Advance, Ask, Outputs, packed_outputs
 
-_BATCH = 32
 _ROWS = 4096  # texts that are worked on together
 _CHARACTERS = 1_000_000  # the same in characters
 
@@ -65,7 +64,7 @@ class Reader:
         """What the model answers to every text. rows: what is told to be done in all."""
         asked = ask or (lambda batch: self.model(batch.text))
         share = rows / len(examples)
-        return outputs_of(asked, examples, self.form, _BATCH, lambda done: advance(share * done))
+        return packed_outputs(asked, examples, self.form, lambda done: advance(share * done))
 
 
 def open_reader(name: str, device: str = "auto") -> Reader:

@@ -18,7 +18,7 @@ from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.goal import Labels, TextGoal
 from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.model import check_length, form_of, open_text_model
-from patchword.recipes.text.outputs import Outputs, outputs_of
+from patchword.recipes.text.outputs import Outputs, packed_outputs
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.sets import Judged, SpanSet, TextSet
 from patchword.recipes.text.table_sets import TableSet
@@ -134,7 +134,7 @@ def answered(model: TextModel, examples: Examples, form: Form, precision: str = 
             answer: torch.Tensor = model(batch.text)
         return answer
 
-    return outputs_of(ask, examples, form, EVALUATION_BATCH)
+    return packed_outputs(ask, examples, form)
 
 
 def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32") -> Judged:

@@ -1,0 +1,89 @@
+"""BERT learning masked words: ours, transformers with and without its dropout, and a plain script, in one run.
+
+python benchmarks/bert_training.py --save benchmarks/results/bert_training.json
+python benchmarks/bert_training.py --quick          a minute on a CPU, with tiny sizes
+
+Full rows of 128 and of 512 tokens, then texts of natural lengths. The plain script runs on full rows alone.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from plain_bert import PlainBert
+
+from patchword.cli.bench import print_result
+from patchword.layers.text import TextModel
+from patchword.recipes.bench.images import Setting
+from patchword.recipes.bench.race import Contender
+from patchword.recipes.bench.result import Result, write_results
+from patchword.recipes.bench.text_inputs import Texts, natural_lengths
+from patchword.recipes.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, stepping, turns
+from patchword.recipes.device import pick_device, pick_precision
+
+PLAIN = "a plain script"
+TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
+ROWS = ((128, 256), (512, 64))  # tokens of a row, rows of a step
+ROWS_TINY = ((16, 8), (64, 2))
+
+
+def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
+    if not texts.is_even:
+        return ()
+    config = model.card.config
+    torch.manual_seed(0)
+    sizes = {name: config[name] for name in ("vocabulary", "width", "depth", "heads", "hidden", "positions")}
+    theirs = PlainBert(**sizes).to(setting.device).train()
+    run = setting.prepared(theirs)
+    batches = texts.packed(setting.batch, setting.device)
+    step = stepping(theirs, lambda one: run(one.text.ids, one.text.places, one.asked_targets), setting)
+    return [turns(PLAIN, batches, step, 3 * texts.macs(config, words=True))]
+
+
+def ratios(result: Result) -> list[str]:
+    """what is asked: against transformers as it is, with equal dropout, and against the plain script"""
+    rate = {one.name: one.rate for one in result.finishes}
+    pairs = [(OURS, THEIRS), (SAME, THEIRS), (OURS, UNDROPPED), (OURS, PLAIN)]
+    return [f"{one} / {other}: {rate[one] / rate[other]:.2f}" for one, other in pairs if other in rate]
+
+
+def shapes(quick: bool, natural: int) -> list[tuple[int, torch.Tensor]]:
+    """rows of a step, and the length of each text"""
+    found = [(batch, torch.full((2 * batch,), length)) for length, batch in (ROWS_TINY if quick else ROWS)]
+    batch, longest, typical = (8, 64, 16) if quick else (natural, 512, 60)
+    return [*found, (batch, natural_lengths(8 * batch, longest, typical))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="bert-base")
+    parser.add_argument("--natural", type=int, default=256, help="texts of a step of natural lengths")
+    parser.add_argument("--seconds", type=float, default=6.0, help="for each contender")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--only", choices=["128", "512", "natural"], help="one of the three")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
+    parser.add_argument("--save", type=Path)
+    asked = parser.parse_args()
+    device = pick_device(asked.device)
+    compiled = device.type == "cuda" if asked.compile is None else asked.compile
+    seconds, sizes = (0.05, TINY) if asked.quick else (asked.seconds, {})
+    name, results = "bert-tiny" if asked.quick else asked.model, list[Result]()
+    for title, (batch, lengths) in zip(("128", "512", "natural"), shapes(asked.quick, asked.natural), strict=True):
+        if asked.only in (None, title):
+            setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train=True)
+            results.append(bench_masked(name, setting, lengths, others=plain, **sizes))
+            print_result(results[-1])
+            print(*ratios(results[-1]), sep="\n")
+            torch.compiler.reset()
+            if asked.save:
+                write_results(asked.save, results, f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+
+
+if __name__ == "__main__":
+    main()

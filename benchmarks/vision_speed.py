@@ -1,0 +1,68 @@
+"""Models of images against timm, the authors' code and transformers: inference and training, in one run.
+
+python benchmarks/vision_speed.py --timm FOLDER --save benchmarks/results/vision_speed.json
+python benchmarks/vision_speed.py cswin-tiny --authors cswin.py:CSWin_64_12211_tiny_224
+python benchmarks/vision_speed.py vit-base-16 swin-tiny --device cpu --threads 2 --infer --batch 4 --timm FOLDER
+python benchmarks/vision_speed.py --quick
+
+FOLDER holds timm's own folder; nothing needs to be installed. The authors' code is compiled for inference, eager in
+training.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from patchword.cli.bench import print_result
+from patchword.recipes.bench.images import Setting, bench_images, peers_of
+from patchword.recipes.bench.result import Result, write_results
+from patchword.recipes.device import pick_device, pick_precision
+
+MODELS = ("deit-small", "vit-base-16", "swin-tiny", "swin-base")
+TINY = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--timm", type=Path, metavar="FOLDER")
+    parser.add_argument("--authors", default="", metavar="FILE:NAME")
+    parser.add_argument("--transformers", action="store_true", help="also against transformers")
+    parser.add_argument("--infer", action="store_true", help="no training")
+    parser.add_argument("--batch", type=int, help="256 to infer and 128 to train; 4 on a CPU")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
+    parser.add_argument("--save", type=Path)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    device = pick_device(asked.device)
+    compiled = device.type == "cuda" if asked.compile is None else asked.compile
+    models, fields = (("vit-tiny-16",), TINY) if asked.quick else (asked.models, {})
+    known = asked.transformers or not (asked.timm or asked.authors)
+    results = list[Result]()
+
+    def peers(ours: Any) -> Any:
+        return peers_of(ours, asked.timm, asked.authors, transformers=known)
+
+    for name in models:
+        for train in (False,) if asked.infer else (False, True):
+            batch = asked.batch or (4 if device.type == "cpu" else 128 if train else 256)
+            eager = frozenset({"authors"} if train else ())
+            seconds = 0.05 if asked.quick else asked.seconds
+            setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train, eager)
+            results.append(bench_images(name, setting, peers, **fields))
+            print_result(results[-1])
+            torch.compiler.reset()
+            if asked.save:
+                write_results(asked.save, results, f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+
+
+if __name__ == "__main__":
+    main()

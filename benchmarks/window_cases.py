@@ -1,0 +1,143 @@
+"""Attention layers for window_kernel.py: those of Swin, CSWin and Pale, random ones, and three ways to run them."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.core.grid import Grid
+from patchword.kernels.window_plain import plain_windows, three
+from patchword.kernels.windows import Share, windows
+from patchword.layers import Interlaced, Windows
+
+DEVICE = torch.device("cuda")
+Cut = Windows | Interlaced
+
+
+class Layer(NamedTuple):
+    """The attention of one block."""
+
+    name: str
+    grid: Grid
+    cuts: tuple[Cut, ...]
+    heads: int  # of each cut
+    head: int
+    joint: bool
+    table: bool = False
+    taps: bool = False
+    depth: float = 1  # how many blocks of the model are like this one
+
+
+class Case(NamedTuple):
+    held: list[Tensor]
+    shares: list[Share]
+    heads: int
+    scale: float
+
+    @property
+    def learned(self) -> list[Tensor]:
+        others = (tensor for share in self.shares for tensor in share[1:] if tensor.numel())
+        return [*self.held, *others]
+
+
+def layers(model: str) -> Iterator[Layer]:
+    sides = (56, 28, 14, 7)
+    if model.startswith("swin"):
+        first, depths = (3, (2, 2, 6, 2)) if model == "swin-tiny" else (4, (2, 2, 18, 2))
+        for stage, (side, depth) in enumerate(zip(sides, depths, strict=True)):
+            for shift in (0, 3) if side > 7 else (0,):
+                part = depth / (2 if side > 7 else 1)
+                cut = (Windows(7, 7, shift=shift),)
+                name = f"{side} x {side}, shift {shift}"
+                yield Layer(name, Grid(side, side), cut, first * 2**stage, 32, True, table=True, depth=part)
+    elif model == "cswin-tiny":
+        for side, stripe, heads, depth in zip(sides, (1, 2, 7, 0), (1, 2, 4, 16), (1, 2, 21, 1), strict=True):
+            cuts: tuple[Cut, ...] = (Windows(None, stripe), Windows(stripe, None)) if stripe else (Windows(None, None),)
+            yield Layer(
+                f"{side} x {side}, stripe {stripe}", Grid(side, side), cuts, heads, 32, True, taps=True, depth=depth
+            )
+    else:
+        for side, heads, depth in zip(sides, (1, 2, 4, 8), (2, 2, 16, 2), strict=True):
+            cuts = (Interlaced(7, None), Interlaced(None, 7))
+            yield Layer(f"{side} x {side}, pale 7", Grid(side, side), cuts, heads, 32, False, depth=depth)
+
+
+def case(layer: Layer, batch: int, dtype: torch.dtype, seed: int = 0) -> Case:
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+
+    def drawn(*shape: int, kind: torch.dtype = dtype) -> Tensor:
+        return torch.randn(*shape, generator=generator, device=DEVICE).to(kind).requires_grad_()
+
+    width, none, cuts = len(layer.cuts) * layer.heads * layer.head, torch.empty(0, device=DEVICE), layer.cuts
+    held = [drawn(batch, layer.grid.tokens, width * (3 if layer.joint else 1)) for _ in range(1 if layer.joint else 3)]
+    shares = []
+    for cut in (cut.cut(layer.grid) for cut in cuts):
+        table = drawn(cut.offsets, layer.heads, kind=torch.float32) if layer.table else none
+        taps = drawn(layer.heads * layer.head, 10, kind=torch.float32) if layer.taps else none
+        shares.append(Share(cut, table, taps))
+    return Case(held, shares, layer.heads, layer.head**-0.5)
+
+
+def random_layer(seed: int) -> Layer:
+    draw = random.Random(seed)
+    grid = Grid(draw.randint(3, 30), draw.randint(3, 30))
+    side = (draw.randint(2, 20), draw.randint(2, 20))
+    kinds: dict[str, tuple[Cut, ...]] = {
+        "windows": (Windows(*side),),
+        "shifted windows": (Windows(*side, shift=draw.randint(1, min(side))),),
+        "stripes": (Windows(None, side[1]), Windows(side[0], None)),
+        "pale": (Interlaced(side[0], None), Interlaced(None, side[1])),
+        "interlaced": (Interlaced(*side),),
+    }
+    name = list(kinds)[seed % len(kinds)]
+    head = draw.choice([16, 24, 32, 48, 64, 96, 128])
+    coins = [draw.random() < 0.5 for _ in range(3)]
+    return Layer(name, grid, kinds[name], draw.choice([1, 2, 3]), head, coins[0], table=coins[1], taps=coins[2])
+
+
+def by_kernel(given: Case) -> Tensor:
+    return windows(given.held, given.shares, given.heads, given.scale)
+
+
+def plainly(given: Case) -> Tensor:
+    cuts, tables, taps = (list(part) for part in zip(*given.shares, strict=True))
+    return plain_windows(given.held, tables, taps, cuts, given.heads, given.scale)
+
+
+def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
+    """Split into groups, torch's fused attention with bias and mask, LePE, merge: what the core does otherwise."""
+
+    def run(given: Case) -> Tensor:
+        parts = [part.chunk(len(layer.cuts), -1) for part in three(given.held)]
+        answers = []
+        for number, (cut, share) in enumerate(zip(layer.cuts, given.shares, strict=True)):
+            q, k, v = (
+                cut.split(part[number], layer.grid).unflatten(-1, (layer.heads, -1)).transpose(1, 2) for part in parts
+            )
+            mask, inner = cut.mask(layer.grid, DEVICE), cut.inner(layer.grid)
+            bias = _bias(share, inner).to(q.dtype) if share.table.numel() else None
+            if mask is not None:
+                mask = mask.repeat(len(q) // len(mask), 1, 1, 1)
+                bias = mask if bias is None else bias.masked_fill(~mask, -1e4)
+            answer = F.scaled_dot_product_attention(q, k, v, bias, scale=given.scale)
+            if share.taps.numel():
+                tiles = v.transpose(1, 2).flatten(2).transpose(1, 2).unflatten(2, (inner.height, inner.width))
+                taps = share.taps.to(v.dtype)
+                weight, shift = taps[:, :9].reshape(-1, 1, 3, 3), taps[:, 9]
+                local = F.conv2d(tiles, weight, shift, padding=1, groups=len(taps))
+                answer = answer + local.flatten(2).unflatten(1, (layer.heads, -1)).transpose(2, 3)
+            answers.append(cut.merge(answer.transpose(1, 2).flatten(2), layer.grid))
+        return torch.cat(answers, -1)
+
+    return run
+
+
+def _bias(share: Share, inner: Grid) -> Tensor:
+    member = torch.arange(inner.height * inner.width, device=DEVICE)
+    span = 2 * inner.width - 1
+    along = member // inner.width * span + member % inner.width
+    offset = along[:, None] - along[None, :] + (inner.height - 1) * span + inner.width - 1
+    return share.table[offset].permute(2, 0, 1)

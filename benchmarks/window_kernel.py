@@ -1,0 +1,127 @@
+"""The kernel of windows, stripes and pales on a GPU: is it exact, and how fast is it?
+
+First every kind of rectangle on random shapes in bfloat16, float16 and float32, forwards and backwards, beside the
+plain way in float64. Then the attention of every stage of Swin, CSWin and Pale, beside the plain way compiled, and
+beside torch's scaled_dot_product_attention over copies that are split, attended and merged.
+
+python benchmarks/window_kernel.py --quick
+python benchmarks/window_kernel.py --save benchmarks/results/window-kernel-h200.md
+python benchmarks/window_kernel.py --tune        # tries other tiles, warps, stages and waves for each stage
+"""
+
+import argparse
+import itertools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
+
+from patchword.kernels.windows import Share
+from patchword.recipes.device import machine
+
+BOUNDS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
+
+
+def errors(layer: Layer, dtype: torch.dtype, seed: int) -> tuple[float, float]:
+    """relative to float64: of the answer, and the worst of all gradients"""
+    given = case(layer, 2, dtype, seed)
+    exact = Case(
+        [part.detach().double().requires_grad_() for part in given.held],
+        [Share(s.cut, *(part.detach().double().requires_grad_() for part in s[1:])) for s in given.shares],
+        given.heads,
+        given.scale,
+    )
+    answer, expected = by_kernel(given), plainly(exact)
+    slopes = torch.randn_like(answer)
+    found = torch.autograd.grad(answer, given.learned, slopes)
+    wanted = torch.autograd.grad(expected, exact.learned, slopes.double())
+    return _relative(answer, expected), max(map(_relative, found, wanted))
+
+
+def _relative(one: Tensor, other: Tensor) -> float:
+    return float((one.detach().double() - other.detach()).norm() / other.detach().norm().clamp(min=1e-12))
+
+
+def check(count: int) -> list[str]:
+    lines = [
+        "## Errors relative to float64, the worst of random shapes",
+        "",
+        "| kind | dtype | forward | backward |",
+        "|---|---|---|---|",
+    ]
+    worst: dict[tuple[str, torch.dtype], list[float]] = {}
+    for seed, dtype in itertools.product(range(count), BOUNDS):
+        layer = random_layer(seed)
+        found = errors(layer, dtype, seed)
+        kept = worst.setdefault((layer.name, dtype), [0.0, 0.0])
+        kept[:] = [max(pair) for pair in zip(kept, found, strict=True)]
+        if not max(found) < BOUNDS[dtype]:
+            print(f"NOT EXACT: {layer}, {dtype}: {found[0]:.1e}, {found[1]:.1e}", flush=True)
+    return [
+        *lines,
+        *(f"| {name} | {dtype} | {one:.1e} | {two:.1e} |" for (name, dtype), (one, two) in worst.items()),
+        "",
+    ]
+
+
+def bytes_moved(given: Case) -> tuple[int, int]:
+    """that must be: q, k, v and the answer; backwards also its gradient and those of q, k and v"""
+    held = sum(part.nbytes for part in given.held)
+    return held + held // 3, 2 * (held + held // 3) + held
+
+
+def measure(model: str, batch: int) -> list[str]:
+    from window_tuning import timed
+
+    lines = [
+        f"## {model}, batch {batch}, bfloat16",
+        "",
+        "| stage | blocks | kernel ms | TB/s | plain compiled | copies | both ways: kernel | TB/s | plain | copies |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    totals = [0.0] * 6
+    for layer in layers(model):
+        given = case(layer, batch, torch.bfloat16)
+        ways = (by_kernel, torch.compile(plainly), torch.compile(by_copies(layer)))
+        found = [timed(way, given) for way in ways]
+        flat = [pair[work] for work in (0, 1) for pair in found]
+        totals = [total + layer.depth * part for total, part in zip(totals, flat, strict=True)]
+        rates = [moved / spent / 1e9 for moved, spent in zip(bytes_moved(given), found[0], strict=True)]
+        cells = [f"{flat[0]:.3f}", f"{rates[0]:.2f}", f"{flat[1]:.3f}", f"{flat[2]:.3f}"]
+        cells += [f"{flat[3]:.3f}", f"{rates[1]:.2f}", f"{flat[4]:.3f}", f"{flat[5]:.3f}"]
+        lines.append(f"| {layer.name} | {layer.depth:g} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+        torch.compiler.reset()
+    first, second = (" | ".join([f"{t[0]:.2f}", "", f"{t[1]:.2f}", f"{t[2]:.2f}"]) for t in (totals[:3], totals[3:]))
+    return [*lines, f"| all blocks | | {first} | {second} |", ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer random shapes, Swin-T alone, batch 128")
+    parser.add_argument("--tune", action="store_true", help="try other tiles, warps, stages and waves")
+    parser.add_argument("--save", type=Path)
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_window_kernel.py")
+    from window_tuning import tune
+
+    models = ("swin-tiny",) if asked.quick else ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
+    lines = ["# Attention in windows, stripes and pales: one kernel without copies", ""]
+    lines += check(20 if asked.quick else 200)
+    print("\n".join(lines), flush=True)
+    for model, batch in itertools.product(models, (128,) if asked.quick else (128, 256)):
+        lines += tune(model, batch) if asked.tune else measure(model, batch)
+    lines += [
+        "`python benchmarks/window_kernel.py`",
+        "",
+        *(f"- {name}: {value}" for name, value in machine(DEVICE).items()),
+    ]
+    print("\n".join(lines))
+    if asked.save:
+        asked.save.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""How rectangles lie on a map, as numbers that a kernel can count with, and how large a piece one program takes.
+
+Windows, shifted windows, stripes and interlaced pales are one formula along each side of the map:
+
+    place = (group * jump + member * step + shift) mod (groups * members)
+
+Windows jump by their length and step by one; interlaced rows jump by one and step over all groups. A place behind the
+end of the map is padding. A place before `shift` was carried over the seam and meets only its like.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Side(NamedTuple):
+    """One side of a map, cut into groups."""
+
+    length: int  # of the map
+    members: int  # of one group
+    groups: int
+    step: int  # between two members
+    jump: int  # between two groups
+    shift: int
+
+    def places(self, device: torch.device) -> Tensor:
+        """(groups, members): where each member lies; behind the length there is nothing"""
+        group, member = (torch.arange(count, device=device) for count in (self.groups, self.members))
+        return (group[:, None] * self.jump + member * self.step + self.shift) % (self.groups * self.members)
+
+
+class Spots(NamedTuple):
+    """Of all members of all groups, (groups, size) each."""
+
+    token: Tensor
+    there: Tensor  # False: padding
+    seam: Tensor  # members with the same number meet
+
+
+class Rectangles(NamedTuple):
+    """A map cut along both sides."""
+
+    rows: Side
+    columns: Side
+
+    @property
+    def size(self) -> int:
+        """tokens of a group, with padding"""
+        return self.rows.members * self.columns.members
+
+    @property
+    def groups(self) -> int:
+        return self.rows.groups * self.columns.groups
+
+    @property
+    def offsets(self) -> int:
+        """rows of a table of relative positions"""
+        return (2 * self.rows.members - 1) * (2 * self.columns.members - 1)
+
+    def numbers(self) -> list[int]:
+        return [*self.rows, *self.columns]
+
+    def spots(self, device: torch.device) -> Spots:
+        row = self.rows.places(device)[:, None, :, None].expand(-1, self.columns.groups, -1, self.columns.members)
+        column = self.columns.places(device)[None, :, None, :].expand_as(row)
+        there = (row < self.rows.length) & (column < self.columns.length)
+        seam = 2 * (row < self.rows.shift) + 1 * (column < self.columns.shift)
+        token = row * self.columns.length + column
+        found = (part.flatten(2).flatten(0, 1) for part in (token.where(there, torch.zeros_like(token)), there, seam))
+        return Spots(*found)
+
+
+def from_numbers(numbers: list[int]) -> list[Rectangles]:
+    """the way back from the numbers of several"""
+    return [
+        Rectangles(Side(*numbers[start : start + 6]), Side(*numbers[start + 6 : start + 12]))
+        for start in range(0, len(numbers), 12)
+    ]
+
+
+class Launch(NamedTuple):
+    """tile: tokens that a program holds at a time, as queries and as keys. whole: that is all of a group."""
+
+    tile: int
+    width: int  # channels of a head, up to a power of two
+    whole: bool
+    warps: int
+    stages: int
+    waves: int  # programs for each processor
+
+
+# A first choice, by the registers each takes on an H200; benchmarks/window_kernel.py --tune tries others.
+# The largest tile that holds a whole group, by work and by whether numbers have 16 bits.
+WHOLE = {("forward", True): 128, ("forward", False): 64, ("backward", True): 128, ("backward", False): 64}
+WIDE = 64  # heads that are wider have half of this
+PIECE = {True: 64, False: 32}  # the tile of groups that are larger, by 16 bits or not
+WARPS = {  # by work and tile
+    ("forward", 16): 1, ("forward", 32): 2, ("forward", 64): 4, ("forward", 128): 8,
+    ("backward", 16): 1, ("backward", 32): 2, ("backward", 64): 4, ("backward", 128): 8,
+}  # fmt: skip
+STAGES = {("forward", True): 2, ("forward", False): 2, ("backward", True): 1, ("backward", False): 2}  # by work, whole
+WAVES = {"forward": 8, "backward": 8}  # programs for each processor of the GPU that walk over groups
+
+
+def launch(work: str, size: int, head: int, dtype: torch.dtype) -> Launch:
+    """work: "forward" or "backward"; size: of a group; head: channels"""
+    short, width = dtype.itemsize == 2, max(16, _power(head))
+    most = WHOLE[work, short] // (2 if width > WIDE else 1)
+    whole = _power(size) <= most
+    tile = max(16, _power(size)) if whole else PIECE[short]
+    return Launch(tile, width, whole, WARPS[work, tile], STAGES[work, whole], WAVES[work])
+
+
+def walkers(groups: int, heads: int, programs: int) -> int:
+    """How many programs of a head share its groups, so that each has as many as another or one less.
+
+    programs: how many there should be about, of all heads
+    """
+    turns = -(-groups * heads // programs)
+    return -(-groups // turns)
+
+
+def _power(number: int) -> int:
+    """the next power of two"""
+    return 1 << (number - 1).bit_length()

@@ -1,0 +1,86 @@
+"""Attention inside the rectangles of a map: windows, shifted windows, stripes and pales, without a copy of a token.
+
+A kernel for GPUs (window_triton) computes where the members of a group lie while it reads them, and writes what they
+get where they lie. The twin is window_plain.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchword.kernels.window_operation import attend_windows, attend_windows_back
+from patchword.kernels.window_plain import plain_windows
+from patchword.kernels.window_plan import Rectangles, Side
+
+WIDEST = 128  # channels of a head
+_KINDS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Share(NamedTuple):
+    """What one group of heads does: its cut of the map and, where position enters, a table or a filter.
+
+    table: (offsets, heads), a bias for each offset. taps: (channels, 10), a filter of 3 x 3 over the values and its
+    bias. An empty tensor is none.
+    """
+
+    cut: Rectangles
+    table: Tensor
+    taps: Tensor
+
+
+def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -> Tensor:
+    """Attends and merges: (batch, tokens, width), of which each share has its part of the channels, in their order.
+
+    held: queries, keys and values, (batch, tokens, width) each, or one tensor (batch, tokens, 3 * width) of all three.
+    heads: of each share.
+    """
+    tables, taps = [share.table for share in shares], [share.taps for share in shares]
+    numbers = [number for share in shares for number in share.cut.numbers()]
+    merged: Tensor = attend_windows(held, tables, taps, numbers, heads, scale)[0]
+    return merged
+
+
+def has_window_kernel(query: Tensor, head: int) -> bool:
+    """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
+    if not (query.is_cuda and query.dtype in _KINDS and head <= WIDEST) or torch.compiler.is_exporting():
+        return False
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return False
+    works: bool = _works(query.get_device())
+    return works
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+@cache
+def _works(index: int) -> bool:
+    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
+    tried, once, and must answer as the plain way does."""
+    if find_spec("triton") is None:
+        return False
+    try:
+        return alike(torch.device("cuda", index))
+    except Exception:  # whatever it is, the plain way works
+        return False
+
+
+def alike(device: torch.device) -> bool:
+    """Whether attention in shifted windows and in padded stripes, and its gradient, are those of the plain way."""
+    cuts = [
+        Rectangles(Side(6, 4, 2, 1, 4, 2), Side(5, 4, 2, 1, 4, 2)),
+        Rectangles(Side(6, 6, 1, 1, 6, 0), Side(5, 2, 3, 3, 1, 0)),
+    ]
+    with torch.inference_mode(False), torch.enable_grad():
+        joint = torch.linspace(-99, 99, 30 * 96, device=device).sin().view(1, 30, 96).requires_grad_()
+        tables = [torch.linspace(-1, 1, cut.offsets, device=device).view(-1, 1).requires_grad_() for cut in cuts]
+        taps = [torch.empty(0, device=device) for _ in cuts]
+        numbers = [number for cut in cuts for number in cut.numbers()]
+        answer = plain_windows([joint], tables, taps, cuts, 1, 0.25)
+        expected = [answer, *torch.autograd.grad(answer.sin().sum(), [joint, *tables])]
+    with torch.no_grad():
+        merged, sums = attend_windows([joint], tables, taps, numbers, 1, 0.25)
+        back = attend_windows_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25)
+    found = [merged, *back[:3]]
+    return all(torch.allclose(one, other, 1e-3, 1e-4) for one, other in zip(found, expected, strict=True))

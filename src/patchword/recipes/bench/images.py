@@ -1,0 +1,116 @@
+"""A model of images against the same model of other libraries: inference or training steps."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.analysis.cost import count
+from patchword.core.grid import sides
+from patchword.models import REGISTRY
+from patchword.recipes.bench.ceilings import ceilings
+from patchword.recipes.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
+from patchword.recipes.bench.race import Contender, Told, race
+from patchword.recipes.bench.result import Result
+from patchword.training.optimizer import adamw
+from patchword.training.step import Precision, autocast
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How something is measured. eager: names of peers that are not compiled although the others are."""
+
+    device: torch.device
+    precision: Precision
+    seconds: float
+    compiled: bool
+    batch: int
+    train: bool = False
+    eager: frozenset[str] = field(default_factory=frozenset)
+
+    def told(self) -> dict[str, Any]:
+        kept = {"precision": self.precision, "batch": self.batch, "train": self.train, "compiled": self.compiled}
+        return {**kept, "threads": torch.get_num_threads()} if self.device.type == "cpu" else kept
+
+    def prepared(self, model: nn.Module, name: str = "", dynamic: bool | None = None) -> Any:
+        """what is called: compiled, unless it is not to be. dynamic: for inputs of changing shapes"""
+        return torch.compile(model, dynamic=dynamic) if self.compiled and name not in self.eager else model
+
+    def narrowed(self, model: nn.Module) -> nn.Module:
+        """a copy for inference, in its precision"""
+        found = copy.deepcopy(model).eval().to(self.device)
+        return found.to(torch.bfloat16) if self.precision == "bfloat16" else found
+
+
+def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformers: bool = True) -> dict[str, nn.Module]:
+    found: dict[str, nn.Module] = {}
+    if timm is not None:
+        found["timm"] = of_timm(ours, timm)
+    if authors:
+        found["authors"] = of_authors(ours, authors)
+    if transformers:
+        found["transformers"] = of_transformers(ours, "AutoModelForImageClassification")
+    return found
+
+
+def bench_images(
+    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], told: Told = print, **fields: Any
+) -> Result:
+    """peers: made of our model, so that they have its weights. fields: other sizes of the model"""
+    torch.manual_seed(0)
+    ours = REGISTRY.create(name, **fields).eval()
+    nn.init.normal_(ours.get_parameter("head.linear.weight"), std=0.1)  # some begin at zero, where any two models agree
+    config = ours.card.config
+    images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=setting.device)
+    models: dict[str, nn.Module] = {"patchword": ours, **peers(ours)}
+    with torch.no_grad():
+        answers = {who: _scores(model.to(setting.device)(images[:2])) for who, model in models.items()}
+    difference = {who: agreement(answers["patchword"], answers[who]) for who in models if who != "patchword"}
+    for who, value in difference.items():
+        check_agreement(who, value)
+    macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
+    labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
+    make = _training if setting.train else _inference
+    contenders = [Contender(who, make(model, who, images, labels, setting), macs=macs) for who, model in models.items()]
+    finishes = race(contenders, setting.device, setting.seconds, told)
+    limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
+    title = f"{name}, {'training' if setting.train else 'inference'}"
+    shown = {"model": name, **fields, **setting.told()}
+    return Result(title, "images", finishes, "patchword", setting.device, limits, difference, shown)
+
+
+def _inference(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:
+    narrow = setting.narrowed(model)
+    run = setting.prepared(narrow, name)
+    inputs = images.to(next(narrow.parameters()).dtype)
+
+    def step() -> float:
+        with torch.inference_mode():
+            run(inputs)
+        return len(inputs)
+
+    return step
+
+
+def _training(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:
+    run, optimizer = setting.prepared(model.train(), name), adamw(model, 1e-4, 0.05)
+
+    def step() -> float:
+        with autocast(setting.precision, setting.device):
+            scores = _scores(run(images))
+        F.cross_entropy(scores.float(), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return len(images)
+
+    return step
+
+
+def _scores(answer: Any) -> Tensor:
+    found: Tensor = answer.logits if hasattr(answer, "logits") else answer[0] if isinstance(answer, tuple) else answer
+    return found

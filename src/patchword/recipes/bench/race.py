@@ -1,0 +1,90 @@
+"""A race: contenders take turns, so that a busy moment of the machine hurts each of them."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+ROUNDS = 4
+_WARM = 2  # passes before the first round: kernels are compiled and chosen, memory is fetched
+
+
+@dataclass(frozen=True)
+class Contender:
+    """step: does some work and says how much, e.g. how many images. calls: steps of a whole pass over the inputs.
+    macs: multiply-accumulates of a pass; 0 if they are not known."""
+
+    name: str
+    step: Callable[[], float]
+    calls: int = 1
+    macs: float = 0.0
+
+
+@dataclass(frozen=True)
+class Finish:
+    """rate: work a second, the median of the rounds. seconds: of a pass. memory: bytes of a step at the peak beyond
+    what lay there before, weights for example; None where it is not told."""
+
+    name: str
+    rate: float
+    seconds: float
+    memory: int | None
+    macs: float = 0.0
+
+    @property
+    def products(self) -> float:
+        """multiplications and additions a second"""
+        return 2 * self.macs / self.seconds
+
+
+Told = Callable[[str], None]
+
+
+def race(contenders: Sequence[Contender], device: torch.device, seconds: float, told: Told = print) -> list[Finish]:
+    """Each for about so many seconds in all, after a warm-up that is not counted."""
+    peaks, passes = [], []
+    for contender in contenders:
+        told(f"warming up: {contender.name}")
+        taken = [_run(contender, 1, device)[1] for _ in range(_WARM)][-1]
+        peaks.append(_peak(contender, device))
+        passes.append(max(1, round(seconds / ROUNDS / max(taken, 1e-6))))
+    rounds: list[list[tuple[float, float]]] = [[] for _ in contenders]
+    for number in range(ROUNDS):
+        told(f"round {number + 1} of {ROUNDS}")
+        for contender, count, found in zip(contenders, passes, rounds, strict=True):
+            found.append(_run(contender, count, device))
+    finishes = []
+    for contender, count, peak, found in zip(contenders, passes, peaks, rounds, strict=True):
+        rate, taken = median(work / spent for work, spent in found), median(spent for _, spent in found) / count
+        finishes.append(Finish(contender.name, rate, taken, peak, contender.macs))
+    return finishes
+
+
+def _run(contender: Contender, passes: int, device: torch.device) -> tuple[float, float]:
+    """the work that was done and the seconds it took"""
+    wait(device)
+    began, work = time.perf_counter(), 0.0
+    for _ in range(passes * contender.calls):
+        work += contender.step()
+    wait(device)
+    return work, time.perf_counter() - began
+
+
+def _peak(contender: Contender, device: torch.device) -> int | None:
+    if device.type != "cuda":
+        contender.step()
+        return None
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    for _ in range(contender.calls):
+        contender.step()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def wait(device: torch.device) -> None:
+    """until an accelerator has done what it was given"""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

@@ -1,0 +1,99 @@
+"""Texts for benchmarks: random words of given lengths, in the batches that each contender reads."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchword.data.text.batches import IGNORE, Form, TextBatch
+from patchword.data.text.packing import filled, fitted
+from patchword.data.text.ragged import Ragged, ends
+
+MASKED = 0.15
+_FIRST = 5  # ids below are those of special tokens
+
+
+class Padded(NamedTuple):
+    """What transformers reads. tokens: real ones, without padding"""
+
+    ids: Tensor
+    mask: Tensor | None
+    labels: Tensor
+    tokens: int
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Some words are asked for, as if they had been masked."""
+
+    ids: Ragged
+    targets: Ragged
+
+    @classmethod
+    def of(cls, lengths: Tensor, vocabulary: int, seed: int = 0) -> "Texts":
+        generator, total = torch.Generator().manual_seed(seed), int(lengths.sum())
+        words = torch.randint(_FIRST, vocabulary, (2, total), generator=generator, dtype=torch.int32)
+        asked = torch.randperm(total, generator=generator)[: max(1, round(MASKED * total))]
+        targets = torch.full((total,), IGNORE, dtype=torch.int32)
+        targets[asked] = words[1, asked]
+        return cls(Ragged(words[0], ends(lengths)), Ragged(targets, ends(lengths)))
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.ids.lengths
+
+    @property
+    def is_even(self) -> bool:
+        """all of one length, so that nothing is padded anyhow"""
+        return bool((self.lengths == self.lengths[0]).all())
+
+    def batch(self, index: Tensor, form: Form) -> TextBatch:
+        ids, targets = self.ids.take(index), self.targets.take(index)
+        segments = Ragged(torch.zeros_like(ids.values), ids.offsets)
+        return TextBatch(ids, segments, index, form, targets=targets, asks_places=True).ready()
+
+    def padded(self, batch: int, device: torch.device) -> list[Padded]:
+        """As they come, so many at a time, each batch as long as its longest text."""
+        found = []
+        for index in torch.arange(len(self.ids)).split(batch):
+            ids, targets = self.ids.take(index), self.targets.take(index)
+            mask = None if self.is_even else ids.mask().long().to(device)
+            wide = ids.padded(0).long().to(device), mask, targets.padded(IGNORE).long().to(device)
+            found.append(Padded(*wide, len(ids.values)))
+        return found
+
+    def packed(self, batch: int, device: torch.device) -> list[TextBatch]:
+        """As many tokens a step as `batch` texts have on average; without padding where there is a kernel for it."""
+        if self.is_even:
+            form = Form(0, False, device)
+            return [self.batch(index, form) for index in torch.arange(len(self.ids)).split(batch)]
+        tokens = round(batch * float(self.lengths.double().mean()))
+        form = Form(0, device.type == "cuda", device)
+        order = torch.arange(len(self.ids))
+        cuts = filled(order, self.lengths, tokens) if form.in_row else fitted(self.lengths, tokens, form.in_row)
+        return [self.batch(index, form) for index in cuts]
+
+    def sorted(self, tokens: int, device: torch.device) -> list[TextBatch]:
+        """For reading: the longest first, so many tokens at a time."""
+        form = Form(0, device.type == "cuda" and not self.is_even, device)
+        return [self.batch(index, form) for index in fitted(self.lengths, tokens, form.in_row)]
+
+    def macs(self, config: dict[str, Any], words: bool) -> float:
+        """Of one pass forwards: of every token what it needs, of the vocabulary only what is asked for.
+
+        words: whether any word is asked for
+        """
+        width, lengths = config["width"], self.lengths.double()
+        linear = config["depth"] * (4 * width**2 + 2 * width * config["hidden"]) * len(self.ids.values)
+        attention = 2 * config["depth"] * width * float((lengths**2).sum())
+        asked = float((self.targets.values != IGNORE).sum()) if words else 0.0
+        return float(linear + attention + asked * width * (config["vocabulary"] + width))
+
+
+def natural_lengths(texts: int, longest: int, typical: int = 60, seed: int = 0) -> Tensor:
+    """Lengths as those of paragraphs are spread: their logarithms are normal, half of them below `typical` tokens, one
+    in six more than twice as long, one in a hundred six times; cut at `longest`."""
+    drawn = torch.randn(texts, generator=torch.Generator().manual_seed(seed)) * 0.8 + math.log(typical)
+    return drawn.exp().round().long().clamp(min(8, longest), longest)

@@ -1,0 +1,140 @@
+"""The attention core takes the kernel of windows where it can, and computes the same: gradients, compiled, recorded."""
+
+import pytest
+import torch
+from test_window_kernel import DEVICE, farthest
+
+from helpers import pixels, randomise
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels import windows
+from patchword.layers import (
+    Attention,
+    Interlaced,
+    LocalEnhancement,
+    Pattern,
+    Position,
+    RelativeTable,
+    SeparableProjection,
+    Windows,
+    plain_attention,
+    record_attention,
+)
+from patchword.layers.attention import core
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The core takes the kernel on this device, too; the calls are counted."""
+    pytest.importorskip("triton")
+    calls = []
+    monkeypatch.setattr(core, "has_window_kernel", lambda query, head: True)
+    original = core.windows
+    monkeypatch.setattr(core, "windows", lambda *given: calls.append(given) or original(*given))
+    return calls
+
+
+GRID = Grid(5, 4)
+SCOPE = Scope(grid=GRID)
+
+
+def layer(*patterns, **given):
+    return randomise(Attention(32, 2, patterns=patterns, **given)).to(DEVICE)
+
+
+def differentiated(attention):
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
+    answer = attention(tokens, SCOPE)
+    return [answer, *torch.autograd.grad(answer.sin().sum(), [tokens, *attention.parameters()])]
+
+
+def swin():
+    return layer(Pattern(Windows(3, 3, shift=1), RelativeTable(2, Grid(3, 3))))
+
+
+def cswin():
+    return layer(*(Pattern(cut, LocalEnhancement(16)) for cut in (Windows(None, 2), Windows(3, None))))
+
+
+def pale():
+    cuts = Interlaced(2, None), Interlaced(None, 2)
+    return layer(*(Pattern(cut) for cut in cuts), projection=SeparableProjection(32)).eval()
+
+
+@pytest.mark.parametrize("attention", [swin, cswin, pale])
+def test_the_core_takes_it_and_computes_the_same(taken, attention):
+    attention = attention()
+    found = differentiated(attention)
+    assert len(taken) == 1
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert len(taken) == 1
+
+
+def test_a_table_of_another_window_is_resized(taken):
+    attention = layer(Pattern(Windows(4, 3), RelativeTable(2, Grid(3, 3))))
+    found = differentiated(attention)
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert len(taken) == 1
+
+
+class Doubled(Position):
+    def enhance(self, attended, value, inner):
+        return 2 * attended
+
+
+class Turned(Windows):
+    pass
+
+
+def test_where_the_kernel_does_not_know_enough_the_usual_way_is_taken(taken):
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE)
+    for pattern in (Pattern(), Pattern(Windows(3, 3), Doubled()), Pattern(Turned(3, 3))):
+        layer(pattern)(tokens, SCOPE)
+    attention = layer(Pattern(Windows(3, 3)), dropout=0.5)
+    attention(tokens, SCOPE)
+    mask = torch.ones(1, 1, 1, 9, dtype=torch.bool, device=DEVICE)
+    attention.eval()(tokens, Scope(grid=GRID, mask=mask))
+    with record_attention(attention) as maps:
+        attention(tokens, SCOPE)
+    assert len(maps) == 1
+    assert not taken
+    attention(tokens, SCOPE)
+    assert len(taken) == 1
+
+
+def test_on_a_processor_nothing_changes(monkeypatch):
+    monkeypatch.setattr(windows, "_works", lambda index: True)
+    query = torch.zeros(1, 20, 32)
+    assert not windows.has_window_kernel(query, 16)
+
+
+def test_a_gradient_of_the_gradient(taken):
+    """which the plain twin gives"""
+    attention = swin()
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
+    asked = [tokens, attention.patterns[0].position.table]
+
+    def second():
+        first = torch.autograd.grad(attention(tokens, SCOPE).sin().sum(), tokens, create_graph=True)[0]
+        return torch.autograd.grad(first.square().sum(), asked)
+
+    found = second()
+    assert len(taken) == 1
+    with plain_attention(attention):
+        assert farthest(found, second()) < 1e-4
+
+
+def test_a_compiler_sees_one_operation(taken):
+    seen, attention = [], swin()
+
+    def keep(module, inputs):
+        seen.extend(str(node.target) for node in module.graph.nodes if "patchword" in str(node.target))
+        return module.forward
+
+    compiled = torch.compile(attention, backend=keep, fullgraph=True)
+    found = differentiated(compiled)
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert seen == ["patchword.windows.default"]

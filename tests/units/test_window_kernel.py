@@ -1,0 +1,213 @@
+"""The kernel of windows, stripes and pales is the plain way: on a GPU, or else in Triton's interpreter, if it is there.
+
+Shapes are drawn at random, from fixed seeds: odd sizes and padding, every kind of rectangle, one tile or several.
+"""
+
+import random
+
+import pytest
+import torch
+
+from helpers import difference
+from patchword.core.grid import Grid
+from patchword.kernels import window_plan, windows
+from patchword.kernels.window_operation import attend_windows
+from patchword.kernels.window_plain import plain_windows
+from patchword.layers import Interlaced, Windows, members
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+needs_triton = pytest.mark.usefixtures("triton")
+KINDS = {
+    "windows": lambda draw, grid: Windows(draw(grid.height), draw(grid.width)),
+    "shifted windows": lambda draw, grid: Windows(1 + draw(grid.height), 1 + draw(grid.width), shift=draw(3)),
+    "vertical stripes": lambda draw, grid: Windows(None, draw(grid.width)),
+    "horizontal stripes": lambda draw, grid: Windows(draw(grid.height), None),
+    "interlaced": lambda draw, grid: Interlaced(draw(grid.height), draw(grid.width)),
+    "rows of a pale": lambda draw, grid: Interlaced(draw(grid.height), None),
+    "columns of a pale": lambda draw, grid: Interlaced(None, draw(grid.width)),
+}
+
+
+@pytest.fixture(scope="session")
+def triton():
+    return pytest.importorskip("triton")
+
+
+def drawn(kind, seed, most=5):
+    """A map and a cut of it, with at most so many groups: the interpreter takes its time for each."""
+    numbers = random.Random(f"{kind} {seed}")
+    while True:
+        grid = Grid(numbers.randint(1, 9), numbers.randint(1, 9))
+        partition = KINDS[kind](lambda largest: numbers.randint(1, largest), grid)
+        if partition.cut(grid).groups <= most:
+            return partition, grid, numbers
+
+
+def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
+    """held, tables and taps"""
+    generator = torch.Generator().manual_seed(seed)
+
+    def random_(*shape):
+        return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_()
+
+    width, tokens = len(cuts) * heads * head, cuts[0].rows.length * cuts[0].columns.length
+    held = [random_(1, tokens, 3 * width)] if joint else [random_(1, tokens, width) for _ in range(3)]
+    none = torch.empty(0, device=DEVICE)
+    tables = [random_(cut.offsets, heads) if table else none for cut in cuts]
+    return held, tables, [random_(heads * head, 10) if taps else none for _ in cuts]
+
+
+def learned(way, lists, cuts, heads, head):
+    """the answer and all gradients"""
+    inputs = [tensor for part in lists for tensor in part if tensor.requires_grad]
+    answer = way(*lists, cuts, heads, head**-0.5)
+    slopes = torch.linspace(-1, 1, answer.numel(), device=DEVICE, dtype=answer.dtype).view_as(answer)
+    return [answer.detach(), *torch.autograd.grad(answer, inputs, slopes)]
+
+
+def by_kernel(held, tables, taps, cuts, heads, scale):
+    shares = [windows.Share(*each) for each in zip(cuts, tables, taps, strict=True)]
+    return windows.windows(held, shares, heads, scale)
+
+
+def exactly(lists):
+    return [[tensor.detach().double().requires_grad_(tensor.requires_grad) for tensor in part] for part in lists]
+
+
+def farthest(found, expected):
+    """The largest difference relative to what is expected, over the answer and each gradient.
+
+    The gradient of the keys' bias is zero, whence the least size.
+    """
+    pairs = [(one.detach().double(), other.detach().double()) for one, other in zip(found, expected, strict=True)]
+    least = 1e-2 * max(float(other.norm()) for _, other in pairs)
+    return max(float((one - other).norm()) / max(float(other.norm()), least) for one, other in pairs)
+
+
+def worst(lists, cuts, heads, head):
+    """of the kernel, beside the plain way in float64"""
+    found = learned(by_kernel, lists, cuts, heads, head)
+    return farthest(found, learned(plain_windows, exactly(lists), cuts, heads, head))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_of_a_cut_are_its_partition(kind, seed):
+    partition, grid, _ = drawn(kind, seed, most=99)
+    spots = partition.cut(grid).spots(torch.device("cpu"))
+    assert torch.equal(torch.where(spots.there, spots.token, -1), members(partition, grid.tokens, grid))
+    meets = (spots.seam[:, :, None] == spots.seam[:, None]) & spots.there[:, None] & spots.there[:, :, None]
+    mask = partition.mask(grid, torch.device("cpu"))
+    both = spots.there[:, None] & spots.there[:, :, None]
+    assert torch.equal(meets, both if mask is None else mask[:, 0] & both)
+
+
+@needs_triton
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_is_the_plain_way(kind, seed):
+    partition, grid, numbers = drawn(kind, seed)
+    cuts, heads, head = [partition.cut(grid)], numbers.choice([1, 2]), numbers.choice([16, 20, 32])
+    lists = given(cuts, heads, head, table=bool(seed % 2), joint=numbers.random() < 0.5, seed=seed)
+    assert worst(lists, cuts, heads, head) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
+@pytest.mark.parametrize("partition", [Windows(4, 5, shift=1), Interlaced(4, None)], ids=str)
+def test_groups_of_several_tiles(partition, table, monkeypatch):
+    monkeypatch.setitem(window_plan.WHOLE, ("forward", False), 16)
+    monkeypatch.setitem(window_plan.WHOLE, ("backward", False), 16)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    cuts = [partition.cut(Grid(6, 5))]
+    assert cuts[0].size > 16
+    assert worst(given(cuts, 1, 16, table=table), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("partition", "whole"), [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)], ids=str
+)
+def test_the_filter_over_the_values(partition, whole, monkeypatch):
+    monkeypatch.setitem(window_plan.WHOLE, ("forward", False), whole)
+    monkeypatch.setitem(window_plan.WHOLE, ("backward", False), whole)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    cuts = [partition.cut(Grid(5, 4))]
+    assert worst(given(cuts, 1, 16, taps=True), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("joint", [True, False], ids=["side by side", "apart"])
+def test_two_shares_of_the_heads_have_their_channels(joint):
+    cuts = [Windows(None, 3).cut(Grid(4, 5)), Interlaced(2, None).cut(Grid(4, 5))]
+    assert worst(given(cuts, 1, 16, table=True, joint=joint), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_numbers_of_16_bits(dtype):
+    if DEVICE.type == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("the interpreter has no products of bfloat16")
+    cuts = [Windows(4, 4, shift=2).cut(Grid(7, 6))]
+    lists = given(cuts, 1, 32, table=True)
+    lists[0][0] = lists[0][0].detach().to(dtype).requires_grad_()
+    assert worst(lists, cuts, 1, 32) < 1e-2
+
+
+@needs_triton
+def test_tokens_may_lie_anywhere():
+    cuts = [Windows(3, 3).cut(Grid(3, 4))]
+    whole = torch.randn(1, 12, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    parted, turned = whole[..., 2:98], whole[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
+    for held in (parted, turned):
+        none = [torch.empty(0, device=DEVICE)]
+        found = by_kernel([held], none, none, cuts, 2, 0.25)
+        assert difference(found, plain_windows([held], none, none, cuts, 2, 0.25)) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["shift", "length", "step", "table"])
+def test_a_wrong_number_is_seen(wrong):
+    """Each number of a cut tells: the kernel with one of them changed is another function."""
+    cut = Interlaced(2, 3).cut(Grid(4, 6)) if wrong == "step" else Windows(3, 3, shift=1).cut(Grid(4, 6))
+    lists = given([cut], 1, 16, table=True)
+    expected = plain_windows(*lists, [cut], 1, 0.25)
+    if wrong == "table":
+        lists[1][0] = lists[1][0].flip(0)
+    else:
+        change = {"shift": {"shift": 2}, "length": {"length": 3}, "step": {"step": 1, "jump": 2}}[wrong]
+        cut = cut._replace(rows=cut.rows._replace(**change))
+    assert difference(by_kernel(*lists, [cut], 1, 0.25)[:, :18], expected[:, :18]) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    cut = Windows(2, 2).cut(Grid(2, 2))
+    held, tables, taps = given([cut], 1, 16, table=True)
+    torch.library.opcheck(attend_windows, (held, tables, taps, cut.numbers(), 1, 0.25))
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    assert windows.alike(DEVICE)
+    original = windows.attend_windows
+    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:-1], 0.26))
+    assert not windows.alike(DEVICE)
+
+
+@pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])
+@pytest.mark.parametrize("head", [16, 24, 32, 48, 96, 128])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_tile_is_large_enough(size, head, dtype):
+    for work in ("forward", "backward"):
+        plan = window_plan.launch(work, size, head, dtype)
+        assert plan.width >= head
+        assert plan.tile >= size or not plan.whole
+
+
+@pytest.mark.parametrize(("groups", "heads", "programs"), [(1, 1, 8), (16384, 3, 1056), (100, 24, 8), (7, 2, 1000)])
+def test_every_group_has_one_program(groups, heads, programs):
+    walkers = window_plan.walkers(groups, heads, programs)
+    turns = [len(range(walker, groups, walkers)) for walker in range(walkers)]
+    assert sum(turns) == groups
+    assert max(1, max(turns) - 1) <= min(turns)
