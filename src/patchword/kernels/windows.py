@@ -54,8 +54,12 @@ def has_window_kernel(query: Tensor, head: int) -> bool:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-@cache
 def _works(index: int) -> bool:
+    return _tried(index)
+
+
+@cache
+def _tried(index: int) -> bool:
     """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
     tried, once, and must answer as the plain way does."""
     if find_spec("triton") is None:
