@@ -32,7 +32,7 @@ from patchword.data.progress import nothing
 from patchword.data.text.learning import texts_in
 from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
 from patchword.recipes.device import machine, pick_device
-from patchword.recipes.word_vectors_training import Wish, learn_numbers
+from patchword.recipes.vectors.words_training import Wish, learn_numbers
 
 SHOWN = ("king", "france", "water", "music")
 Found = tuple[KeyedVectors, dict[str, float]]

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from helpers import assert_sharp, pixels, tiny
-from patchword.analysis.attention import class_attention, layers, rolled, rollout
+from patchword.analysis.attention import class_attention, layers
+from patchword.analysis.attention_geometry import Geometry
+from patchword.analysis.rollout import rolled_out, rollout
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
@@ -84,31 +86,35 @@ def test_the_patterns_of_a_layer_are_one_map_over_all_its_heads() -> None:
     (layer,) = layers(Looker(attention), pixels(1, 2, 2, 2))
     near, far = (1 / 4 + 1 / 2) / 2, (1 / 4 + 0) / 2  # one head sees four patches, the other the two of its row
     by_hand = [[near, near, far, far], [near, near, far, far], [far, far, near, near], [far, far, near, near]]
-    assert torch.allclose(layer.weights[0], torch.tensor(by_hand))
+    assert torch.allclose(layer.mean[0], torch.tensor(by_hand))
 
 
 def test_a_block_that_runs_three_times_is_three_layers() -> None:
     assert len(layers(Looker(attention_with(1, 0, 1), times=3), pixels(1, 1, 2, 2))) == 3
 
 
-def test_maps_lie_on_the_grid_of_the_keys_and_cannot_be_rolled_out_where_keys_are_fewer() -> None:
-    model, images = Looker(Attention(1, 1, projection=FirstTwo())), pixels(1, 1, 2, 3)
-    (seen,) = class_attention(model, images)
+def test_maps_lie_on_the_grid_of_the_keys() -> None:
+    (seen,) = class_attention(Looker(Attention(1, 1, projection=FirstTwo())), pixels(1, 1, 2, 3))
     assert seen.shape == (1, 1, 2)
     assert torch.allclose(seen.sum(), torch.tensor(1.0))
-    with pytest.raises(UserError, match="reduced keys"):
-        rollout(model, images)
+
+
+class Fixed:
+    """A layer of known weights (queries, keys), for these tests."""
+
+    def __init__(self, rows: list[list[float]]) -> None:
+        self.weights, self.stage, self.name = torch.tensor([rows]), 0, "attention"
+        self.grid = self.key_grid = Grid(1, len(rows))
+
+    def mixed_by(self, readers: Tensor) -> Tensor:
+        return readers @ self.weights
 
 
 def test_rollout_of_two_layers_by_hand() -> None:
-    first, second = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]), torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
+    first, second = Fixed([[0.5, 0.5], [0.0, 1.0]]), Fixed([[0.0, 1.0], [1.0, 0.0]])
     # with the residual: [[3/4, 1/4], [0, 1]] and [[1/2, 1/2], [1/2, 1/2]]; the other order would give 1/2 everywhere
-    assert torch.allclose(rolled([first, second]), torch.tensor([[[0.375, 0.625], [0.375, 0.625]]]))
-
-
-def test_rows_that_lost_weight_to_padding_are_brought_back_to_one() -> None:
-    torn = torch.tensor([[[0.5, 0.0], [0.5, 0.5]]])
-    assert torch.allclose(rolled([torn]), torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]))
+    whole = rolled_out([first, second], Geometry(nn.Identity()), torch.eye(2)[None])
+    assert torch.allclose(whole, torch.tensor([[[0.375, 0.625], [0.375, 0.625]]]))
 
 
 @pytest.mark.parametrize("name", ["vit-tiny-16", "deit-tiny-distilled"])
@@ -123,7 +129,8 @@ def test_whole_models(name: str) -> None:
         assert layer.shape == (3, 2, 5)
         # one patch at a time: row 1, column 3 is token prefix + 1 * 5 + 3
         assert torch.allclose(layer[2, 1, 3], attention.weights[2, :, 0, prefix + 8].mean())
-    whole = rolled([layer.weights for layer in layers(model, images)])
+    tokens = 2 * 5 + prefix
+    whole = rolled_out(layers(model, images), Geometry(model), torch.eye(tokens)[None])
     assert torch.allclose(whole.sum(-1), torch.ones(3, 2 * 5 + prefix), atol=1e-6)
     assert torch.allclose(rollout(model, images)[1, 0, 2], whole[1, 0, prefix + 2])
 

@@ -1,13 +1,16 @@
-from dataclasses import replace
-
 import pytest
 import torch
 
 from patchword.core.card import Preparation
-from patchword.data.augment import Augmentation, erased, prepared, shifted
+from patchword.data.augment import Augmentation, prepared
+from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.presets import PRESETS
+from patchword.data.augmentation.simple import Square, shifted
+from patchword.data.augmentation.stage import Given
 
 INDEX = torch.arange(200)
 ALL = Augmentation(flip=0.5, shift=2, erase=0.5)
+DEIT, THREE, LIGHT = (Augmentation(**PRESETS[name]) for name in ("deit", "three", "light"))
 
 
 @pytest.fixture
@@ -34,39 +37,60 @@ def test_without_strength_nothing_happens(pixels):
 
 
 @pytest.mark.parametrize(
-    "augmentation", [ALL, Augmentation(flip=0.5), Augmentation(shift=3), Augmentation(erase=0.5)], ids=str
+    "augmentation",
+    [
+        ALL,
+        DEIT,
+        THREE,
+        Augmentation(flip=0.5),
+        Augmentation(shift=3),
+        Augmentation(erase=0.5),
+        Augmentation(crop=0.1),
+        Augmentation(jitter=0.4),
+        Augmentation(three=1.0),
+        Augmentation(randaugment=9, operations="paper"),
+    ],
+    ids=lambda augmentation: ", ".join(type(stage).__name__ for stage in augmentation.stages),
 )
-def test_pictures_stay_pictures(pixels, augmentation):
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_stay_pictures(pixels, augmentation, channels):
+    pixels = pixels[:, :channels]
     after = augmentation(pixels, 0, 0, INDEX)
     assert (after.shape, after.dtype) == (pixels.shape, torch.uint8)
     assert changed(pixels, after).any()
     assert torch.equal(augmentation(pixels, 0, 0, INDEX), after)
 
 
-def test_the_given_pixels_are_not_written_to(pixels):
+@pytest.mark.parametrize("augmentation", [ALL, DEIT, THREE], ids=["simple", "deit", "three"])
+def test_the_given_pixels_are_not_written_to(pixels, augmentation):
     before = pixels.clone()
-    ALL(pixels, 0, 0, INDEX)
+    augmentation(pixels, 0, 0, INDEX)
     assert torch.equal(pixels, before)
 
 
-def test_every_epoch_and_seed_changes_them_otherwise(pixels):
-    first, second, third = (ALL(pixels, *place, INDEX) for place in ((0, 0), (0, 1), (1, 0)))
+@pytest.mark.parametrize("augmentation", [ALL, DEIT, THREE], ids=["simple", "deit", "three"])
+def test_every_epoch_and_seed_changes_them_otherwise(pixels, augmentation):
+    first, second, third = (augmentation(pixels, *place, INDEX) for place in ((0, 0), (0, 1), (1, 0)))
     assert changed(first, second).sum() > 100
     assert changed(second, third).sum() > 100
 
 
-def test_a_sample_is_changed_alike_in_any_batch(pixels):
-    whole = ALL(pixels, 4, 7, INDEX)
+@pytest.mark.parametrize("augmentation", [ALL, DEIT, THREE, LIGHT], ids=["simple", "deit", "three", "light"])
+def test_a_sample_is_changed_alike_in_any_batch(pixels, augmentation):
+    whole = augmentation(pixels, 4, 7, INDEX)
     batch = torch.tensor([150, 3, 77])
-    assert torch.equal(ALL(pixels[batch], 4, 7, batch), whole[batch])
-    assert torch.equal(ALL(pixels[60:61], 4, 7, torch.tensor([60])), whole[60:61])
+    assert torch.equal(augmentation(pixels[batch], 4, 7, batch), whole[batch])
+    assert torch.equal(augmentation(pixels[60:61], 4, 7, torch.tensor([60])), whole[60:61])
 
 
-def test_changes_are_drawn_for_all_samples_at_once_or_for_a_few(pixels):
-    whole = ALL.changes(4, 7, INDEX)
-    few = ALL.changes(4, 7, INDEX[50:60])
-    assert torch.equal(ALL.apply(pixels[50:60], whole.part(50, 60)), ALL.apply(pixels[50:60], few))
-    assert torch.equal(ALL.apply(pixels, whole), ALL(pixels, 4, 7, INDEX))
+@pytest.mark.parametrize("augmentation", [ALL, DEIT], ids=["simple", "deit"])
+def test_changes_are_drawn_for_all_samples_at_once_or_for_a_few(pixels, augmentation):
+    whole = augmentation.changes(4, 7, INDEX)
+    few = augmentation.changes(4, 7, INDEX[50:60])
+    for rows in (slice(50, 60), torch.arange(50, 60)):
+        after = augmentation.apply(pixels[50:60], whole.part(rows))
+        assert torch.equal(after, augmentation.apply(pixels[50:60], few))
+    assert torch.equal(augmentation.apply(pixels, whole), augmentation(pixels, 4, 7, INDEX))
 
 
 def test_flip_is_a_mirror_for_about_its_share(pixels):
@@ -110,7 +134,8 @@ def test_erase_blanks_one_square_of_a_quarter_of_each_side(pixels):
 
 def test_erase_spares_those_not_chosen(pixels):
     chosen = INDEX % 2 == 0
-    after = erased(pixels, replace(ALL.changes(0, 0, INDEX), blanked=chosen))
+    square, draws = Square(0.5), Draws(0, 0, INDEX)
+    after = square(pixels, (chosen, *square.plan(draws)[1:]), Given(draws, (0.5,)))
     assert torch.equal(changed(pixels, after), chosen)
     share = changed(pixels, Augmentation(erase=0.25)(pixels, 0, 0, INDEX)).sum()
     assert 20 < int(share) < 80

@@ -39,6 +39,8 @@ from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import read_recipe
 
 VERBS = [
+    "attend",
+    "robustness",
     "positions",
     "attention-as-convolution",
     "demo",
@@ -56,6 +58,8 @@ VERBS = [
     "fill",
     "embed",
     "similar",
+    "sharpness",
+    "surface",
     "export",
     "data",
     "tokenizer",
@@ -338,7 +342,7 @@ print("verbs", sorted(verbs + groups))
     assert done.returncode == 0, done.stderr
     *helps, last = done.stdout.splitlines()
     assert last == f"verbs {sorted(VERBS)}"
-    assert len(helps) == 2 * (len(VERBS) + 9)  # recipes list, cat, copy; data get; tokenizer train, show; vectors: 3
+    assert len(helps) == 2 * (len(VERBS) + 10)  # recipes list, cat, copy; data get, show; tokenizer: 2; vectors: 3
 
 
 def test_the_version(command):

@@ -24,8 +24,8 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.registry import Registry
-from patchword.recipes import timing
-from patchword.recipes.timing import NotMeasuredError, Setting
+from patchword.recipes.timing import images as timing
+from patchword.recipes.timing.images import NotMeasuredError, Setting
 from patchword.reports import scatter
 from patchword.reports.comparison import table
 from patchword.reports.image_comparison import COLUMNS, ImageComparison

@@ -19,10 +19,12 @@ from patchword.analysis.text_comparison import (
 )
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.recipes import text_timing, timing, timing_plan
-from patchword.recipes.text_timing import TextSetting
-from patchword.recipes.timing import NotMeasuredError
-from patchword.recipes.timing_plan import Job, Rates, text_jobs
+from patchword.recipes.timing import images as timing
+from patchword.recipes.timing import plan as timing_plan
+from patchword.recipes.timing import texts as text_timing
+from patchword.recipes.timing.images import NotMeasuredError
+from patchword.recipes.timing.plan import Job, Rates, text_jobs
+from patchword.recipes.timing.texts import TextSetting
 from patchword.reports import text_scatter
 from patchword.reports.comparison import table
 from patchword.reports.text_comparison import TextComparison

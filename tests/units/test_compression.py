@@ -11,7 +11,7 @@ import patchword
 from material import settings, silent
 from patchword.layers.quantize import is_quantised
 from patchword.recipes import find_recipe
-from patchword.recipes.distillation_task import MAP, TaughtTask
+from patchword.recipes.distillation.task import MAP, TaughtTask
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run

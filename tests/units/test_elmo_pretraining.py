@@ -16,8 +16,8 @@ from patchword.data.text.vocabulary import cut_of
 from patchword.data.text.word_corpus import SpelledTexts, WordCorpus, by_words, pieces
 from patchword.models.text.elmo import Elmo
 from patchword.recipes import find_recipe
-from patchword.recipes.elmo_run import known_words, open_elmo, reader_of, vectors
-from patchword.recipes.elmo_task import gather
+from patchword.recipes.elmo.run import known_words, open_elmo, reader_of, vectors
+from patchword.recipes.elmo.task import gather
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
 from patchword.recipes.train import assemble, train

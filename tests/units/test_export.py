@@ -13,7 +13,7 @@ import patchword
 from helpers import difference, image_families, pixels, randomise, smallest, tiny
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.weights import export as exporting
 from patchword.weights.export import expected_seconds, export
 

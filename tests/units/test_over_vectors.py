@@ -17,12 +17,12 @@ from patchword.data.text.conll import read_conll
 from patchword.layers import Frozen, VectorEntrance
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES
-from patchword.recipes.over_vectors_bank import fill
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-from patchword.recipes.over_vectors_sets import read_words
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.vector_sources_models import open_sources
-from patchword.recipes.word_vectors import WordVectors
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.vectors.bank import fill
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
+from patchword.recipes.vectors.sets import read_words
+from patchword.recipes.vectors.sources_models import open_sources
+from patchword.recipes.vectors.words import WordVectors
 from tiny_texts import refusal, stop_after, vocabulary_of, without_seconds, write_conll, write_table
 
 SIZES = {"sources": ((3, 6), (1, 4)), "width": 8, "classes": 3, "dropout": 0.0}
@@ -212,7 +212,7 @@ def test_the_words_of_a_text_are_cut_as_those_of_word_vectors():
 
 @pytest.mark.usefixtures("_unreported")
 def test_the_study_runs_both_tasks_over_all_vectors_that_are_there(command, monkeypatch):
-    monkeypatch.setattr("patchword.recipes.over_vectors.SEEDS", 2)
+    monkeypatch.setattr("patchword.recipes.vectors.named.SEEDS", 2)
     ambiguous("train.conll")
     reviews("train.csv")
     WordVectors(WORDS, np.eye(len(WORDS), dtype=np.float32)).save(Path("words.txt"))

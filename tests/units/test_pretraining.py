@@ -19,8 +19,8 @@ from patchword.data.text.pairs import plan_order, plan_pairs
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import PretrainingEvaluation, evaluate
-from patchword.recipes.pretraining_parts import NextPairs
-from patchword.recipes.pretraining_task import PretrainingTask, judge
+from patchword.recipes.pretraining.parts import NextPairs
+from patchword.recipes.pretraining.task import PretrainingTask, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.train import gather, train

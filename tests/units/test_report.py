@@ -15,11 +15,10 @@ from torch import Tensor
 from helpers import tiny
 from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Preparation
-from patchword.core.errors import UserError
 from patchword.data.images import Held, Images
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import ImageEvaluation
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run
 from patchword.reports import figures, write_report
@@ -193,21 +192,15 @@ def test_many_classes_in_colour(tmp_path: Path) -> None:
 
 
 def test_a_model_without_attention_has_no_such_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchword.reports.looking.layers", lambda model, inputs: [])
+    monkeypatch.setattr("patchword.reports.looking.layers", lambda *_: [])
     page = page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1, 1, 0])))
     assert "attention" not in [attributes["id"] for tag, attributes in page.elements if tag == "section"]
 
 
-def test_where_layers_cannot_be_followed_the_rollout_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> Tensor:
-        raise UserError("attention rollout")
-
-    monkeypatch.setattr("patchword.reports.looking.rollout", refused)
+def test_the_distances_of_heads_are_drawn_behind_the_maps(tmp_path: Path) -> None:
     names = [picture["alt"] for picture in page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1, 1]))).pictures()]
-    assert "Attention of layer 2" in names
-    assert "Attention rollout over the picture" not in names
+    assert "Attention rollout over the picture" in names
+    assert any(re.match(r"Mean attention distance in pixels: layer 1 \d+\.\d, layer 2", name) for name in names)
 
 
 def test_nothing_half_written_is_left_when_a_figure_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from patchword.core.files import read_json
 from patchword.data.batches import Batch
 from patchword.data.images import Held, decode
 from patchword.data.sources import DigitsSource
-from patchword.recipes import image_task
 from patchword.recipes import train as recipe_run
 from patchword.recipes.evaluation import evaluate
+from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint import Checkpoints

@@ -17,7 +17,7 @@ from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.seeds import over_seeds, spreads, study_over_seeds
 from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
-from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text.recipe import TextRecipe
 from patchword.reports.seeds import seeds_grid, seeds_in_words
 from patchword.reports.study import grid
 from patchword.weights import save

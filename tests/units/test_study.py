@@ -11,7 +11,7 @@ from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, STUDIES, find_recipe
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.study import Result, Study, results
 from patchword.reports.study import print_results, write_curves, write_results
 

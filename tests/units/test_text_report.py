@@ -18,16 +18,16 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.objectives.answers import CHINESE, ENGLISH
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
-from patchword.recipes.pretraining_task import gather, judge
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.task import gather, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_model import form_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged
-from patchword.recipes.text_table_sets import ClassSet
-from patchword.recipes.text_task import answered
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.model import form_of
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import Judged
+from patchword.recipes.text.table_sets import ClassSet
+from patchword.recipes.text.task import answered
 from patchword.reports import write_report
 from patchword.reports.text_answers import answer_length, question_word
 from patchword.reports.text_attention import last_attention, words_of

@@ -19,10 +19,10 @@ from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import TextEvaluation, evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import Parts, held_out, read_parts
-from patchword.recipes.text_goals import GOALS, goal_of
-from patchword.recipes.text_recipe import TextTaskName
-from patchword.recipes.text_table_sets import merged
+from patchword.recipes.text.data import Parts, held_out, read_parts
+from patchword.recipes.text.goals import GOALS, goal_of
+from patchword.recipes.text.recipe import TextTaskName
+from patchword.recipes.text.table_sets import merged
 from patchword.recipes.train import gather, train
 from tiny_texts import (
     QUICK,

@@ -21,13 +21,13 @@ from patchword.core.text import Text
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.data.text.word_places import places_of, word_places
 from patchword.layers import TextModel
-from patchword.recipes import embedding
-from patchword.recipes.filling import put_in
-from patchword.recipes.similarity import similar
-from patchword.recipes.text_input import Asked
-from patchword.recipes.text_prediction import Predictor, may_be_unanswered
-from patchword.recipes.text_reader import open_reader
-from patchword.recipes.text_recipe import TextRecipe
+from patchword.recipes.text import embedding as embedding
+from patchword.recipes.text.filling import put_in
+from patchword.recipes.text.input import Asked
+from patchword.recipes.text.prediction import Predictor, may_be_unanswered
+from patchword.recipes.text.reader import open_reader
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.similarity import similar
 from patchword.reports.similarity import heat_maps
 
 TEXTS = [
@@ -292,8 +292,8 @@ def test_a_text_tagged_in_parts_loses_no_word(command, run, monkeypatch):
     folder = run("tags", ("X", "Y"))
     text = " ".join(TEXTS)
     (whole,) = records(command("predict", folder, text, "--json")[1])
-    monkeypatch.setattr("patchword.recipes.text_tagging._WORDS", 5)
-    monkeypatch.setattr("patchword.recipes.text_tagging._TOGETHER", 8)
+    monkeypatch.setattr("patchword.recipes.text.tagging._WORDS", 5)
+    monkeypatch.setattr("patchword.recipes.text.tagging._TOGETHER", 8)
     (parts,) = records(command("predict", folder, text, "--json")[1])
     assert [(word["word"], word["start"]) for word in parts["words"]] == [
         (word["word"], word["start"]) for word in whole["words"]

@@ -17,11 +17,11 @@ from patchword.objectives.bleu import bleu
 from patchword.recipes import find_recipe
 from patchword.recipes.run import Run
 from patchword.recipes.train import gather, train
-from patchword.recipes.translation_alignment import END, aligned, coverage
-from patchword.recipes.translation_data import languages_of, parted, tokenised
-from patchword.recipes.translation_evaluation import TranslationEvaluation
-from patchword.recipes.translation_run import open_translator
-from patchword.recipes.translation_search import Search, translated
+from patchword.recipes.translation.alignment import END, aligned, coverage
+from patchword.recipes.translation.data import languages_of, parted, tokenised
+from patchword.recipes.translation.evaluation import TranslationEvaluation
+from patchword.recipes.translation.run import open_translator
+from patchword.recipes.translation.search import Search, translated
 from patchword.training.average import EpochAverage
 from patchword.training.schedule import InverseRoot, inverse_root
 from tiny_texts import refusal, stop_after
@@ -143,7 +143,7 @@ def test_a_run_goes_on_from_the_weights_of_another():
 def test_pairs_with_one_source_are_set_aside_together():
     Path("pairs.tsv").write_text("".join(f"text {n // 3}\tTeil {n}\n" for n in range(60)), encoding="utf-8")
     recipe = find_recipe("translation").with_settings(["train=pairs.tsv", "words=300", "validation=0.2"])
-    from patchword.recipes.translation_data import read_files
+    from patchword.recipes.translation.data import read_files
 
     texts = read_files(recipe, "train")
     pairs = tokenised(texts, languages_of(recipe, texts), 512, "pairs.tsv")
@@ -203,7 +203,7 @@ def test_texts_files_and_a_pipe_are_translated_alike(run, command, monkeypatch):
 
 def test_a_search_is_the_same_alone_and_among_others(run):
     model, source, target = open_translator(run)
-    from patchword.recipes.translation_data import Languages, encoded
+    from patchword.recipes.translation.data import Languages, encoded
 
     languages = Languages(source, target)
     texts = encoded(source, [first for first, _ in made(9, 4)], 512, "")
@@ -262,7 +262,7 @@ class Pieces:
 def test_pieces_are_put_together_to_words():
     from patchword.core.text import Pair, Text
     from patchword.objectives.translating import alignment
-    from patchword.recipes.translation_data import Languages
+    from patchword.recipes.translation.data import Languages
 
     model, pieces = tiny_pair(), Pieces()
     source, tokens = torch.tensor([4, 11, 5, 2]), [6, 7, 12]

@@ -9,11 +9,11 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.data.text.batches import Form
 from patchword.data.text.tokenizer import Tokenizer
-from patchword.recipes.elmo_run import vectors as elmo_vectors
-from patchword.recipes.over_vectors_bank import Bank, check_size, fill
-from patchword.recipes.vector_sources import Random, Table, listed_sources, random_of
-from patchword.recipes.vector_sources_models import Bert, Spelled, Translation, open_source, open_sources
-from patchword.recipes.word_vectors import WordVectors
+from patchword.recipes.elmo.run import vectors as elmo_vectors
+from patchword.recipes.vectors.bank import Bank, check_size, fill
+from patchword.recipes.vectors.sources import Random, Table, listed_sources, random_of
+from patchword.recipes.vectors.sources_models import Bert, Spelled, Translation, open_source, open_sources
+from patchword.recipes.vectors.words import WordVectors
 from tiny_texts import vocabulary_of
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
 from patchword.data.text.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
 from patchword.objectives.word_vectors import OBJECTIVES, Tables, step
-from patchword.recipes.word_vectors_training import Wish, learn, learn_numbers
+from patchword.recipes.vectors.words_training import Wish, learn, learn_numbers
 
 LINES = ["the cat saw the dog", "a dog", "the cat , the cat", ""]
 
@@ -315,11 +315,11 @@ def test_one_thread_gives_the_same_vectors_and_two_nearly_so():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_rate_falls_to_its_end(monkeypatch, threads):
     """Whoever reads a part of the text, its rate is that of the part's place in the whole."""
-    for place in ("recipes.word_vectors_training", "data.text.word_pairs"):
+    for place in ("recipes.vectors.words_training", "data.text.word_pairs"):
         monkeypatch.setattr(f"patchword.{place}.CHUNK", 2000)
     rates = []
     monkeypatch.setattr(
-        "patchword.recipes.word_vectors_training.step",
+        "patchword.recipes.vectors.words_training.step",
         lambda *given: rates.append(given[-1]) or step(*given),
     )
     learned(replace(QUICK, threads=threads))

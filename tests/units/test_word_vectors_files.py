@@ -9,7 +9,7 @@ import pytest
 
 from patchword.core.errors import UserError
 from patchword.data.text.vector_format import read_vectors, write_vectors
-from patchword.recipes.word_vectors import WordVectors
+from patchword.recipes.vectors.words import WordVectors
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes.text_answers import TextAnswer
-    from patchword.recipes.text_input import Asked
-    from patchword.recipes.text_reader import Reader
+    from patchword.recipes.text.answers import TextAnswer
+    from patchword.recipes.text.input import Asked
+    from patchword.recipes.text.reader import Reader
 
 _SHOWN = 60  # characters of a text
 

@@ -6,6 +6,7 @@ import typer
 
 from patchword import __version__
 from patchword.cli import (
+    attend,
     attention_as_convolution,
     compare,
     cost,
@@ -20,8 +21,11 @@ from patchword.cli import (
     positions,
     predict,
     recipes,
+    robustness,
+    sharpness,
     show,
     similar,
+    surface,
     tokenizer,
     train,
     translate,
@@ -65,6 +69,7 @@ app.command("windows", help=help_of(windows.windows))(windows.windows)
 app.command("attention-as-convolution", help=help_of(attention_as_convolution.attention_as_convolution))(
     attention_as_convolution.attention_as_convolution
 )
+app.command("attend", help=help_of(attend.attend))(attend.attend)
 app.command("positions", help=help_of(positions.positions))(positions.positions)
 app.command("compare", help=help_of(compare.compare))(compare.compare)
 app.add_typer(recipes.app, name="recipes")
@@ -72,6 +77,9 @@ app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(vectors.app, name="vectors")
 app.command("train", help=help_of(train.train))(train.train)
 app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
+app.command("sharpness", help=help_of(sharpness.sharpness))(sharpness.sharpness)
+app.command("surface", help=help_of(surface.surface))(surface.surface)
+app.command("robustness", help=help_of(robustness.robustness))(robustness.robustness)
 app.command("predict", help=help_of(predict.predict))(predict.predict)
 app.command("fill", help=help_of(fill.fill))(fill.fill)
 app.command("write", help=help_of(write.write))(write.write)

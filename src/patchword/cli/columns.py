@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from patchword.data.text.other_columns import Cells
-    from patchword.recipes.text_asked import Words
-    from patchword.recipes.text_input import Asked
-    from patchword.recipes.text_recipe import TextRecipe
+    from patchword.recipes.text.asked import Words
+    from patchword.recipes.text.input import Asked
+    from patchword.recipes.text.recipe import TextRecipe
 
 
 def others_of(recipe: "TextRecipe", asked: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
     """file -> line -> cells by their columns"""
     from patchword.data.text.other_columns import other_columns
-    from patchword.recipes.text_goals import goal_of
-    from patchword.recipes.text_input import TABLES
+    from patchword.recipes.text.goals import goal_of
+    from patchword.recipes.text.input import TABLES
 
     files = dict.fromkeys(str(one.place.get("file", "")) for one in asked)
     columns = goal_of(recipe).columns(words)

@@ -74,7 +74,7 @@ def _fields(settings: Iterable[str]) -> dict[str, Any]:
     import yaml
 
     from patchword.core.errors import UserError
-    from patchword.recipes.recipe import read_value
+    from patchword.recipes.fields import read_value
 
     fields = {}
     for setting in settings:

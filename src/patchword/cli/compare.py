@@ -14,8 +14,8 @@ from patchword.cli.measuring import measured
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes.text_timing import TextSetting
-    from patchword.recipes.timing_plan import Job, Rates
+    from patchword.recipes.timing.plan import Job, Rates
+    from patchword.recipes.timing.texts import TextSetting
     from patchword.reports.comparison import Comparison
 
 _BATCH, _BATCH_ACCELERATOR = 8, 128
@@ -126,8 +126,8 @@ def _images(asked: _Asked) -> _Plan:
     from patchword.analysis.comparison import chosen, row_of
     from patchword.core.errors import UserError
     from patchword.recipes.device import machine, pick_device, pick_precision
-    from patchword.recipes.timing import Setting
-    from patchword.recipes.timing_plan import Rates, image_jobs
+    from patchword.recipes.timing.images import Setting
+    from patchword.recipes.timing.plan import Rates, image_jobs
     from patchword.reports.image_comparison import ImageComparison
 
     if asked.precision == "int8":
@@ -143,7 +143,7 @@ def _images(asked: _Asked) -> _Plan:
 def _texts(asked: _Asked) -> _Plan:
     from patchword.analysis.text_comparison import chosen_texts, text_row_of
     from patchword.recipes.device import machine, pick_device
-    from patchword.recipes.timing_plan import Rates, text_jobs
+    from patchword.recipes.timing.plan import Rates, text_jobs
     from patchword.reports.text_comparison import TextComparison
 
     names, place, rates = chosen_texts(asked.models), pick_device(asked.device), Rates()
@@ -157,7 +157,7 @@ def _settings(asked: _Asked) -> "list[TextSetting]":
     import torch
 
     from patchword.recipes.device import pick_device, pick_precision
-    from patchword.recipes.text_timing import TextSetting
+    from patchword.recipes.timing.texts import TextSetting
 
     cpu, place = torch.device("cpu"), pick_device(asked.device)
     places = [cpu, place] if asked.device == "auto" and place != cpu else [place]

@@ -1,12 +1,17 @@
-"""data: which sets are here, where they came from, and how to get one."""
+"""data: which sets are here, where they came from, how to get one, and what its pictures look like to a model."""
 
 from typing import Annotated
 
 import typer
 
+from patchword.cli import data_show
 from patchword.cli.common import console
+from patchword.cli.help import help_of
 
-app = typer.Typer(help="Show which data sets are here; bring one with `get`.", invoke_without_command=True)
+app = typer.Typer(
+    help="Show which data sets are here; bring one with `get`, look at one with `show`.", invoke_without_command=True
+)
+app.command("show", help=help_of(data_show.show))(data_show.show)
 
 
 @app.callback()

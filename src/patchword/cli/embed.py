@@ -11,9 +11,9 @@ from patchword.cli.answers import progress, tell_counts
 from patchword.cli.common import Device, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.embedding import Embedded, Manner
-    from patchword.recipes.text_input import Asked
-    from patchword.recipes.text_reader import Reader
+    from patchword.recipes.text.embedding import Embedded, Manner
+    from patchword.recipes.text.input import Asked
+    from patchword.recipes.text.reader import Reader
 
 _POOLS = {"mean": "the mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "every token"}
 
@@ -57,10 +57,10 @@ def embed(
       patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
     """
     from patchword.core.errors import UserError
-    from patchword.recipes.embedding import embed, manner_of
-    from patchword.recipes.text_input import Columns, read_texts
-    from patchword.recipes.text_reader import open_reader
-    from patchword.recipes.vector_files import check_kind, write_vectors
+    from patchword.recipes.text.embedding import embed, manner_of
+    from patchword.recipes.text.input import Columns, read_texts
+    from patchword.recipes.text.reader import open_reader
+    from patchword.recipes.vectors.files import check_kind, write_vectors
 
     if out is None and not as_json:
         raise UserError("where should the vectors go?", expected="--out FILE, or --json")
@@ -82,7 +82,7 @@ def embed(
 
 def _printed(asked: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
     """Printed on their way to the file."""
-    from patchword.recipes.vector_files import dealt, records
+    from patchword.recipes.vectors.files import dealt, records
 
     for texts, part in dealt(asked, parts):
         for record in records(texts, part):

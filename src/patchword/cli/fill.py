@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.filling import Gap
+    from patchword.recipes.text.filling import Gap
 
 
 def fill(
@@ -30,8 +30,8 @@ def fill(
       patchword fill runs/bert "The [MASK] sat on the mat."
       patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
     """
-    from patchword.recipes.filling import fill, filled
-    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.text.filling import fill, filled
+    from patchword.recipes.text.reader import open_reader
 
     gaps = fill(open_reader(model, device), text, top, pieces)
     if as_json:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from patchword.recipes.timing_plan import Job, Rates
+    from patchword.recipes.timing.plan import Job, Rates
 
 
 class AnyRow(Protocol):
@@ -47,7 +47,7 @@ def measured(rows: Sequence[Line], jobs: Sequence["Job"], rates: "Rates", told: 
 
 
 def _one(row: Line, job: "Job", rates: "Rates", told: "Console") -> Line:
-    from patchword.recipes import timing
+    from patchword.recipes.timing import images as timing
 
     try:
         found = timing.time_model(row.model, job.setting, lambda text: told.print(text, style="yellow"))

@@ -28,7 +28,7 @@ def positions(
     """
     from patchword.core.errors import UserError, nearest
     from patchword.core.files import make_folder
-    from patchword.recipes.position_study import SCHEMES, Exercise, study
+    from patchword.recipes.text.position_study import SCHEMES, Exercise, study
     from patchword.reports.position_pictures import ABOUT, positions_grid, told, write_positions
 
     for name in schemes or ():

@@ -13,8 +13,8 @@ from patchword.cli.answers import Answers, check_places, messages, progress, tel
 from patchword.cli.common import Device, console, trained_model
 
 if TYPE_CHECKING:
-    from patchword.recipes.prediction import Answer
-    from patchword.recipes.text_asked import Words
+    from patchword.recipes.image.prediction import Answer
+    from patchword.recipes.text.asked import Words
 
 
 def predict(
@@ -50,10 +50,10 @@ def predict(
       patchword predict runs/names "Ada Lovelace lived in London." --json
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
-    from patchword.recipes.text_asked import Words
+    from patchword.recipes.text.asked import Words
 
     check_places(to, jsonl)
-    if _reads_texts(model):
+    if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         answers = _texts(model, inputs or (), Words(text, pair, question), top, empty, device, kept)
         if as_json:
@@ -66,10 +66,10 @@ def predict(
     _pictures(model, inputs or (), top, device, (to, jsonl, as_json))
 
 
-def _reads_texts(model: str) -> bool:
+def reads_texts(model: str) -> bool:
     from patchword.core.modules import encoder_folder
     from patchword.data.text.tokenizer_files import NAMES
-    from patchword.recipes.image_recipe import ImageRecipe
+    from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.recipe import read_recipe
 
     folder = next((path for path in (Path(model), Path("runs") / model) if path.exists()), Path(model))
@@ -84,9 +84,9 @@ def _texts(
 ) -> Answers:
     """kept: for a file or a program, which want the other columns, too"""
     from patchword.cli.columns import others_of
-    from patchword.recipes.text_goals import goal_of
-    from patchword.recipes.text_prediction import Predictor, may_be_unanswered, recipe_of
-    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.text.goals import goal_of
+    from patchword.recipes.text.prediction import Predictor, may_be_unanswered, recipe_of
+    from patchword.recipes.text.reader import open_reader
 
     reader = open_reader(model, device)
     recipe = recipe_of(reader, paired=bool(words.pair))
@@ -107,7 +107,7 @@ def _pictures(
     from rich.table import Table
 
     from patchword.core.files import write_text
-    from patchword.recipes.prediction import classify, pictures_of
+    from patchword.recipes.image.prediction import classify, pictures_of
     from patchword.reports.words import counted
 
     answers = classify(trained_model(Path(model)), pictures_of(map(Path, inputs)), top, device)
@@ -140,7 +140,7 @@ def _csv(answers: "Sequence[Answer]") -> str:
 
 
 def _json_lines(answers: "Sequence[Answer]") -> str:
-    from patchword.recipes.text_answers import ClassAnswer
+    from patchword.recipes.text.answers import ClassAnswer
 
     records = ({"path": str(answer.path), **ClassAnswer(answer.classes).record()} for answer in answers)
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -46,8 +46,8 @@ def _expects(recipe: "Recipe") -> str:
 
 
 def _measure(recipe: "Recipe") -> str:
-    from patchword.recipes.text_goals import goal_of
-    from patchword.recipes.text_recipe import TextRecipe
+    from patchword.recipes.text.goals import goal_of
+    from patchword.recipes.text.recipe import TextRecipe
 
     if not isinstance(recipe, TextRecipe):
         return "test accuracy"
@@ -57,12 +57,12 @@ def _measure(recipe: "Recipe") -> str:
 def _needed(recipe: "Recipe") -> str:
     """The fields that have no value of their own, as they are typed; a name of a model comes without weights."""
     from patchword.models import REGISTRY
-    from patchword.recipes.elmo_recipe import ElmoRecipe
-    from patchword.recipes.image_recipe import ImageRecipe
-    from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-    from patchword.recipes.pretraining_recipe import PretrainingRecipe
-    from patchword.recipes.text_recipe import TextRecipe
-    from patchword.recipes.translation_recipe import TranslationRecipe
+    from patchword.recipes.elmo.recipe import ElmoRecipe
+    from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.pretraining.recipe import PretrainingRecipe
+    from patchword.recipes.text.recipe import TextRecipe
+    from patchword.recipes.translation.recipe import TranslationRecipe
+    from patchword.recipes.vectors.recipe import OverVectorsRecipe
 
     match recipe:
         case TextRecipe(train=""):

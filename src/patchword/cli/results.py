@@ -10,9 +10,9 @@ _MOST = 32  # lines of classes
 
 
 def result_lines(found: "Evaluation") -> Sequence[str]:
-    from patchword.recipes.elmo_evaluation import ElmoEvaluation
+    from patchword.recipes.elmo.evaluation import ElmoEvaluation
     from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
-    from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
+    from patchword.recipes.vectors.evaluation import VectorsEvaluation
 
     match found:
         case TextEvaluation():

@@ -11,7 +11,7 @@ from patchword.cli.common import Device, Json, console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes.similarity import Similarity
+    from patchword.recipes.text.similarity import Similarity
 
 
 def similar(
@@ -41,9 +41,9 @@ def similar(
       patchword similar minilm bank sentences.txt --layer 3 --out pictures
     """
     from patchword.core.files import make_folder
-    from patchword.recipes.similarity import similar
-    from patchword.recipes.text_input import Columns, read_texts
-    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.text.input import Columns, read_texts
+    from patchword.recipes.text.reader import open_reader
+    from patchword.recipes.text.similarity import similar
 
     asked = read_texts(inputs or (), Columns(text))
     if out is not None:

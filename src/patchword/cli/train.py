@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Runs, console, finish
+from patchword.cli.study_tables import SeedsTable, Table, table_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.recipes import Recipe, Study
-    from patchword.recipes.study import Result
+    from patchword.recipes.run import Run
 
 
 def train(
@@ -43,6 +44,7 @@ def train(
     own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
     by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
     A study does each of its runs from so many seeds.
+    sam=0.05 is SAM, with two gradients a step (twice the time). teacher=RUN learns from another model, too.
 
     Examples:
 
@@ -50,6 +52,9 @@ def train(
       patchword train fashion-mnist-vit epochs=5 model.depth=6
       patchword train image-folder-vit data=my/pictures
       patchword train fashion-mnist-families
+      patchword train fashion-mnist-vit sam=0.05
+      patchword train deit-distillation teacher=runs/fashion-mnist-resnet
+      patchword train sharpness-aware --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
@@ -64,8 +69,7 @@ def train(
         study = STUDIES[recipe]().with_settings(changes)
         if seeds is not None:
             study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
-        table = _PanelsTable() if study.panels else _StudyTable()
-        _several(Several(study, runs / (name or recipe), again, table), out, resume)
+        _several(Several(study, runs / (name or recipe), again, table_of(study)), out, resume)
         return
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
     base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
@@ -74,7 +78,7 @@ def train(
     if seeds is not None:
         study = over_seeds(folder.name, chosen, seeds)
         check_seeds_folder(folder)
-        _several(Several(study, folder, [*again, "--seeds", str(seeds)], _SeedsTable()), out, resume)
+        _several(Several(study, folder, [*again, "--seeds", str(seeds)], SeedsTable()), out, resume)
         return
     if chosen == base and base.expect.time:
         out.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
@@ -116,48 +120,6 @@ def _check_epochs(recipe: "Recipe", folder: Path) -> None:
         )
 
 
-class _StudyTable:
-    """How the runs of a study are told."""
-
-    name = "study"
-
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.study import print_results, write_results
-
-        print_results(rows, console(100))
-        conclusion = study.conclusion(rows)
-        if conclusion:
-            out.print(conclusion, highlight=False, markup=False)
-        return write_results(study.about, rows, folder, conclusion)
-
-
-class _PanelsTable:
-    """How a study of several tasks is told: they stand side by side."""
-
-    name = "study"
-
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.contextual import grouped, panels_grid, write_panels
-
-        panels_grid(grouped(rows, study.panels)).print(console(120))
-        conclusion = study.conclusion(rows)
-        out.print(conclusion, highlight=False, markup=False)
-        return write_panels(study.about, rows, study.panels, folder, conclusion)
-
-
-class _SeedsTable:
-    """How the runs from several seeds are told."""
-
-    name = "series of seeds"
-
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.seeds import seeds_grid, seeds_in_words, write_seeds
-
-        seeds_grid(rows).print(console(120))
-        out.print(seeds_in_words(rows), highlight=False, markup=False)
-        return write_seeds(study.about, rows, folder)
-
-
 @dataclass(frozen=True)
 class Several:
     """Runs that belong together: where they go, the command that goes on with them, and how they are told."""
@@ -165,7 +127,7 @@ class Several:
     study: "Study"
     folder: Path
     words: Sequence[str]
-    table: _StudyTable | _PanelsTable | _SeedsTable
+    table: Table
 
     def again(self) -> str:
         place = ["--name", self.folder.name, "--runs", str(self.folder.parent), "--resume"]
@@ -174,6 +136,7 @@ class Several:
 
 def _several(several: Several, out: "Console", resume: bool) -> None:
     """Each run in its own folder; with `resume`, runs that are done are not repeated."""
+    from patchword.recipes.run import Run
     from patchword.recipes.study import results
     from patchword.reports.words import counted
 
@@ -188,6 +151,7 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
             out.print(told, highlight=False)
             if not (done and resume):
                 _run(recipe, folder / label, out, resume)
+            _measure(study, Run(folder / label), recipe.device, out)
     except (typer.Exit, KeyboardInterrupt):
         told = f"\nthe whole {several.table.name} goes on with:\n  {several.again()}"
         out.print(told, highlight=False, markup=False)
@@ -195,3 +159,18 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     rows = results(study, folder)
     for path in several.table.tell(study, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)
+
+
+def _measure(study: "Study", run: "Run", device: str, out: "Console") -> None:
+    """What the study asks for beyond the evaluation and is not known yet; it joins the run's report."""
+    from patchword.cli.answers import progress
+    from patchword.recipes.evaluation import evaluate
+    from patchword.reports import write_report
+
+    missing = [measure for measure in study.measured if measure.known(run) is None]
+    for measure in missing:
+        out.print(f"measuring the {measure.name}", highlight=False, markup=False)
+        with progress(1, "of all") as bar:
+            measure.measure(run, device, bar)
+    if missing:
+        write_report(run, evaluate(run, device))

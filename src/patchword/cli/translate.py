@@ -38,10 +38,10 @@ def translate(
     """
     from patchword.cli.answers import check_places, progress
     from patchword.core.errors import UserError
-    from patchword.recipes.text_input import read_texts
-    from patchword.recipes.translating import Translating
-    from patchword.recipes.translation_alignment import require_attention
-    from patchword.recipes.translation_search import Search
+    from patchword.recipes.text.input import read_texts
+    from patchword.recipes.translation.alignment import require_attention
+    from patchword.recipes.translation.search import Search
+    from patchword.recipes.translation.translating import Translating
     from patchword.reports.alignment import check_picture, write_alignment
 
     if file is not None and texts:

@@ -14,8 +14,8 @@ from patchword.cli.help import help_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes.word_vectors import Neighbour
-    from patchword.recipes.word_vectors_training import Done, Learned, Wish
+    from patchword.recipes.vectors.words import Neighbour
+    from patchword.recipes.vectors.words_training import Done, Learned, Wish
 
 app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and look at them.", no_args_is_help=True)
 
@@ -63,7 +63,7 @@ def train(
       patchword vectors train books --out vectors.txt
       patchword vectors train wiki.jsonl --kind cbow --width 300 --epochs 3 --threads 2 --out vectors.txt
     """
-    from patchword.recipes.word_vectors_training import Wish
+    from patchword.recipes.vectors.words_training import Wish
 
     _check_place(out)
     wanted = Wish(cast(Any, kind), width, window, negatives, epochs, rate, sample, least, most, cut, threads, seed)
@@ -95,7 +95,7 @@ def _check_place(out: Path) -> None:
 def _learn(files: Sequence[Path], wanted: "Wish", out: "Console") -> "Learned":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from patchword.recipes.word_vectors_training import learn
+    from patchword.recipes.vectors.words_training import learn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True) as bar:
@@ -123,7 +123,7 @@ def near(
 
       patchword vectors near vectors.txt king -n 10
     """
-    from patchword.recipes.word_vectors import WordVectors
+    from patchword.recipes.vectors.words import WordVectors
 
     _tell(WordVectors.read(file).near(word, count), as_json)
 
@@ -142,7 +142,7 @@ def analogy(
 
       patchword vectors analogy vectors.txt man king woman
     """
-    from patchword.recipes.word_vectors import WordVectors
+    from patchword.recipes.vectors.words import WordVectors
 
     _tell(WordVectors.read(file).analogy(first, second, third, count), as_json)
 

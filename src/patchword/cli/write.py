@@ -8,8 +8,8 @@ import typer
 from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.generation import Prompt, Wish
-    from patchword.recipes.text_reader import Reader
+    from patchword.recipes.text.generation import Prompt, Wish
+    from patchword.recipes.text.reader import Reader
 
 Field = Annotated[str, typer.Option(metavar="TEXT", help="A field of a news article, of a model such as Grover.")]
 
@@ -53,8 +53,8 @@ def write(
       patchword write runs/gpt "The king" --beams 4
       patchword write runs/grover --headline "Cats can talk" --domain news.com --field body --top-p 0.95
     """
-    from patchword.recipes.generation import Wish, continue_text, prompt_of_news
-    from patchword.recipes.text_reader import open_reader
+    from patchword.recipes.text.generation import Wish, continue_text, prompt_of_news
+    from patchword.recipes.text.reader import open_reader
 
     wish = Wish(tokens, temperature, top_k, top_p, beams=beams, seed=seed, samples=samples)
     parts = {"domain": domain, "date": date, "authors": authors, "headline": headline, "body": body}
@@ -86,15 +86,15 @@ def _check(prompt: str, given: dict[str, str], field: str) -> None:
 
 
 def _begun(reader: "Reader", prompt: str) -> "Prompt":
-    from patchword.recipes.generation import prompt_of
-    from patchword.recipes.text_input import piped, whole
+    from patchword.recipes.text.generation import prompt_of
+    from patchword.recipes.text.input import piped, whole
 
     return prompt_of(reader.tokenizer, whole(prompt or piped()).text.rstrip("\r\n"))
 
 
 def _tell(reader: "Reader", begun: "Prompt", wish: "Wish") -> None:
     """Words are shown as they come."""
-    from patchword.recipes.generation import stream_text
+    from patchword.recipes.text.generation import stream_text
 
     shown = begun.shown
     for piece in stream_text(reader, begun, wish):

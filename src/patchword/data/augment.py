@@ -1,87 +1,117 @@
 """Augmentation: batched tensor code on the device; every sample's changes follow from (seed, epoch, sample)."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.card import Preparation
-from patchword.data.randomness import integers, uniform
+from patchword.data.augmentation.boxes import Crop, Erasing
+from patchword.data.augmentation.colours import Jitter, Three
+from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.mixing import Mixing
+from patchword.data.augmentation.randaugment import RandAugment, Version
+from patchword.data.augmentation.simple import Flip, Shift, Square
+from patchword.data.augmentation.stage import Given, Plan, Stage
 
-_FLIP, _ROWS, _COLUMNS, _ERASE, _TOP, _LEFT = range(2, 8)  # purposes of the random numbers
+Erased = Literal["square", "const", "pixel"]
 
 
 @dataclass(frozen=True)
 class Changes:
     """What happens to each sample of an epoch or a batch; one entry a sample."""
 
-    mirrored: Tensor  # bool
-    rows: Tensor  # pixels down
-    columns: Tensor  # pixels to the right
-    blanked: Tensor  # bool: a square is blanked out
-    top: Tensor  # in [0, 1): where the square begins
-    left: Tensor
+    draws: Draws  # in the main memory
+    plans: tuple[Plan, ...]  # of the stages on pixels
+    later: tuple[Plan, ...]  # of the stages on normalised pictures
+    mixing: Plan
 
-    def part(self, start: int, end: int) -> "Changes":
-        return Changes(*(value[start:end] for value in vars(self).values()))
+    def part(self, rows: slice | Tensor) -> "Changes":
+        """rows: in the main memory"""
+        plans, later = (tuple(_rows(plan, rows) for plan in plans) for plans in (self.plans, self.later))
+        return Changes(self.draws.part(rows), plans, later, _rows(self.mixing, rows))
+
+
+def _rows(plan: Plan, rows: slice | Tensor) -> Plan:
+    return tuple(values[rows] for values in plan)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Changes that keep the class: mirror left and right, shift by a few pixels, blank out a square."""
+    """Changes that keep the class, in the order crop, mirror, shift, operations, colour, blank; and mixed pictures."""
 
     flip: float = 0.0  # the chance of a mirror image
     shift: int = 0  # at most so many pixels, each way; the border is filled with black
-    erase: float = 0.0  # the chance of a blank square, a quarter of each side long
+    crop: float = 0.0  # the least share of the area that a random crop keeps; 0 is off
+    jitter: float = 0.0  # the most that brightness, contrast and saturation change
+    randaugment: float = 0.0  # RandAugment's strength, up to 10; 0 is off
+    spread: float = 0.5  # the standard deviation of that strength
+    operations: Version = "deit"
+    three: float = 0.0  # the chance of one of greyscale, solarize and blur
+    erase: float = 0.0  # the chance of a blank part
+    erasing: Erased = "square"  # a black square, or a box of any shape, of the mean colour or of noise
+    mixup: float = 0.0  # the a of the share's Beta(a, a); 0 is off
+    cutmix: float = 0.0
+    mixed: float = 1.0  # the chance that a picture is mixed at all
+    switch: float = 0.5  # the chance of CutMix where both are on
+    repeats: int = 1  # views of a picture in an epoch
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """What is done to pixels."""
+        return tuple(self._stages())
+
+    def _stages(self) -> Iterator[Stage]:
+        if self.crop:
+            yield Crop(self.crop)
+        if self.flip:
+            yield Flip(self.flip)
+        if self.shift:
+            yield Shift(self.shift)
+        if self.randaugment:
+            yield RandAugment(self.randaugment, self.spread, self.operations)
+        if self.three:
+            yield Three(self.three)
+        if self.jitter:
+            yield Jitter(self.jitter)
+        if self.erase and self.erasing == "square":
+            yield Square(self.erase)
+
+    @cached_property
+    def later(self) -> tuple[Stage, ...]:
+        """What is done to normalised pictures."""
+        return (Erasing(self.erase, self.erasing == "pixel"),) if self.erase and self.erasing != "square" else ()
+
+    @cached_property
+    def mixing(self) -> Mixing | None:
+        on = self.mixed and (self.mixup or self.cutmix)
+        return Mixing(self.mixup, self.cutmix, self.mixed, self.switch) if on else None
 
     def changes(self, seed: int, epoch: int, index: Tensor) -> Changes:
         """Drawn for a whole epoch at once, since many small draws would cost more than the changes themselves."""
-        return Changes(
-            uniform(seed, epoch, index, _FLIP) < self.flip,
-            integers(seed, epoch, index, _ROWS, -self.shift, self.shift),
-            integers(seed, epoch, index, _COLUMNS, -self.shift, self.shift),
-            uniform(seed, epoch, index, _ERASE) < self.erase,
-            uniform(seed, epoch, index, _TOP),
-            uniform(seed, epoch, index, _LEFT),
-        )
+        draws = Draws(seed, epoch, index)
+        plans, later = (tuple(stage.plan(draws) for stage in stages) for stages in (self.stages, self.later))
+        return Changes(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
 
-    def apply(self, pixels: Tensor, changes: Changes) -> Tensor:
-        """(batch, channels, height, width) uint8 -> the same"""
-        if self.flip:
-            pixels = torch.where(changes.mirrored.view(-1, 1, 1, 1), pixels.flip(-1), pixels)
-        if self.shift:
-            pixels = shifted(pixels, changes.rows, changes.columns, self.shift)
-        if self.erase:
-            pixels = erased(pixels, changes)
+    def apply(self, pixels: Tensor, changes: Changes, colour: Sequence[float] = (0.5,)) -> Tensor:
+        """(batch, channels, height, width) uint8 -> the same; colour: the set's mean, 0 to 1, for what comes in"""
+        given = Given(changes.draws, colour)
+        for stage, plan in zip(self.stages, changes.plans, strict=True):
+            pixels = stage(pixels, plan, given)
         return pixels
+
+    def finish(self, inputs: Tensor, changes: Changes) -> Tensor:
+        """normalised pictures -> the same, with parts erased"""
+        given = Given(changes.draws, (0.0,))
+        for stage, plan in zip(self.later, changes.later, strict=True):
+            inputs = stage(inputs, plan, given)
+        return inputs
 
     def __call__(self, pixels: Tensor, seed: int, epoch: int, index: Tensor) -> Tensor:
         return self.apply(pixels, self.changes(seed, epoch, index.to(pixels.device)))
-
-
-def shifted(pixels: Tensor, rows: Tensor, columns: Tensor, most: int) -> Tensor:
-    """each picture moved down by its `rows` and right by its `columns`"""
-    batch, _, height, width = pixels.shape
-    padded = F.pad(pixels, (most, most, most, most))
-    row = torch.arange(height, device=pixels.device) + most - rows[:, None]
-    column = torch.arange(width, device=pixels.device) + most - columns[:, None]
-    picture = torch.arange(batch, device=pixels.device).view(-1, 1, 1)
-    moved = padded[picture, :, row[:, :, None], column[:, None, :]]  # (batch, height, width, channels)
-    return moved.permute(0, 3, 1, 2)
-
-
-def erased(pixels: Tensor, changes: Changes) -> Tensor:
-    """a black square somewhere in the chosen pictures"""
-    inside = []
-    for axis, start in ((2, changes.top), (3, changes.left)):
-        side, length = pixels.shape[axis], pixels.shape[axis] // 4
-        first = (start * (side - length + 1)).long()[:, None]
-        place = torch.arange(side, device=pixels.device)
-        inside.append((place >= first) & (place < first + length))
-    blank = inside[0][:, :, None] & inside[1][:, None, :] & changes.blanked[:, None, None]
-    return pixels.masked_fill(blank[:, None], 0)
 
 
 def prepared(pixels: Tensor, preparation: Preparation) -> Tensor:

@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
-from patchword.data.augment import Augmentation, prepared
+from patchword.data.augment import Augmentation, Changes, prepared
+from patchword.data.augmentation.mixing import shares
+from patchword.data.augmentation.views import Company, alone, company, epoch_of
 from patchword.data.images import Held, Images
-from patchword.data.randomness import order
 
 RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole
 
 
 class Batch(NamedTuple):
-    """inputs (batch, channels, height, width) float32, labels (batch,), and the samples' numbers in the set"""
+    """inputs (batch, channels, height, width) float32, labels, and the samples' numbers in the set
+
+    labels: (batch,), or for mixed pictures (batch, classes), the share of each class.
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -30,6 +34,9 @@ class Batch(NamedTuple):
     @property
     def device(self) -> torch.device:
         return self.inputs.device
+
+    def first(self, count: int) -> "Batch":
+        return Batch(*(tensor[:count] for tensor in self))
 
     def split(self, parts: int) -> list["Batch"]:
         pieces = zip(*(tensor.chunk(parts) for tensor in self), strict=True)
@@ -67,22 +74,38 @@ class Batches:
 
         The next batch's pixels are fetched while this one is worked on.
         """
-        full = len(self.images) // self.size * self.size or len(self.images)
-        ordered = order(seed, epoch, len(self.images))[:full].to(self.images.labels.device)
-        changes = augmentation.changes(seed, epoch, ordered.to(self.device))
+        count = len(self.images)
+        full = count // self.size * self.size or count
+        samples, keys = epoch_of(seed, epoch, count, augmentation.repeats)
+        changes = augmentation.changes(seed, epoch, keys.to(self.device))
+        samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
+        starts = range(first * self.size, full, self.size)
+        taken = [meet(start, min(start + self.size, full), count) for start in starts]
         with ThreadPoolExecutor(max_workers=1) as pool:
-            starts = range(first * self.size, full, self.size)
-            parts = [ordered[start : start + self.size] for start in starts]
-            pending = [pool.submit(self.images.pixels.take, part) for part in parts[:1]]
-            for number, (start, index) in enumerate(zip(starts, parts, strict=True), 1):
+            pending = [pool.submit(self.images.pixels.take, samples[part.places]) for part in taken[:1]]
+            for number, part in enumerate(taken, 1):
                 pixels = pending.pop().result().to(self.device, non_blocking=True)
-                pending += [pool.submit(self.images.pixels.take, part) for part in parts[number : number + 1]]
-                changed = augmentation.apply(pixels, changes.part(start, start + self.size))
-                yield self._batch(index, changed)
+                soon = taken[number : number + 1]
+                pending += [pool.submit(self.images.pixels.take, samples[after.places]) for after in soon]
+                yield self._changed(pixels, samples[part.places], augmentation, changes.part(part.places), part)
 
     def steps_per_epoch(self) -> int:
         return max(1, len(self.images) // self.size)
 
     def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
-        inputs = prepared(pixels.to(self.device), self.preparation)
-        return Batch(inputs, self.images.labels[index].to(self.device), index)
+        inputs = prepared(pixels.to(self.device, non_blocking=True), self.preparation)
+        return Batch(inputs, self.images.labels[index].to(self.device, non_blocking=True), index)
+
+    def _changed(
+        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
+    ) -> Batch:
+        """The batch as a model is to learn it."""
+        batch = self._batch(index, augmentation.apply(pixels, changes, self.preparation.mean))
+        inputs = augmentation.finish(batch.inputs, changes)
+        if augmentation.mixing is None:
+            return batch._replace(inputs=inputs)
+        own, partners = slice(0, part.size), part.partners.to(self.device, non_blocking=True)
+        plan = tuple(values[own] for values in changes.mixing)
+        mixed, kept = augmentation.mixing(inputs[own], inputs[partners], plan)
+        labels = shares(batch.labels[own], batch.labels[partners], kept, len(self.images.classes))
+        return Batch(mixed, labels, index[own])

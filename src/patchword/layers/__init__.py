@@ -43,7 +43,7 @@ from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.floater import FloaterPlaces, FloaterPositions, Flow
 from patchword.layers.fourier import FourierFeatures, FourierPlaces, FourierPositions
-from patchword.layers.heads import ClassHead, DistilledHead, first_token, mean_of_patches
+from patchword.layers.heads import ClassHead, DistilledHead, first_token, heads_apart, mean_of_patches
 from patchword.layers.highway import Highway
 from patchword.layers.model import Model
 from patchword.layers.over_vectors import (
@@ -194,6 +194,7 @@ __all__ = [
     "Words",
     "first_token",
     "follow_attention",
+    "heads_apart",
     "mean_of_patches",
     "members",
     "overlapping",

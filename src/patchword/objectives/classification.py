@@ -15,6 +15,8 @@ class Outcome(NamedTuple):
 
 
 class Labelled(Protocol):
+    """labels: (batch,) of numbers of classes, or (batch, classes) of each class's share in a mixed example"""
+
     @property
     def inputs(self) -> Tensor: ...
 
@@ -31,4 +33,12 @@ class Classification:
     def __call__(self, piece: Labelled, batch: Labelled) -> Outcome:
         scores = self.model(piece.inputs)
         loss = F.cross_entropy(scores.float(), piece.labels, reduction="sum", label_smoothing=self.smoothing)
-        return Outcome(loss / len(batch.labels), (scores.detach().argmax(-1) == piece.labels).sum())
+        return Outcome(loss / len(batch.labels), right(scores.detach(), piece.labels))
+
+
+def right(scores: Tensor, labels: Tensor) -> Tensor:
+    """How many answers are right; of a mixed example, the share that the answered class has in it."""
+    answers = scores.argmax(-1)
+    if labels.dim() == 1:
+        return (answers == labels).sum()
+    return labels.gather(-1, answers[:, None]).sum()

@@ -3,10 +3,16 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
-from patchword.recipes import over_vectors, pretraining, texts, translation, vision
-from patchword.recipes.elmo_recipe import elmo_pretrain
+from patchword.recipes.elmo.recipe import elmo_pretrain
+from patchword.recipes.image import named as vision
+from patchword.recipes.image.deit_study import deit_distillation
+from patchword.recipes.image.sam_study import sharpness_aware
+from patchword.recipes.pretraining import named as pretraining
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.study import Study
+from patchword.recipes.text import named as texts
+from patchword.recipes.translation import named as translation
+from patchword.recipes.vectors import named as over_vectors
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     function.__name__.replace("_", "-"): function
@@ -28,6 +34,8 @@ STUDIES: dict[str, Callable[[], Study]] = {
     for function in (
         vision.fashion_mnist_families,
         vision.fashion_mnist_positions,
+        deit_distillation,
+        sharpness_aware,
         texts.glue,
         texts.pretraining_or_scratch,
         texts.zero_shot_reading,

@@ -1,7 +1,7 @@
 """The best weights of a run on its test set, which nothing has read before."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +15,49 @@ from patchword.data.images import Images
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
+from patchword.objectives.distillation_images import token_accuracies
 from patchword.objectives.scores import Scores, score
-from patchword.recipes import pretraining_task
 from patchword.recipes.device import pick_device
-from patchword.recipes.elmo_evaluation import ElmoEvaluation, evaluate_elmo
-from patchword.recipes.elmo_recipe import ElmoRecipe
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.image_task import EVALUATION_BATCH
-from patchword.recipes.over_vectors_evaluation import VectorsEvaluation, evaluate_over_vectors
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
-from patchword.recipes.pretraining_task import PretrainingTask
-from patchword.recipes.quantised_evaluation import Compression, compression
+from patchword.recipes.elmo.evaluation import ElmoEvaluation, evaluate_elmo
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.task import EVALUATION_BATCH
+from patchword.recipes.pretraining import task as pretraining_task
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_data import read_parts
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_model import as_text, form_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import Judged, TextSet
-from patchword.recipes.text_table_sets import ClassSet
-from patchword.recipes.text_task import judge
-from patchword.recipes.translation_evaluation import TranslationEvaluation, evaluate_translation
-from patchword.recipes.translation_recipe import TranslationRecipe
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.quantised_evaluation import Compression, compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import Judged, TextSet
+from patchword.recipes.text.table_sets import ClassSet
+from patchword.recipes.text.task import judge
+from patchword.recipes.translation.evaluation import TranslationEvaluation, evaluate_translation
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.vectors.evaluation import VectorsEvaluation, evaluate_over_vectors
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
 
 
 @dataclass(frozen=True)
 class ImageEvaluation:
+    """tokens: of a model with two tokens that answer, the accuracy of each by itself"""
+
     model: Model
     scores: Scores
     images: Images
+    tokens: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self) -> Sequence[str]:
-        return self.scores.lines()
+        told = (
+            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
+        )
+        return [*self.scores.lines(), *told]
 
     def summary(self) -> dict[str, Any]:
-        return self.scores.summary()
+        return {**self.scores.summary(), **self.tokens}
 
 
 _MOST_LINES = 32
@@ -145,7 +152,8 @@ def _images(run: Run, device: str) -> ImageEvaluation:
     model = run.model().to(target)
     images = run.test_images(model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.preparation, target)
-    return ImageEvaluation(model, score(model, batches.whole(), model.card.labels), images)
+    scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
+    return ImageEvaluation(model, scores, images, tokens)
 
 
 def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:

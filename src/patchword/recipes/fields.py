@@ -1,7 +1,9 @@
-"""What a field of a recipe takes, in words."""
+"""What a field of a recipe takes, in words, and how what is typed for one is read."""
 
 import re
+from typing import Any
 
+import yaml
 from pydantic import BaseModel
 
 from patchword.core.errors import UserError
@@ -29,3 +31,20 @@ def expected_of(model: type[BaseModel], path: str) -> str:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return expected_of(kind, rest) if rest else f"fields: {', '.join(kind.model_fields)}"
     return in_words(kind, field.metadata)
+
+
+def model_value(text: str) -> Any:
+    """For fields of a model, which may be pairs; a recipe's own fields are read by their types."""
+    try:
+        return read_value(text)
+    except yaml.YAMLError:
+        return text
+
+
+def read_value(text: str) -> Any:
+    """YAML's reading, except that 1e-1 is a number and not a word."""
+    value = yaml.safe_load(text)
+    try:
+        return float(value) if isinstance(value, str) and value[:1].isdigit() else value
+    except ValueError:
+        return value

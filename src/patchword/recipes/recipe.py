@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
-from patchword.recipes.fields import DEVICE, DEVICES, expected_of
+from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -76,6 +76,8 @@ class Recipe(BaseModel):
     )
     corrected: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
+    sam: float = Field(0.0, ge=0, description="SAM, e.g. 0.05: how far to climb; two gradients a step; 0 is off")
+    sam_adaptive: bool = Field(False, description="ASAM: climb by the size of each weight, with a sam of about 2")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
     averaged_epochs: int = Field(
         0, ge=0, description="instead: the mean of the weights at the end of so many last epochs; 0 is off"
@@ -106,7 +108,7 @@ class Recipe(BaseModel):
             if not equals:
                 raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
             steps = path.strip().split(".")
-            _place(values, steps, _value(text) if steps[0] == "model" else text)
+            _place(values, steps, model_value(text) if steps[0] == "model" else text)
             touched.add(steps[0])
         changed = checked(values)
         if "expect" not in touched and any(
@@ -181,20 +183,3 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
         if not isinstance(values, dict):
             raise UserError(f"recipe field {part!r} has no inner fields", got=".".join(path))
     values[path[-1]] = value
-
-
-def _value(text: str) -> Any:
-    """For fields of a model, which may be pairs; a recipe's own fields are read by their types."""
-    try:
-        return read_value(text)
-    except yaml.YAMLError:
-        return text
-
-
-def read_value(text: str) -> Any:
-    """YAML's reading, except that 1e-1 is a number and not a word."""
-    value = yaml.safe_load(text)
-    try:
-        return float(value) if isinstance(value, str) and value[:1].isdigit() else value
-    except ValueError:
-        return value

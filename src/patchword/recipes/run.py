@@ -22,7 +22,7 @@ from patchword.core.files import read_json
 from patchword.data.images import Images
 from patchword.data.named import open_source
 from patchword.layers.model import Model
-from patchword.recipes.image_recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.training.journal import read_metrics
 from patchword.weights import load

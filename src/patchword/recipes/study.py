@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from pydantic import BaseModel
 
 from patchword.analysis.cost import count
 from patchword.core.errors import UserError
@@ -13,7 +14,35 @@ from patchword.core.files import read_json
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.text.outputs import Advance
 from patchword.recipes.train import check_folder
+
+
+class Measure(Protocol):
+    """One number of a finished run beyond its evaluation, kept in the run's folder."""
+
+    @property
+    def name(self) -> str:
+        """in words; results call it so with underscores"""
+
+    @property
+    def unit(self) -> str:
+        """of its axis; a share is told in %"""
+
+    @property
+    def logarithmic(self) -> bool:
+        """whether factors count, not differences"""
+
+    def known(self, run: Run) -> float | None:
+        """What was kept of the weights that the run has now."""
+
+    def measure(self, run: Run, device: str, advance: Advance) -> None:
+        """Keeps it in the run's folder. advance: is told the share that is done, of 1."""
+
+
+def field_of(measure: Measure) -> str:
+    """its name among the measures of a result"""
+    return measure.name.replace(" ", "_")
 
 
 @dataclass(frozen=True)
@@ -27,6 +56,8 @@ class Study:
     conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
     panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
     asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
+    measured: tuple[Measure, ...] = ()  # of each finished run, beyond its evaluation
+    against: str = ""  # what half of the runs have: "SAM" tells the run vit-sam beside the run vit
 
     def possible(self, say: Callable[[str], None]) -> "Study":
         """The runs whose data is here."""
@@ -54,12 +85,7 @@ class Study:
 
     def _filled(self, told: Mapping[str, str]) -> "Study":
         """What was told in the place of its name, wherever it stands in a run."""
-        runs = {}
-        for label, recipe in self.runs.items():
-            texts = {name: value for name, value in recipe if isinstance(value, str)}
-            for name, value in told.items():
-                texts = {field: text.replace(f"{{{name}}}", value) for field, text in texts.items()}
-            runs[label] = recipe.model_copy(update=texts)
+        runs = {label: recipe.model_copy(update=_replaced(recipe, told)) for label, recipe in self.runs.items()}
         return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in told})
 
     def check(self, folder: Path) -> None:
@@ -70,6 +96,19 @@ class Study:
             _check_model(recipe.model)
             if (folder / label / "recipe.yaml").is_file():
                 check_folder(recipe.located(), folder / label, resume=True)
+
+
+def _replaced(fields: BaseModel, told: Mapping[str, str]) -> dict[str, Any]:
+    """The texts among the fields of a recipe, or of what it consists of, with what was told."""
+    found: dict[str, Any] = {}
+    for field_name, value in fields:
+        if isinstance(value, str):
+            for name, text in told.items():
+                value = value.replace(f"{{{name}}}", text)
+            found[field_name] = value
+        elif isinstance(value, BaseModel):
+            found[field_name] = value.model_copy(update=_replaced(value, told))
+    return found
 
 
 def _check_model(choice: ModelChoice) -> None:
@@ -131,15 +170,16 @@ def results(study: Study, folder: Path) -> list[Result]:
     done = [label for label in study.runs if (folder / label / "evaluation.json").is_file()]
     if not done:
         raise UserError(f"no run of {folder} is finished", hint="`patchword train` the study first")
-    return [_result(label, Run(folder / label)) for label in done]
+    return [_result(label, Run(folder / label), study.measured) for label in done]
 
 
-def _result(label: str, run: Run) -> Result:
+def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
     evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
     card = run.model().card
     cost = count(card)
     metric = str(evaluation.get("metric", "accuracy"))
     measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
+    measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}
     return Result(
         run=label,
         model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,

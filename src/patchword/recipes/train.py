@@ -13,17 +13,24 @@ from patchword.core.files import clear_litter, make_folder, read_json, write_jso
 from patchword.data.randomness import step_seed
 from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
-from patchword.recipes import elmo_task, image_task, over_vectors_task, pretraining_task, text_task, translation_task
-from patchword.recipes.device import machine, pick_precision
-from patchword.recipes.distillation_gather import compressed
-from patchword.recipes.elmo_recipe import ElmoRecipe
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
+from patchword.recipes.device import machine
+from patchword.recipes.distillation.gather import compressed
+from patchword.recipes.distillation.images import taught
+from patchword.recipes.elmo import task as elmo_task
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.image import task as image_task
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.pretraining import task as pretraining_task
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
+from patchword.recipes.steps import check_step, step_of
 from patchword.recipes.task import Task
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.translation_recipe import TranslationRecipe
+from patchword.recipes.text import task as text_task
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.translation import task as translation_task
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.vectors import task as over_vectors_task
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.training.average import Average, EpochAverage
 from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
@@ -31,7 +38,6 @@ from patchword.training.lock import exclusive, interruptible
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
-from patchword.training.step import PlainStep
 
 SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]] = {
     "cosine": WarmupCosine,
@@ -44,6 +50,7 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
     """Trains until the end (True) or until asked to stop (False); the same call with `resume` goes on bit by bit."""
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
+    check_step(recipe)
     task = gather(recipe, console)
     if recipe.recompute is not False:
         recompute(task.model, None if recipe.recompute is True else recipe.recompute)
@@ -63,7 +70,7 @@ def gather(recipe: Recipe, console: Console) -> Task:
     """Reads the training data and builds the model."""
     match recipe:
         case ImageRecipe():
-            return image_task.gather(recipe, console)
+            return taught(image_task.gather(recipe, console), console)
         case TextRecipe():
             return compressed(text_task.gather(recipe, console), console)
         case TranslationRecipe():
@@ -122,7 +129,7 @@ def check_writable(folder: Path) -> None:
 
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop:
     """The loop of a recipe."""
-    model, device = task.model, task.device
+    model = task.model
     forward: Callable[[Any], Any] = compiled(model, task) if recipe.compile else model
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
@@ -130,13 +137,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop
     return Loop(
         model=model,
         optimizer=optimizer,
-        step=PlainStep(
-            task.objective(forward),
-            optimizer,
-            clip=recipe.clip,
-            parts=recipe.accumulate,
-            precision=pick_precision(recipe.precision, device),
-        ),
+        step=step_of(recipe, task.objective(forward), optimizer, model, task.device),
         schedule=SCHEDULES[recipe.schedule](recipe.rate, total, round(total * recipe.warmup), recipe.floor),
         average=averaged(recipe, model, steps),
         data=task.data,

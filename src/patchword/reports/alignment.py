@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.recipes.translation_alignment import Alignment
+from patchword.recipes.translation.alignment import Alignment
 from patchword.reports.figures import drawn, looks
 from patchword.reports.words import shortened
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import cast
 
 from patchword.analysis.cost import count
-from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
-from patchword.recipes.over_vectors_recipe import OverVectorsRecipe
 from patchword.recipes.run import Run
-from patchword.recipes.text_sets import TagSet
+from patchword.recipes.text.sets import TagSet
+from patchword.recipes.vectors.evaluation import VectorsEvaluation
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.reports import page
 from patchword.reports.costs import cost_section
 from patchword.reports.results import Things, class_section, confusion_section

@@ -3,9 +3,9 @@
 from typing import cast
 
 from patchword.analysis.cost import count
-from patchword.recipes.elmo_evaluation import ElmoEvaluation
-from patchword.recipes.elmo_recipe import ElmoRecipe
-from patchword.recipes.elmo_task import ElmoTask
+from patchword.recipes.elmo.evaluation import ElmoEvaluation
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.elmo.task import ElmoTask
 from patchword.recipes.run import Run
 from patchword.reports import page
 from patchword.reports.costs import cost_section

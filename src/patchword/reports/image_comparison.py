@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchword.analysis.comparison import APART, Row
-from patchword.recipes.timing import MEMORY, Setting
+from patchword.recipes.timing.images import MEMORY, Setting
 from patchword.reports import scatter
 from patchword.reports.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
 

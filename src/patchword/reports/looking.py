@@ -3,13 +3,18 @@
 import torch
 from torch import Tensor
 
-from patchword.analysis.attention import Layer, layers, looked_at, rollout
-from patchword.core.errors import UserError
+from patchword.analysis.attention import Layer, layers, looked_at
+from patchword.analysis.attention_distance import distances
+from patchword.analysis.attention_geometry import Geometry
+from patchword.analysis.rollout import rollout
 from patchword.data.augment import prepared
 from patchword.data.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
 from patchword.reports import page, pictures
+from patchword.reports.attention_distances import distance_figure
+from patchword.reports.attention_pictures import size_told
+from patchword.reports.figures import drawn, looks
 from patchword.reports.words import percent
 
 _PICTURES = 6
@@ -26,9 +31,16 @@ _COLOURS = (
     "of the share."
 )
 _ROLLOUT = (
-    "The last picture is attention rollout (Abnar and Zuidema, 2020): {} multiplied, half of each being the residual "
-    "path, coloured from the least to the most looked-at patch."
+    "The last picture is attention rollout (Abnar and Zuidema, 2020): all layers multiplied, half of each being the "
+    "residual path, coloured from the least to the most looked-at patch{}."
 )
+_DEALT = "; the share of a larger patch is dealt out evenly to the patches it was made of"
+_DISTANCE = (
+    "How far each head looks: the distance from a patch to what it looks at, weighed by how much, over {} test "
+    "pictures (mean)."
+)
+_MEASURED = 32  # pictures that the distances are the mean of
+_AT_ONCE = 8  # of them: the weights of all layers are held at once
 
 
 def attention_section(model: Model, scores: Scores, images: Images) -> str:
@@ -37,26 +49,43 @@ def attention_section(model: Model, scores: Scores, images: Images) -> str:
     pixels = images.pixels.take(chosen)
     device = next(model.parameters()).device
     inputs = prepared(pixels.to(device), model.card.preparation)
-    recorded = layers(model, inputs)
+    geometry = Geometry(model)
+    recorded = layers(model, inputs, geometry)
     if not recorded:
         return ""
     maps = [looked_at(layer) for layer in recorded]
-    whole = _rollout(model, inputs)
+    whole = rollout(model, inputs, geometry)
     shown = [
-        _heading(scores, index) + _row(pixels[place], [shares[place] for shares in maps], whole[place : place + 1])
+        _heading(scores, index) + _row(pixels[place], [shares[place] for shares in maps], whole[place])
         for place, index in enumerate(chosen.tolist())
     ]
-    return page.section("Attention", page.paragraph(_about(recorded, len(whole) > 0)) + "".join(shown))
+    html = page.paragraph(_about(recorded)) + "".join(shown) + _distances(model, images, geometry)
+    return page.section("Attention", html)
 
 
-def _about(recorded: list[Layer], has_rollout: bool) -> str:
+def _distances(model: Model, images: Images, geometry: Geometry) -> str:
+    """The picture of how far heads look, over the first test pictures."""
+    number = min(_MEASURED, len(images))
+    device = next(model.parameters()).device
+    pixels = images.pixels.take(torch.arange(number))
+    far = [
+        [distances(layer, geometry) for layer in layers(model, prepared(part, model.card.preparation), geometry)]
+        for part in pixels.to(device).split(_AT_ONCE)
+    ]
+    depths = [(depth, torch.cat(heads).mean(0).cpu()) for depth, heads in enumerate(zip(*far, strict=True), 1)]
+    with looks():
+        svg = drawn(distance_figure(depths, "", "pixels", size_told(pixels)), "svg")
+    told = ", ".join(f"layer {depth} {float(heads.mean()):.1f}" for depth, heads in depths)
+    shown = page.picture(page.embedded("svg+xml", svg), f"Mean attention distance in pixels: {told}.", kind="card")
+    return page.paragraph(_DISTANCE.format(number)) + shown
+
+
+def _about(recorded: list[Layer]) -> str:
     """What the pictures of this model show."""
     last = recorded[-1].grid
     staged = any(layer.grid != last for layer in recorded)
     told = [_TOKEN if last.prefix else _MEAN, *([_STAGES] if staged else []), _COLOURS]
-    if has_rollout:
-        told.append(_ROLLOUT.format("the layers of the last stage" if staged else "all layers"))
-    return " ".join(told)
+    return " ".join([*told, _ROLLOUT.format(_DEALT if staged else "")])
 
 
 def of_different_classes(labels: Tensor) -> Tensor:
@@ -65,14 +94,6 @@ def of_different_classes(labels: Tensor) -> Tensor:
     number = min(_PICTURES, len(present))
     classes = present[torch.arange(number) * len(present) // number]
     return torch.stack([(labels == label).nonzero()[0, 0] for label in classes])
-
-
-def _rollout(model: Model, inputs: Tensor) -> Tensor:
-    """(batch, rows, columns), or nothing where the tokens of the layers cannot be followed"""
-    try:
-        return rollout(model, inputs)
-    except UserError:
-        return inputs.new_zeros(0)
 
 
 def _heading(scores: Scores, index: int) -> str:
@@ -88,6 +109,5 @@ def _row(pixels: Tensor, layers: list[Tensor], whole: Tensor) -> str:
     for number, weights in enumerate(layers, 1):
         caption = f"layer {number}<br><small>up to {percent(float(weights.max()), 1)}</small>"
         shown += page.picture(pictures.heat(weights), f"Attention of layer {number}", caption, "pixels")
-    for weights in whole:
-        shown += page.picture(pictures.overlay(pixels, weights), "Attention rollout over the picture", "rollout", kind)
+    shown += page.picture(pictures.overlay(pixels, whole), "Attention rollout over the picture", "rollout", kind)
     return f'<div class="strip">\n{shown}</div>\n'

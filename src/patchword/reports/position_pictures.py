@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.position_study import Exercise, Finding
+from patchword.recipes.text.position_study import Exercise, Finding
 from patchword.reports.figures import drawn, looks
 from patchword.reports.study import Grid
 

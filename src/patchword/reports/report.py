@@ -8,19 +8,20 @@ from patchword.core.files import write_text
 from patchword.data.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
-from patchword.recipes.elmo_evaluation import ElmoEvaluation
+from patchword.recipes.elmo.evaluation import ElmoEvaluation
 from patchword.recipes.evaluation import Evaluation, ImageEvaluation, PretrainingEvaluation, TextEvaluation
-from patchword.recipes.image_recipe import ImageRecipe
-from patchword.recipes.over_vectors_evaluation import VectorsEvaluation
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.translation_evaluation import TranslationEvaluation
+from patchword.recipes.translation.evaluation import TranslationEvaluation
+from patchword.recipes.vectors.evaluation import VectorsEvaluation
 from patchword.reports import page
 from patchword.reports.contextual_run import vectors_report
 from patchword.reports.costs import cost_section
 from patchword.reports.elmo import elmo_report
 from patchword.reports.looking import attention_section
 from patchword.reports.results import class_section, confusion_section, mistakes_section
+from patchword.reports.robustness import robustness_section
 from patchword.reports.run_parts import (
     best_tile,
     curves_section,
@@ -30,6 +31,8 @@ from patchword.reports.run_parts import (
     run_tiles,
     training_told,
 )
+from patchword.reports.sharpness import sharpness_section
+from patchword.reports.surface_kept import surface_section
 from patchword.reports.text_pretraining import pretraining_report
 from patchword.reports.text_report import text_report
 from patchword.reports.translation_report import translation_report
@@ -64,6 +67,9 @@ def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
         class_section(scores),
         mistakes_section(scores, images),
         attention_section(model, scores, images),
+        robustness_section(run, model, images),
+        sharpness_section(run),
+        surface_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Pictures: {images.name}, from {images.origin}.", model),
     ]
@@ -87,6 +93,6 @@ def in_words(recipe: Recipe, scores: Scores, images: Images, metrics: list[dict[
 def _note(recipe: ImageRecipe) -> str:
     """Why training can look worse than validation."""
     note = "Training values are means over an epoch, while the weights still change"
-    note += ", on augmented pictures" if any(recipe.augmentation.model_dump().values()) else ""
+    note += ", on augmented pictures" if recipe.augmentation.parts() else ""
     note += ", with smoothed labels" if recipe.smoothing else ""
     return f"{note}; validation values are taken at its end, on pictures that are never trained on."

@@ -10,7 +10,7 @@ from patchword.data.text.squad import Question
 from patchword.objectives.answer_search import Candidate, Found
 from patchword.objectives.answers import CHINESE, AnswerScores, Language, score_answers
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text_sets import SpanSet
+from patchword.recipes.text.sets import SpanSet
 from patchword.reports import page
 from patchword.reports.text_marks import Part, marked, passage
 from patchword.reports.words import percent

@@ -9,7 +9,7 @@ from patchword.data.text.batches import Examples
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers import record_attention
 from patchword.layers.model import Model
-from patchword.recipes.text_table_sets import TableSet
+from patchword.recipes.text.table_sets import TableSet
 from patchword.reports.text_marks import Shade, passage, shaded
 
 MOST = 1500  # characters of a text that are shown

@@ -2,7 +2,7 @@
 
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text_table_sets import ClassSet
+from patchword.recipes.text.table_sets import ClassSet
 from patchword.reports import page, text_attention
 from patchword.reports.results import Things, class_section, confusion_section
 from patchword.reports.text_values import shown

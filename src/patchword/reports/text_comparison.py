@@ -7,7 +7,7 @@ from typing import Any
 from patchword.analysis.comparison import APART
 from patchword.analysis.published_texts import TASKS
 from patchword.analysis.text_comparison import Condition, TextRow
-from patchword.recipes.text_timing import TextSetting
+from patchword.recipes.timing.texts import TextSetting
 from patchword.reports import text_scatter
 from patchword.reports.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
 

@@ -9,8 +9,8 @@ from patchword.data.text.masking import Masking
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
-from patchword.recipes.pretraining_parts import MaskedTokens
-from patchword.recipes.pretraining_shares import CorpusShare, Share
+from patchword.recipes.pretraining.parts import MaskedTokens
+from patchword.recipes.pretraining.shares import CorpusShare, Share
 from patchword.reports import page
 from patchword.reports.text_marks import Part, marked, passage
 from patchword.reports.words import percent

@@ -8,10 +8,10 @@ from patchword.core.files import read_json
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import SpanSet, TextSet
-from patchword.recipes.text_table_sets import TableSet
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import SpanSet, TextSet
+from patchword.recipes.text.table_sets import TableSet
 from patchword.reports import page, text_figures
 from patchword.reports.words import counted, percent
 

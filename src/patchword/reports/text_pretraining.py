@@ -4,9 +4,9 @@ from typing import cast
 
 from patchword.analysis.cost import count
 from patchword.recipes.evaluation import PretrainingEvaluation
-from patchword.recipes.pretraining_recipe import PretrainingRecipe
-from patchword.recipes.pretraining_shares import CorpusShare
-from patchword.recipes.pretraining_task import PretrainingTask
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.shares import CorpusShare
+from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.run import Run
 from patchword.reports import page
 from patchword.reports.costs import cost_section

@@ -6,12 +6,12 @@ from typing import Any, cast
 from patchword.analysis.cost import count
 from patchword.data.text.glue import GLUE
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.quantised_evaluation import Compression
 from patchword.recipes.run import Run
-from patchword.recipes.text_goals import goal_of
-from patchword.recipes.text_recipe import TextRecipe
-from patchword.recipes.text_sets import SpanSet, TagSet
-from patchword.recipes.text_table_sets import ClassSet, LabelsSet, NumberSet
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.quantised_evaluation import Compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import SpanSet, TagSet
+from patchword.recipes.text.table_sets import ClassSet, LabelsSet, NumberSet
 from patchword.reports import page
 from patchword.reports.costs import cost_section
 from patchword.reports.run_parts import (
@@ -24,6 +24,8 @@ from patchword.reports.run_parts import (
     run_tiles,
     training_told,
 )
+from patchword.reports.sharpness import sharpness_section
+from patchword.reports.surface_kept import surface_section
 from patchword.reports.text_answers import answer_sections
 from patchword.reports.text_classes import class_sections
 from patchword.reports.text_lengths import texts_section
@@ -42,6 +44,8 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
+        sharpness_section(run),
+        surface_section(run),
         cost_section(model.card),
         origin_section(run, recipe, _origin(recipe), model),
     ]

@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.data.text.conll import Sentence
 from patchword.objectives.metrics import confusion
 from patchword.objectives.tag_spans import are_span_tags, span_scores
-from patchword.recipes.text_sets import TagSet
+from patchword.recipes.text.sets import TagSet
 from patchword.reports import page
 from patchword.reports.text_marks import Part, marked, passage
 from patchword.reports.text_values import SCORE_HEAD, score_row

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text_table_sets import LabelsSet, NumberSet, TableSet
+from patchword.recipes.text.table_sets import LabelsSet, NumberSet, TableSet
 from patchword.reports import page, text_attention, text_figures
 from patchword.reports.words import counted, percent
 

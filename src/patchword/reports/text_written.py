@@ -6,7 +6,7 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.objectives.causal import CausalSteps
 from patchword.objectives.generation import Drawn, write
-from patchword.recipes.pretraining_shares import CorpusShare, Share
+from patchword.recipes.pretraining.shares import CorpusShare, Share
 from patchword.reports import page
 from patchword.reports.text_marks import passage
 

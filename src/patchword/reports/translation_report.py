@@ -7,11 +7,11 @@ import torch
 from patchword.analysis.cost import count
 from patchword.objectives.translating import looks_back
 from patchword.recipes.run import Run
-from patchword.recipes.text_recipe import listed
-from patchword.recipes.translation_alignment import aligned
-from patchword.recipes.translation_evaluation import TranslationEvaluation
-from patchword.recipes.translation_recipe import TranslationRecipe
-from patchword.recipes.translation_search import Search, translated
+from patchword.recipes.text.recipe import listed
+from patchword.recipes.translation.alignment import aligned
+from patchword.recipes.translation.evaluation import TranslationEvaluation
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.translation.search import Search, translated
 from patchword.reports import page
 from patchword.reports.alignment import draw_alignment
 from patchword.reports.costs import cost_section

@@ -1,6 +1,6 @@
 """A step: from a batch to one change of the weights."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -45,7 +45,11 @@ class Step(Protocol):
 
 
 class PlainStep:
-    """Gradient of the batch, in `parts` pieces if it is too large for the memory; clip; descend."""
+    """Gradient of the batch, in `parts` pieces if it is too large for the memory; clip; descend.
+
+    Its two halves can be had by themselves, so that a step that needs another gradient asks for `gradient` elsewhere
+    and descends in the same way.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,12 @@ class PlainStep:
         self.clip, self.parts, self.precision = clip, parts, precision
 
     def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
+        told = self.gradient(batch)
+        self.descend(rate)
+        return told
+
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Adds that of the batch's mean loss to what the weights hold; the summed loss and the right answers."""
         loss, right = torch.zeros((), device=batch.device), torch.zeros((), device=batch.device)
         for piece in batch.split(self.parts):
             with autocast(self.precision, batch.device):
@@ -67,15 +77,19 @@ class PlainStep:
             outcome.loss.backward()
             loss += outcome.loss.detach() * batch.weight
             right += outcome.right
+        return loss, right
+
+    def descend(self, rate: float) -> None:
+        """Clips the gradient that the weights hold, follows it, and forgets it."""
         if self.clip:
-            torch.nn.utils.clip_grad_norm_(self._parameters(), self.clip, foreach=True)
+            torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("share", 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss, right
 
-    def _parameters(self) -> Iterable[Tensor]:
+    def weights(self) -> list[Tensor]:
+        """all that are trained"""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 

@@ -1,0 +1,115 @@
+"""data show: pictures of a set, as a model gets them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from patchword.data.batches import Batches
+    from patchword.recipes.image.recipe import ImageRecipe
+
+
+def show(
+    what: Annotated[
+        str, typer.Argument(metavar="DATA|RECIPE|RUN", help="A data set, a recipe's name or file, or a run's folder.")
+    ],
+    augment: Annotated[
+        str,
+        typer.Option("--augmentation", metavar="NAME|LIST", help="none, light, deit, three, or a list: flip,crop."),
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field, e.g. --set augmentation.mixup=0. Can be repeated."),
+    ] = None,
+    size: Annotated[
+        int, typer.Option("--size", min=4, help="Pixels a side, for a data set; 224 if not given, or the set's own.")
+    ] = 224,
+    count: Annotated[int, typer.Option("--count", min=1, max=64, help="Pictures of the batch.")] = 24,
+    epoch: Annotated[int, typer.Option("--epoch", min=1, help="Which epoch of the run.")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE.png", help="The batch; the operations go beside it.")
+    ] = Path("pictures.png"),
+) -> None:
+    """See pictures as the model gets them: the first ones of an epoch, augmented, each with its class or its shares.
+
+    Beside the picture of the batch, a second one shows a picture of the set under each operation at some strengths.
+    What you see is what a run with that seed trains on: every sample's changes follow from the seed, the epoch and the
+    sample alone.
+
+    Examples:
+
+      patchword data show fashion-mnist --augmentation deit
+      patchword data show my/pictures --size 224 --augmentation flip,crop,randaugment --out look.png
+      patchword data show image-folder-vit --set data=my/pictures --set augmentation.randaugment=5
+      patchword data show runs/fashion-mnist-vit --epoch 3
+    """
+    from patchword.core.errors import UserError
+    from patchword.core.files import whole_file
+    from patchword.reports.augmentations import batch_picture, operations_picture
+
+    if out.suffix.lower() != ".png":
+        raise UserError("the pictures are PNG files", expected="--out FILE.png", got=str(out))
+    chosen = [*([f"augmentation={augment}"] if augment else []), *(settings or ())]
+    recipe = _recipe(what, size).with_settings(chosen)
+    batches = _batches(recipe, max(2, count))  # two, since a second one is mixed with the first
+    images = batches.images
+    batch = next(iter(batches.epoch(epoch - 1, recipe.seed, recipe.augmentation.made())))
+    parts = ", ".join(recipe.augmentation.parts()) or "nothing"
+    title = f"{images.name}: epoch {epoch}, seed {recipe.seed}; augmentation: {parts}"
+    first = batch_picture(batch.first(count), batches.preparation, images.classes, title)
+    pair = images.pixels.take(batch.samples[:2])
+    second = operations_picture(pair[0], pair[-1], batches.preparation)
+    beside = out.with_name(f"{out.stem}-operations{out.suffix}")
+    for path, content in ((out, first), (beside, second)):
+        with whole_file(path) as temporary:
+            temporary.write_bytes(content)
+        typer.echo(path)
+
+
+def _recipe(what: str, size: int) -> "ImageRecipe":
+    """That of a run, a file or a name; or one for a data set alone, with a model of its size."""
+    from patchword.cli.common import find_run
+    from patchword.core.errors import UserError
+    from patchword.data.named import SETS
+    from patchword.recipes import RECIPES, find_recipe
+    from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.recipe import ModelChoice, read_recipe
+
+    path = Path(what)
+    if what in SETS or what == "digits":
+        side = 8 if what == "digits" else 28
+        model = {"name": "vit-exercise", "image": side, "patch": side // 4, "channels": 1}
+        return ImageRecipe(model=ModelChoice.model_validate(model), data=what)
+    if what in RECIPES:
+        recipe = find_recipe(what)
+    elif path.suffix.lower() in (".yaml", ".yml"):
+        recipe = read_recipe(path)
+    elif (path / "recipe.yaml").is_file() or (Path("runs") / path / "recipe.yaml").is_file():
+        recipe = find_run(path).recipe()
+    else:
+        model = {"name": "vit-tiny-16", "image": size, "patch": size, "channels": 3}
+        return ImageRecipe(model=ModelChoice.model_validate(model), data=what)
+    if not isinstance(recipe, ImageRecipe):
+        raise UserError(f"{what} is about texts", expected="a recipe, a run or a set of pictures")
+    return recipe
+
+
+def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
+    """The pictures a run of the recipe would be trained on."""
+    import torch
+
+    from patchword.data.batches import Batches
+    from patchword.data.named import open_source
+    from patchword.models import REGISTRY
+    from patchword.recipes.image.task import measured, split
+
+    config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+    with console().status(f"reading {recipe.data}") as status:
+        source = open_source(recipe.data)
+        told = lambda done, of: status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")  # noqa: E731
+        images = source.read("train", config.image, config.channels, told)
+        train, _ = split(source, images, recipe)
+    return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))

@@ -1,0 +1,107 @@
+"""Random boxes of some area and some shape: what a crop keeps, and what erasing takes."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from patchword.data.augmentation.draws import Draws, Purpose
+from patchword.data.augmentation.places import bicubic, resampled
+from patchword.data.augmentation.stage import Given, Plan, only
+
+_TRIES = 10  # as often as others try before they give up
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """An area uniform in a range, a shape (width over height) uniform in its logarithm, tried until it fits."""
+
+    area: tuple[float, float]  # shares of the picture's
+    shape: tuple[float, float]
+    purposes: tuple[Purpose, Purpose, Purpose, Purpose]  # area, shape, top, left
+
+    def plan(self, draws: Draws) -> Plan:
+        """shares of the area, shapes, each (count, tries), and where the box lies, in [0, 1)"""
+        area, shape, top, left = self.purposes
+        low, high = self.area
+        start, end = (math.log(bound) for bound in self.shape)
+        areas = torch.stack([low + (high - low) * draws.uniform(area, again) for again in range(_TRIES)], 1)
+        shapes = torch.stack([start + (end - start) * draws.uniform(shape, again) for again in range(_TRIES)], 1)
+        return areas, shapes.exp(), draws.uniform(top), draws.uniform(left)
+
+    def placed(self, plan: Plan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits"""
+        areas, shapes, top, left = plan
+        rows = (areas * (height * width) / shapes).sqrt().round()
+        columns = (areas * (height * width) * shapes).sqrt().round()
+        fits = (rows >= 1) & (rows <= height) & (columns >= 1) & (columns <= width)
+        first = fits.int().argmax(1, keepdim=True)  # the first of the largest
+        rows, columns = ((sides * fits).gather(1, first)[:, 0].long() for sides in (rows, columns))
+        return (top * (height - rows + 1)).long(), (left * (width - columns + 1)).long(), rows, columns
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A random part of the picture, brought back to its size (Szegedy et al., 2015): at least `least` of its area; all
+    of it where no part of a usual shape fits, as in a very long picture."""
+
+    least: float
+
+    @property
+    def boxes(self) -> Boxes:
+        purposes = (Purpose.CROP_AREA, Purpose.CROP_RATIO, Purpose.CROP_TOP, Purpose.CROP_LEFT)
+        return Boxes((self.least, 1.0), (3 / 4, 4 / 3), purposes)
+
+    def plan(self, draws: Draws) -> Plan:
+        return self.boxes.plan(draws.host)
+
+    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+        height, width = pixels.shape[-2:]
+        box = torch.stack(self.boxes.placed(plan, height, width))
+        whole = torch.tensor([0, 0, height, width])[:, None]
+        top, left, rows, columns = torch.where(box[2] > 0, box, whole).to(pixels.device, non_blocking=True)
+        return resampled(pixels, bicubic(top, rows, height), bicubic(left, columns, width))
+
+
+@dataclass(frozen=True)
+class Erasing:
+    """Random erasing (Zhong et al., 2017) of normalised pictures: a box of 2% to a third of the area gets the mean
+    colour, which is 0 there, or with `noise` a normal number for every pixel. Where no box fits, nothing is erased."""
+
+    chance: float
+    noise: bool
+
+    @property
+    def boxes(self) -> Boxes:
+        purposes = (Purpose.ERASE_AREA, Purpose.ERASE_RATIO, Purpose.ERASE_TOP, Purpose.ERASE_LEFT)
+        return Boxes((0.02, 1 / 3), (0.3, 1 / 0.3), purposes)
+
+    def plan(self, draws: Draws) -> Plan:
+        host = draws.host
+        return host.uniform(Purpose.ERASE) < self.chance, *self.boxes.plan(host)
+
+    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+        chosen, *drawn = plan
+        top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
+
+        def erased(pictures: Tensor, which: Tensor) -> Tensor:
+            box = torch.stack([top, rows, left, columns])[:, which].to(pictures.device, non_blocking=True)
+            blank = inside(box[:2], box[2:], pictures)
+            return torch.where(blank, self._paint(pictures, given.draws.part(which)), pictures)
+
+        return only(pixels, chosen, erased)
+
+    def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
+        if not self.noise:
+            return pictures.new_zeros(())
+        there = Draws(draws.seed, draws.epoch, draws.index.to(pictures.device, non_blocking=True))
+        return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
+
+
+def inside(rows: Tensor, columns: Tensor, pictures: Tensor) -> Tensor:
+    """(batch, 1, height, width): true in each picture's box; rows and columns: (2, batch), first and number"""
+    height, width = (torch.arange(side, device=pictures.device) for side in pictures.shape[-2:])
+    in_rows = (height >= rows[0, :, None]) & (height < rows.sum(0)[:, None])
+    in_columns = (width >= columns[0, :, None]) & (width < columns.sum(0)[:, None])
+    return (in_rows[:, :, None] & in_columns[:, None, :])[:, None]

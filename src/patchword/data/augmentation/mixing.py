@@ -1,0 +1,87 @@
+"""Mixup and CutMix: two pictures become one, and it has a share in the class of each."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.data.augmentation.boxes import inside
+from patchword.data.augmentation.draws import Draws, Purpose
+from patchword.data.augmentation.stage import Plan
+
+_KNOTS = 4097
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """For each sample Mixup (Zhang et al., 2017), CutMix (Yun et al., 2019) or neither; the share that a picture keeps
+    is drawn from Beta(a, a), with `mixup` and `cutmix` as a; 0 is off."""
+
+    mixup: float
+    cutmix: float
+    chance: float = 1.0
+    switch: float = 0.5  # the chance of CutMix where both are on
+
+    def plan(self, draws: Draws) -> Plan:
+        """the share kept, whether it is CutMix, and where the middle of the box lies, in [0, 1)"""
+        host = draws.host
+        switch = self.switch if self.mixup and self.cutmix else float(self.cutmix > 0)
+        cut = host.uniform(Purpose.SWITCH) < switch
+        drawn = host.uniform(Purpose.SHARE)
+        share = torch.where(cut, beta(drawn, self.cutmix or 1.0), beta(drawn, self.mixup or 1.0))
+        mixed = host.uniform(Purpose.MIX) < self.chance
+        return torch.where(mixed, share, 1.0), cut, host.uniform(Purpose.CUT_TOP), host.uniform(Purpose.CUT_LEFT)
+
+    def __call__(self, inputs: Tensor, others: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+        """Pictures and the ones they are mixed with -> mixed pictures, and the share (batch,) of the first in each"""
+        share, cut, top, left = plan
+        height, width = inputs.shape[-2:]
+        rows, columns = _side(share, top, height), _side(share, left, width)
+        kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), share)  # a box may be cut off
+        there, is_cut = (value.to(inputs.device, non_blocking=True).view(-1, 1, 1, 1) for value in (share, cut))
+        sides = torch.stack([rows, columns]).to(inputs.device, non_blocking=True)
+        box = inside(sides[0], sides[1], inputs)
+        weight = torch.where(is_cut, (~box).to(inputs.dtype), there.to(inputs.dtype))
+        return torch.lerp(others, inputs, weight), kept.to(inputs.device, non_blocking=True)
+
+
+def shares(labels: Tensor, others: Tensor, kept: Tensor, classes: int) -> Tensor:
+    """(batch, classes): each class's share in a mixed picture, of sum 1"""
+    first, second = F.one_hot(labels, classes), F.one_hot(others, classes)
+    return kept[:, None] * first + (1 - kept[:, None]) * second
+
+
+def _side(share: Tensor, middle: Tensor, side: int) -> Tensor:
+    """(2, batch): the first pixel of a box and their number, along a side; the picture's border cuts it off"""
+    length = (side * (1 - share).sqrt()).long()
+    first = (middle * side).long() - length // 2
+    end = (first + length).clamp(max=side)
+    first = first.clamp(min=0)
+    return torch.stack([first, end - first])
+
+
+def beta(uniform: Tensor, concentration: float) -> Tensor:
+    """Uniform numbers -> numbers of Beta(a, a), by the inverse of its distribution function"""
+    areas, powers = _inverse_beta(concentration)
+    lower = torch.minimum(uniform.double(), 1 - uniform.double())
+    found = torch.from_numpy(np.interp(lower.numpy(), areas, powers)) ** (1 / min(concentration, 1.0))
+    return torch.where(uniform < 0.5, found, 1 - found).float()
+
+
+@lru_cache(maxsize=8)
+def _inverse_beta(concentration: float) -> tuple[np.ndarray, np.ndarray]:
+    """The lower half: the distribution function at some places x, and x^b there, b = min(a, 1)
+
+    With t = x^b the density x^(a-1) (1-x)^(a-1) dx is x^(a-b) (1-x)^(a-1) dt / b, which is bounded up to x = 1/2. It
+    is told as a share of that at 1/2, since a large a would make all of it vanish.
+    """
+    power = min(concentration, 1.0)
+    powers = np.linspace(0, 0.5**power, _KNOTS)
+    places = powers ** (1 / power)
+    near_zero = 2 * places if concentration > 1 else np.ones(_KNOTS)
+    density = (near_zero * (2 - 2 * places)) ** (concentration - 1)
+    areas = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return areas / areas[-1] / 2, powers

@@ -1,0 +1,48 @@
+"""What an augmentation consists of: stages, each with its own random numbers."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from patchword.data.augmentation.draws import Draws
+
+Plan = tuple[Tensor, ...]  # one entry a sample in each
+Change = Callable[[Tensor, Tensor], Tensor]  # pictures, and an amount for each of them
+
+
+class Given(NamedTuple):
+    """What a stage may need besides its plan: the samples' numbers, in the main memory, and the set's mean
+    colour (0 to 1)."""
+
+    draws: Draws
+    colour: Sequence[float]
+
+
+class Stage(Protocol):
+    """One kind of change."""
+
+    def plan(self, draws: Draws) -> Plan:
+        """What happens to each sample; drawn for a whole epoch at once, which costs less than many small draws."""
+        ...
+
+    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor: ...
+
+
+def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """`change` for the chosen pictures, which it is given with their rows; `chosen` is in the main memory."""
+    rows = chosen.nonzero()[:, 0]
+    if not len(rows):
+        return pixels
+    places = rows.to(pixels.device, non_blocking=True)
+    return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
+
+
+def beside(values: Tensor, pixels: Tensor) -> Tensor:
+    """One value a picture, on the pictures' device, in a shape that meets (batch, channels, height, width)."""
+    return values.to(pixels.device, non_blocking=True).view(-1, 1, 1, 1)
+
+
+def with_amounts(change: Change, amounts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """`change`, as `only` wants it: it gets its own rows of the amounts."""
+    return lambda pixels, rows: change(pixels, amounts[rows].to(pixels.device, non_blocking=True))

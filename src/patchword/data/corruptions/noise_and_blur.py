@@ -1,0 +1,67 @@
+"""Noise (gaussian, shot, impulse) and blur (defocus, glass, motion, zoom). Pixels are floats from 0 to 1."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from patchword.data.corruptions.chance import Chance
+from patchword.data.corruptions.warp import along, convolved, disk, gaussian, moved
+
+_FEW = 20.0  # photons: with more, their number is drawn from a normal distribution
+_TERMS = 48
+
+
+def gaussian_noise(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """strength: standard deviation"""
+    return pixels + strength * chance.normal(0, *pixels.shape[1:])
+
+
+def shot_noise(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """Few photons: each pixel is a Poisson number. strength: standard deviation of white, 1 / sqrt(photons)"""
+    photons = strength**-2
+    mean = pixels * photons
+    many = (mean + mean.sqrt() * chance.normal(0, *pixels.shape[1:])).round().clamp(min=0)
+    level, term = chance.uniform(1, *pixels.shape[1:]), torch.exp(-mean.clamp(max=_FEW))
+    few, below = torch.zeros_like(mean), term.clone()
+    for number in range(1, _TERMS):  # the number of terms of the distribution that lie below the level
+        few += level >= below
+        term = term * mean.clamp(max=_FEW) / number
+        below = below + term
+    return torch.where(mean > _FEW, many, few) / photons
+
+
+def impulse_noise(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """Salt and pepper. strength: share of the values that become black or white"""
+    struck, white = chance.uniform(0, *pixels.shape[1:]) < strength, chance.uniform(1, *pixels.shape[1:]) < 0.5
+    return torch.where(struck, white.to(pixels.dtype), pixels)
+
+
+def defocus_blur(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """strength: radius in pixels"""
+    return convolved(pixels, disk(strength))
+
+
+def glass_blur(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """Frosted glass: every pixel comes from a place nearby. strength: how far away, in pixels"""
+    height, width = pixels.shape[2:]
+    down, right = ((2 * chance.uniform(part, height, width) - 1) * strength for part in (0, 1))
+    return gaussian(moved(gaussian(pixels, 0.3 + 0.15 * strength), down, right), 0.3 + 0.05 * strength)
+
+
+def motion_blur(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """strength: how far the camera moved, in pixels, up to 45 degrees from the horizontal"""
+    return along(pixels, (chance.uniform(0) - 0.5) * math.pi / 2, strength)
+
+
+def zoom_blur(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+    """The camera came closer. strength: by which share of the picture"""
+    height, width = pixels.shape[2:]
+    row = (torch.arange(height, device=pixels.device) + 0.5 - height / 2).view(1, -1, 1)
+    column = (torch.arange(width, device=pixels.device) + 0.5 - width / 2).view(1, 1, -1)
+    steps = 12
+    total = torch.zeros_like(pixels)
+    for step in range(steps):
+        change = 1 / (1 + strength * step / (steps - 1)) - 1
+        total += moved(pixels, row * change, column * change)
+    return total / steps

@@ -1,0 +1,150 @@
+"""From the fields of a teacher to a run with one, checked before anything is written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.quantize import is_quantised, quantise
+from patchword.layers.text import TextModel
+from patchword.objectives.distillation import Lesson, Weighted
+from patchword.objectives.distillation_answers import (
+    HardTargets,
+    SameNumbers,
+    SoftLabels,
+    SoftTargets,
+    of_spans,
+    of_tags,
+    one_each,
+)
+from patchword.objectives.distillation_layers import (
+    SameAttention,
+    SameDirection,
+    SameFeatures,
+    SameScores,
+    SameStates,
+    check_pairs,
+    even_layers,
+)
+from patchword.objectives.distillation_start import chosen_layers, copy_layers
+from patchword.recipes.distillation.fields import Teacher
+from patchword.recipes.distillation.task import TaughtTexts, check_compile, ready, with_map
+from patchword.recipes.pretraining.task import PretrainingTask
+from patchword.recipes.text.model import as_text
+from patchword.recipes.text.task import TextTask
+from patchword.weights import load
+
+
+def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:
+    """The task with its teacher and in 8 bits, where its recipe asks for these."""
+    fields = task.recipe.teacher
+    teacher = open_teacher(task, fields) if fields.name else None
+    if teacher is not None and fields.begin == "layers":
+        begin(task, teacher, console)
+    if isinstance(task, TextTask) and task.recipe.quantise:
+        _quantised(task)
+    if teacher is None:
+        return task
+    torch.manual_seed(task.recipe.seed)
+    lessons = lessons_of(task, teacher, fields)
+    check_compile(task.recipe.compile, lessons)
+    console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
+    return TaughtTexts(task, teacher, lessons, fields)
+
+
+def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel:
+    folder = Path(fields.name)
+    if not folder.is_dir():
+        raise UserError("recipe field 'teacher'", expected="the folder of a run or of a model", got=fields.name)
+    pretraining = isinstance(task, PretrainingTask)
+    teacher = as_text(load(folder, head=task.model.card.config["head"]) if pretraining else load(folder), fields.name)
+    if Tokenizer.read(folder).fingerprint() != task.tokenizer.fingerprint():
+        raise UserError(
+            f"{fields.name} reads other tokens than the model", expected="one tokenizer for both", hint="tokenizer=..."
+        )
+    own, other = task.model.card, teacher.card
+    answers = bool(fields.soft or fields.hard)
+    if answers and (own.config["head"], own.labels) != (other.config["head"], other.labels):
+        raise UserError(
+            f"{fields.name} was trained on another task",
+            expected=f"{own.config['head']} {list(own.labels)[:5]}",
+            got=f"{other.config['head']} {list(other.labels)[:5]}",
+            hint="train the teacher on the same task first, or learn layers alone: teacher.soft=0",
+        )
+    return as_text(ready(teacher, fields.name, task.device), fields.name)
+
+
+def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console) -> None:
+    choice = task.recipe.model
+    if Path(choice.name).exists() and not choice.fresh:
+        raise UserError(
+            f"{choice.name} has weights of its own", expected="model=NAME", hint="or leave teacher.begin=layers out"
+        )
+    layers = chosen_layers(len(task.model.encoder.order), len(teacher.encoder.order))
+    copy_layers(teacher, task.model, layers)
+    told = ", ".join(str(layer + 1) for layer in layers)
+    console.print(f"beginning with layers {told} of the teacher", highlight=False, markup=False)
+
+
+def lessons_of(task: TextTask | PretrainingTask, teacher: TextModel, fields: Teacher) -> tuple[Weighted, ...]:
+    depths = len(task.model.encoder.order), len(teacher.encoder.order)
+    layered = fields.states or fields.scores or fields.features or fields.attention
+    layers = fields.layers or (even_layers(*depths) if layered else ())
+    if layered:
+        by_head = bool(fields.scores or fields.attention)
+        heads = (model.card.config["heads"] if by_head else 1 for model in (task.model, teacher))
+        own, other = ([count] * depth for count, depth in zip(heads, depths, strict=True))
+        check_pairs(own, other, layers)
+    widths = task.model.card.config["width"], teacher.card.config["width"]
+    if (fields.direction or fields.features) and widths[0] != widths[1]:
+        raise UserError(
+            "directions and features are compared channel by channel",
+            expected=f"a model of width {widths[1]}, as the teacher's",
+            got=widths[0],
+            hint="learn them through a map instead: teacher.states=1",
+        )
+    kinds: list[tuple[float, Callable[[], Lesson]]] = [
+        (fields.soft, lambda: _soft(task, fields.temperature)),
+        (fields.hard, lambda: _hard(task)),
+        (fields.direction, SameDirection),
+        (fields.states, lambda: SameStates(layers, _map(task.model, widths[1]))),
+        (fields.scores, lambda: SameScores(layers)),
+        (fields.features, lambda: SameFeatures(layers)),
+        (fields.attention, lambda: SameAttention(layers)),
+    ]
+    found = tuple(Weighted(weight, make()) for weight, make in kinds if weight)
+    if not found:
+        raise UserError("nothing is learned from the teacher", expected="a weight above 0, e.g. teacher.soft=1")
+    return found
+
+
+def _map(model: TextModel, width: int) -> Callable[[Tensor], Tensor]:
+    return nn.Identity() if model.card.config["width"] == width else with_map(model, width)
+
+
+_CHOICES = {"tags": of_tags, "span": of_spans}
+
+
+def _soft(task: TextTask | PretrainingTask, temperature: float) -> Lesson:
+    name = task.goal.name if isinstance(task, TextTask) else ""
+    if name == "labels":
+        return SoftLabels(temperature)
+    return SameNumbers() if name == "number" else SoftTargets(temperature, _CHOICES.get(name, one_each))
+
+
+def _hard(task: TextTask | PretrainingTask) -> Lesson:
+    name = task.goal.name if isinstance(task, TextTask) else ""
+    if name in ("labels", "number"):
+        raise UserError("recipe field 'teacher.hard' has no effect here", hint="learn soft answers: teacher.soft=1")
+    return HardTargets(_CHOICES.get(name, one_each))
+
+
+def _quantised(task: TextTask) -> None:
+    if task.recipe.recompute is not False:
+        raise UserError("quantise=true learns ranges from each pass", expected="recompute=false")
+    if not is_quantised(task.model):
+        quantise(task.model, task.recipe.quantise_after)

@@ -1,0 +1,145 @@
+"""A classifier of images with a teacher: from its fields to a task, checked before anything is written."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from patchword.core.errors import UserError
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
+from patchword.objectives.distillation import Distillation, Lesson, Seen, Weighted
+from patchword.objectives.distillation_answers import Choices, HardTargets, SoftTargets, SoftTargetsByClass
+from patchword.objectives.distillation_images import (
+    ON,
+    SamePixels,
+    Token,
+    class_answer,
+    has_distillation_token,
+    look_at_image,
+)
+from patchword.recipes.distillation.fields import ImageTeacher
+from patchword.recipes.distillation.task import TaughtTask, ready
+from patchword.recipes.image.task import ImageTask
+from patchword.training.step import Objective
+from patchword.weights import load
+
+_NAMELESS = re.compile(r"LABEL_\d+")  # what stands, in other libraries, for a class that has no name
+
+
+@dataclass(frozen=True)
+class TaughtImages(TaughtTask):
+    """The class token learns the labels, as in DeiT, and the teacher sees the student's own pictures."""
+
+    task: ImageTask
+    own: float
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        student = look_at_image(self.model, forward)
+        pixels = SamePixels(self.model.card, self.teacher.card, self.device)
+
+        def labels(answer: Callable[[Any], Any]) -> Objective:
+            return self.task.objective(lambda images: class_answer(answer(images)))
+
+        return Distillation(
+            labels, student, lambda images: Seen(self.teacher(pixels(images))), self.lessons, own=self.own
+        )
+
+
+def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
+    """The task with its teacher, where its recipe asks for one."""
+    fields = task.recipe.teacher
+    if not fields.name:
+        if fields != ImageTeacher():  # told, not refused: one run of a study has no teacher
+            console.print("there is no teacher, so that its fields have no effect; teacher=RUN names one")
+        return task
+    tokens = tokens_of(fields, task.model)
+    check_idle(fields, tokens)
+    teacher = ready(open_teacher(fields, task.model, console), fields.name, task.device)
+    console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
+    return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
+
+
+def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
+    """A setting that would silently do nothing, or leave a token without anything to learn, is refused."""
+    if fields.kind != "hard" and fields.smoothing:
+        raise UserError("recipe field 'teacher.smoothing' has no effect here", expected="teacher.kind=hard")
+    if fields.share == 1 and "class" not in tokens:
+        raise UserError(
+            "the class token would learn nothing: the labels have no share in the loss",
+            expected="teacher.share below 1, or teacher.token=both",
+        )
+
+
+def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
+    """Which tokens learn from the teacher; none of a student's is left without any lesson."""
+    has = has_distillation_token(student)
+    match fields.token:
+        case "auto":
+            return ("distillation",) if has else ("class",)
+        case "class" if has:
+            raise UserError(
+                f"the distillation token of {student.card.model} would learn nothing",
+                expected="teacher.token=distillation or both",
+                hint="or a student without that token, e.g. model=deit-mini",
+            )
+        case "class":
+            return ("class",)
+        case _ if not has:
+            raise UserError(
+                f"{student.card.model} has no distillation token",
+                expected="teacher.token=class",
+                hint="or a student with that token, e.g. model=deit-mini-distilled",
+            )
+        case "both":
+            return ("class", "distillation")
+    return ("distillation",)
+
+
+def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighted, ...]:
+    """One for each token, with equal parts of the share."""
+    kinds: dict[str, Callable[[Choices], Lesson]] = {
+        "soft": lambda choices: SoftTargets(fields.temperature, choices),
+        "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),
+        "hard": lambda choices: HardTargets(choices, fields.smoothing),
+    }
+    return tuple(Weighted(fields.share / len(tokens), kinds[fields.kind](ON[token])) for token in tokens)
+
+
+def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Model:
+    """Whatever the loader opens, with the student's classes."""
+    if not Path(fields.name).exists():
+        named = fields.name in REGISTRY.names()
+        raise UserError(
+            "recipe field 'teacher'",
+            expected="a run, the folder of a model or a file of weights",
+            got=f"{fields.name}, a model without weights" if named else fields.name,
+            hint=f"teacher=FILE teacher.model={fields.name}" if named else "`patchword train` one first",
+        )
+    teacher = load(fields.name, fields.model or None)
+    REGISTRY.require_images(teacher.card.model)
+    check_classes(fields.name, student, teacher, console)
+    return teacher
+
+
+def check_classes(name: str, student: Model, teacher: Model, console: Console) -> None:
+    """The same names in the same order; of a teacher whose classes have no names, their number must do."""
+    own, other = student.card.labels, teacher.card.labels
+    named = bool(other) and not all(_NAMELESS.fullmatch(label) for label in other)
+    counts = student.card.config["classes"], teacher.card.config["classes"]
+    if counts[0] != counts[1] or (named and own != other):
+        raise UserError(
+            f"{name} knows other classes than the model",
+            expected=f"{counts[0]} classes: {_told(own)}",
+            got=f"{counts[1]}: {_told(other)}" if other else counts[1],
+            hint="train the teacher on the same data first",
+        )
+    if not named and own != other:
+        console.print(f"{name} does not name its classes: they are taken to be {_told(own)}", highlight=False)
+
+
+def _told(labels: tuple[str, ...]) -> str:
+    return ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")

@@ -1,0 +1,169 @@
+"""A run with a teacher: the task that a recipe asks for, and what the teacher adds to its objective."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from patchword.core.errors import UserError
+from patchword.data.text.batches import TextBatch, TextBatches
+from patchword.layers.model import Model
+from patchword.layers.text import TextModel
+from patchword.objectives.distillation import Distillation, Weighted, frozen, look_at_answers, look_at_text, reads
+from patchword.recipes.device import pick_precision
+from patchword.recipes.distillation.fields import Teacher
+from patchword.recipes.pretraining.task import PretrainingTask
+from patchword.recipes.task import Task
+from patchword.recipes.text.task import EVALUATION_BATCH, TextTask
+from patchword.training.loop import Validation
+from patchword.training.step import Batch, Objective, autocast
+
+MAP = "lesson"  # the name, in the model that is trained, of the map between widths; no model that is saved has it
+_HELD = 512  # examples of pretraining on which a lesson is scored
+
+
+@dataclass(frozen=True)
+class TaughtTask:
+    """A task of images or of texts with a teacher: everything but the objective is the task's."""
+
+    task: Task
+    teacher: Model
+    lessons: tuple[Weighted, ...]
+
+    @property
+    def model(self) -> Model:
+        return self.task.model
+
+    @property
+    def device(self) -> torch.device:
+        return self.task.device
+
+    @property
+    def unit(self) -> str:
+        return self.task.unit
+
+    @property
+    def metric(self) -> str:
+        return self.task.metric
+
+    @property
+    def shapes_change(self) -> bool:
+        return self.task.shapes_change
+
+    def steps_per_epoch(self) -> int:
+        return self.task.steps_per_epoch()
+
+    def data(self, epoch: int, first: int) -> Iterator[Batch]:
+        return self.task.data(epoch, first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        raise NotImplementedError
+
+    def validate(self) -> Validation:
+        return self.task.validate()
+
+    def save(self, folder: Path) -> None:
+        self.task.save(folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.task.fingerprint()
+
+
+@dataclass(frozen=True)
+class TaughtTexts(TaughtTask):
+    """Of texts. What the best epoch is chosen by is another thing where no answer is learned."""
+
+    task: TextTask | PretrainingTask
+    teacher: TextModel
+    fields: Teacher
+
+    @property
+    def model(self) -> TextModel:
+        return self.task.model
+
+    @property
+    def metric(self) -> str:
+        return self.task.metric if self._answers() else "closeness"
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        parts = reads(self.lessons)
+        student = look_at_answers(forward) if parts <= {"answer"} else look_at_text(self.model, parts)
+        taught = look_at_text(self.teacher, parts)
+        return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
+
+    def validate(self) -> Validation:
+        """Where only layers are learned, the head still answers at random: what counts is how close the layers are."""
+        own = self.task.validate()
+        if self._answers():
+            return own
+        loss = self._distance()
+        return Validation(loss, -loss, {**own.measures, self.task.metric: own.score})
+
+    def save(self, folder: Path) -> None:
+        with without_map(self.model):
+            self.task.save(folder)
+
+    def _answers(self) -> bool:
+        return bool(self.fields.own or self.fields.soft or self.fields.hard)
+
+    @torch.no_grad()
+    def _distance(self) -> float:
+        objective, precision = self.objective(self.model), pick_precision(self.task.recipe.precision, self.device)
+        total = weight = 0.0
+        for batch in _held(self.task):
+            with autocast(precision, self.device):
+                total += float(objective(batch, batch).loss) * batch.weight
+            weight += batch.weight
+        return total / weight
+
+
+def _held(task: TextTask | PretrainingTask) -> Iterator[TextBatch]:
+    if isinstance(task, TextTask):
+        yield from TextBatches(task.held.examples, EVALUATION_BATCH, task.form).whole()
+    else:
+        examples = task.held.examples(0)
+        for index in torch.arange(min(len(examples), _HELD)).split(EVALUATION_BATCH):
+            yield examples.batch(index)
+
+
+def with_map(model: TextModel, width: int) -> nn.Linear:
+    """A map from the model's width to the teacher's, which is trained and kept in checkpoints with the model."""
+    found = nn.Linear(model.card.config["width"], width).to(next(model.parameters()).device)
+    model.add_module(MAP, found)
+    return found
+
+
+@contextmanager
+def without_map(model: TextModel) -> Iterator[None]:
+    """Inside, the model is what it will be after training."""
+    kept = model._modules.pop(MAP, None)
+    try:
+        yield
+    finally:
+        if kept is not None:
+            model.add_module(MAP, kept)
+
+
+def check_compile(asked: bool, lessons: tuple[Weighted, ...]) -> None:
+    if asked and not reads(lessons) <= {"answer"}:
+        raise UserError(
+            "compile=true hides the layers of the model",
+            expected="lessons of answers alone, teacher.soft or teacher.hard",
+            hint="leave compile out to learn states or attention",
+        )
+
+
+def ready(teacher: Model, name: str, device: torch.device) -> Model:
+    """Frozen, on the device; a weight that is no number would make every loss one."""
+    for key, tensor in teacher.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise UserError(
+                f"the teacher {name} has weights that are no numbers",
+                got=f"NaN or infinity in {key}",
+                hint="train it anew",
+            )
+    return cast(Model, frozen(teacher.to(device)))

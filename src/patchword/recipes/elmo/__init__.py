@@ -1,0 +1,1 @@
+"""ELMo: its recipe, its run and its score."""

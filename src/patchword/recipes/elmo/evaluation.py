@@ -1,0 +1,34 @@
+"""The best weights of an ELMo's run on the sentences that were set aside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from patchword.layers.model import Model
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.elmo.task import ElmoTask, gather, judge
+from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.run import Run
+
+
+@dataclass(frozen=True)
+class ElmoEvaluation:
+    model: Model
+    measures: dict[str, float]
+    task: ElmoTask
+
+    def lines(self) -> Sequence[str]:
+        return [f"Held-out {name.replace('_', ' ')}: {value:.4f}" for name, value in self.measures.items()]
+
+    def summary(self) -> dict[str, Any]:
+        return {**self.measures, "metric": self.task.metric, "part": "held out"}
+
+
+def evaluate_elmo(run: Run, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
+    """The same sentences again: they are never trained on."""
+    run.model()  # says what to do, if there are no weights yet
+    own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # what it began from may be gone
+    task = gather(recipe.model_copy(update=own), Console(quiet=True))
+    return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

@@ -1,0 +1,156 @@
+"""Pretraining of an ELMo: from a recipe to what the loop needs."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from rich.console import Console
+
+from patchword.core.errors import UserError
+from patchword.core.files import write_text
+from patchword.data.text.characters import SpelledBatch
+from patchword.data.text.learning import texts_in
+from patchword.data.text.prefetch import prefetched
+from patchword.data.text.vocabulary import cut_of
+from patchword.data.text.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
+from patchword.models import REGISTRY
+from patchword.models.text.elmo import Elmo
+from patchword.objectives.two_ways import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.elmo.recipe import ElmoRecipe
+from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of
+from patchword.recipes.pretraining.shares import set_aside
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import load, save
+
+_HELD_TEXTS = 8192  # at most, for validation
+
+
+@dataclass(frozen=True, eq=False)
+class ElmoTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    recipe: ElmoRecipe
+    model: Elmo
+    corpus: WordCorpus
+    train: SpelledTexts
+    held: SpelledTexts
+    unit: str = "words to tell"
+    metric: str = "accuracy"
+    shapes_change: bool = True
+
+    @property
+    def device(self) -> torch.device:
+        return self.train.device
+
+    def steps_per_epoch(self) -> int:
+        return len(self._batches(0))
+
+    def data(self, epoch: int, first: int) -> Iterator[SpelledBatch]:
+        return prefetched(self.train.batch, self._batches(epoch)[first:])
+
+    def _batches(self, epoch: int) -> list[torch.Tensor]:
+        return by_words(self.train.texts.lengths, self.recipe.batch, self.recipe.seed, epoch)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
+        return TwoWays(cast(TwoWayModel, self.model), softmax)
+
+    def validate(self) -> Validation:
+        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device))
+        return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
+
+    def save(self, folder: Path) -> None:
+        write_text(folder / WORDS, "".join(f"{word}\n" for word in self.corpus.words[: self.train.vocabulary]))
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": "the texts", "samples": len(self.train), "fingerprint": self.corpus.fingerprint()}
+
+
+@torch.inference_mode()
+def judge(model: Elmo, texts: SpelledTexts, precision: str = "float32") -> dict[str, float]:
+    """The loss among all words, how often the likeliest word is right, and the perplexity of either direction."""
+    ask, words = TwoWays(cast(TwoWayModel, model)), 0
+    found = torch.zeros(2, 2, dtype=torch.float64)  # next and previous words: loss and right answers
+    for index in by_words(texts.texts.lengths, 4096, 0, 0):
+        batch = texts.batch(index)
+        with autocast(precision, texts.device):
+            ways = ask.ways(batch)
+        found += torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
+        words += batch.weight // 2
+    (after, right), (before, also_right) = found.tolist()
+    loss = (after + before) / (2 * words)
+    told = {"loss": loss, "accuracy": (right + also_right) / (2 * words), "perplexity": _perplexity(loss)}
+    return told | {"next_perplexity": _perplexity(after / words), "previous_perplexity": _perplexity(before / words)}
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(50, loss))
+
+
+def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
+    device = pick_device(recipe.device)
+    check(recipe)
+    known = known_words(Path(recipe.model.name))
+    corpus = read_corpus(recipe, known or ENDS, console)
+    if len(corpus.sentences) < 2 or len(corpus.words) < len(ENDS) + 2:
+        got = f"{len(corpus.sentences)} sentences"
+        raise UserError("too little text", expected="two sentences or more, of two different words or more", got=got)
+    vocabulary = len(known) if known else min(len(ENDS) + recipe.words, len(corpus.words))
+    torch.manual_seed(recipe.seed)
+    model, name = open_model(recipe, vocabulary), recipe.model.name
+    if model.card.config["vocabulary"] != vocabulary:
+        got = f"{model.card.config['vocabulary']:,} of the model"
+        raise UserError(f"the words of {name} do not fit its head", expected=f"{vocabulary:,} words", got=got)
+    model, reader = model.to(device), reader_of(model)
+    spelling, (learned, aside) = reader.table(corpus.words), set_aside(len(corpus.sentences), recipe.held_out)
+    train, held = (
+        SpelledTexts(pieces(corpus.sentences.take(index), recipe.length), spelling, vocabulary, reader, device)
+        for index in (learned, aside[:_HELD_TEXTS])
+    )
+    return ElmoTask(recipe, model, corpus, train, held)
+
+
+def check(recipe: ElmoRecipe) -> None:
+    if not recipe.text:
+        raise UserError("no texts were named", expected="text=FILE, or several with commas between")
+    for field in ("compile", "recompute"):
+        if getattr(recipe, field):
+            raise UserError(f"{field} has no effect on an ELMo", expected=f"{field}=false")
+    if recipe.drawn >= recipe.words:
+        raise UserError("recipe field 'drawn'", expected=f"fewer than the {recipe.words:,} words", got=recipe.drawn)
+    if not Path(recipe.model.name).exists() and (reads := REGISTRY.reads(recipe.model.name)) != "characters":
+        raise UserError(f"{recipe.model.name!r} reads {reads}", expected="a model of characters, e.g. elmo-small")
+
+
+def open_model(recipe: ElmoRecipe, vocabulary: int) -> Elmo:
+    """A registry name, or a folder whose weights go on; published weights get a new head."""
+    folder = Path(recipe.model.name)
+    fields = {"head": "words", "vocabulary": vocabulary, **recipe.model.overrides()}
+    if not folder.exists():
+        return as_elmo(REGISTRY.create(recipe.model.name, **fields), recipe.model.name)
+    model = as_elmo(load(folder, **fields), folder)
+    if recipe.model.fresh:
+        return as_elmo(REGISTRY.create(model.card.model, **model.card.config), folder)
+    return model
+
+
+def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) -> WordCorpus:
+    began = time.monotonic()
+    with console.status("reading the texts") as status:
+
+        def told(done: int, total: int) -> None:
+            left = (time.monotonic() - began) * (total - done) / max(1, done)
+            status.update(f"reading: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
+
+        corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+    tokens, count = len(corpus.sentences.values), len(corpus.sentences)
+    told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
+    console.print(f"{told_words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)
+    return corpus

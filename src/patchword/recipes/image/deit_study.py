@@ -1,0 +1,59 @@
+"""What a teacher is worth to a DeiT, in the form of the lectures' table."""
+
+from collections.abc import Sequence
+
+from patchword.recipes.distillation.fields import ImageTeacher
+from patchword.recipes.image.named import fashion_mnist_deit
+from patchword.recipes.recipe import Expect, ModelChoice, Recipe
+from patchword.recipes.spread import Spread
+from patchword.recipes.study import Result, Study
+
+TEACHER = "{teacher}"  # told on the command line
+
+
+def deit_distillation() -> Study:
+    """DeiT without a teacher, with soft and hard answers of one, and with a token of its own for it."""
+    soft = ImageTeacher(name=TEACHER, kind="soft", temperature=3.0, share=0.9)
+    hard = ImageTeacher(name=TEACHER, kind="hard", share=0.5)
+    return Study(
+        "A small DeiT without a teacher, and with one in each way.",
+        "about 10 times as long as fashion-mnist-deit",
+        {
+            "soft": _student("deit-mini", soft),
+            "hard": _student("deit-mini", hard),
+            "token": _student("deit-mini-distilled", hard.model_copy(update={"token": "distillation"})),
+            "none": _student("deit-mini", ImageTeacher()),  # last: a teacher that does not fit is told at once
+        },
+        conclusion=table,
+        asks={"teacher": "the run or the weights to learn from, e.g. runs/fashion-mnist-resnet"},
+    )
+
+
+def _student(model: str, teacher: ImageTeacher) -> Recipe:
+    """Longer than the families: a student that has hardly learned shows little of its teacher."""
+    about = "A small DeiT, and what a teacher is worth to it."
+    chosen = {"about": about, "expect": Expect(), "model": ModelChoice(name=model), "teacher": teacher}
+    return fashion_mnist_deit().model_copy(update={**chosen, "epochs": 40, "batch": 256})
+
+
+# rows of the lectures' table: what it is called there, the run, and the measure of that run
+ROWS = (
+    ("no distillation", "none", "accuracy"),
+    ("soft distillation", "soft", "accuracy"),
+    ("hard distillation", "hard", "accuracy"),
+    ("distillation token, class embedding at test", "token", "class_token"),
+    ("distillation token, distillation embedding at test", "token", "distillation_token"),
+    ("distillation token, both at test", "token", "accuracy"),
+)
+
+
+def table(results: Sequence[Result]) -> str:
+    """The accuracies by what was learned and which token answers; of several seeds their mean and spread."""
+    told = []
+    for title, run, measure in ROWS:
+        found = [r.measures[measure] for r in results if r.run.partition("-seed-")[0] == run and measure in r.measures]
+        if found:
+            spread = Spread.of(found)
+            more = "" if spread.deviation is None else f" (standard deviation {spread.deviation:.2%})"
+            told.append(f"{title}: {spread.mean:.2%}{more}")
+    return "\n".join(told)

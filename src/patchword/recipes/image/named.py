@@ -1,0 +1,176 @@
+"""Recipes for pictures."""
+
+from collections.abc import Callable
+
+from patchword.recipes.image.recipe import Augment, ImageRecipe
+from patchword.recipes.recipe import Expect, ModelChoice, Recipe
+from patchword.recipes.study import Study
+
+
+def fashion_mnist_vit() -> Recipe:
+    """The exercise: a ViT of 4 layers, 4 heads, 4 x 4 patches and width 64 on Fashion-MNIST, trained to its best."""
+    return ImageRecipe(
+        about="The Fashion-MNIST exercise, trained to its best.",
+        expect=Expect(accuracy=0.92, time="3 minutes on one H200 (2 with compile=true), 7 hours on 2 CPU cores"),
+        model=ModelChoice(name="vit-exercise"),
+        data="fashion-mnist",
+        validation=0.05,
+        augmentation=Augment(flip=0.5, shift=2),
+        epochs=150,
+        batch=512,
+        rate=2e-3,
+        decay=0.05,
+        smoothing=0.1,
+        average=0.999,
+        precision="float32",  # at this size a GPU waits for instructions, not for arithmetic
+    )
+
+
+def fashion_mnist_vit_short() -> Recipe:
+    """The exercise in minutes on a laptop: the same model, two passes over the data."""
+    return ImageRecipe(
+        about="The Fashion-MNIST exercise in minutes on a laptop.",
+        expect=Expect(accuracy=0.84, time="about 5 minutes on 2 CPU cores"),
+        model=ModelChoice(name="vit-exercise"),
+        data="fashion-mnist",
+        validation=0.05,
+        epochs=2,
+        batch=64,
+        rate=2e-3,
+        decay=0.05,
+    )
+
+
+def digits_vit() -> Recipe:
+    """A small real set that needs no download: the 8 x 8 digits of scikit-learn, in a minute."""
+    return ImageRecipe(
+        about="The exercise's model on the digits that scikit-learn carries.",
+        expect=Expect(accuracy=0.93, time="a minute on 2 CPU cores"),
+        model=ModelChoice.model_validate({"name": "vit-exercise", "image": 8, "patch": 2}),
+        data="digits",
+        epochs=40,
+        batch=32,
+        rate=2e-3,
+    )
+
+
+def image_folder_vit() -> Recipe:
+    """Your own pictures: a folder with one sub-folder a class, or a CSV of paths and labels (--set data=...)."""
+    return ImageRecipe(
+        about="A small ViT from scratch on your own pictures.",
+        model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
+        data="pictures",
+        augmentation=Augment(flip=0.5, shift=4, erase=0.25),
+        epochs=50,
+        batch=64,
+        rate=1e-3,
+        smoothing=0.1,
+        patience=10,
+    )
+
+
+def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
+    """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
+    return ImageRecipe(
+        about=about,
+        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, judged by 6 epochs"),
+        model=ModelChoice(name=model),
+        data="fashion-mnist",
+        validation=0.05,
+        augmentation=Augment(flip=0.5, shift=2),
+        epochs=30,
+        batch=512,
+        rate=2e-3,
+        decay=0.05,
+        smoothing=0.1,
+        average=0.998,
+        precision="float32",
+    )
+
+
+def fashion_mnist_deit() -> Recipe:
+    """DeiT on Fashion-MNIST, without its teacher."""
+    return _on_fashion_mnist("A small DeiT on Fashion-MNIST, without its teacher.", "deit-mini", 0.875)
+
+
+def fashion_mnist_swin() -> Recipe:
+    """Swin on Fashion-MNIST: windows of 7 x 7 on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small Swin on Fashion-MNIST.", "swin-mini", 0.88)
+
+
+def fashion_mnist_cvt() -> Recipe:
+    """CvT on Fashion-MNIST."""
+    return _on_fashion_mnist("A small CvT on Fashion-MNIST.", "cvt-mini", 0.9)
+
+
+def fashion_mnist_cswin() -> Recipe:
+    """CSWin on Fashion-MNIST: stripes of 2 on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small CSWin on Fashion-MNIST.", "cswin-mini", 0.9)
+
+
+def fashion_mnist_pale() -> Recipe:
+    """Pale on Fashion-MNIST: pales of 7 rows and 7 columns on 14 x 14 tokens."""
+    return _on_fashion_mnist("A small Pale Transformer on Fashion-MNIST.", "pale-mini", 0.905)
+
+
+def fashion_mnist_pvt() -> Recipe:
+    """PVT on Fashion-MNIST."""
+    return _on_fashion_mnist("A small PVT on Fashion-MNIST.", "pvt-mini", 0.87)
+
+
+def fashion_mnist_mixer() -> Recipe:
+    """Mixer on Fashion-MNIST."""
+    return _on_fashion_mnist("A small Mixer on Fashion-MNIST.", "mixer-mini", 0.89)
+
+
+def fashion_mnist_resnet() -> Recipe:
+    """ResNet on Fashion-MNIST."""
+    return _on_fashion_mnist("A small ResNet on Fashion-MNIST.", "resnet-mini", 0.925)
+
+
+def fashion_mnist_regnety() -> Recipe:
+    """RegNetY on Fashion-MNIST."""
+    return _on_fashion_mnist("A small RegNetY on Fashion-MNIST.", "regnety-mini", 0.925)
+
+
+FAMILIES: tuple[Callable[[], Recipe], ...] = (
+    fashion_mnist_deit,
+    fashion_mnist_swin,
+    fashion_mnist_cvt,
+    fashion_mnist_cswin,
+    fashion_mnist_pale,
+    fashion_mnist_pvt,
+    fashion_mnist_mixer,
+    fashion_mnist_resnet,
+    fashion_mnist_regnety,
+)
+
+
+TOGETHER = "both studies took 10 minutes on one H200, 8 runs at a time"
+
+
+def fashion_mnist_families() -> Study:
+    """Every family of the course on Fashion-MNIST, with the same budget."""
+    vit = _on_fashion_mnist("The exercise's ViT, with the families' budget.", "vit-exercise", 0.88)
+    others = {function.__name__.rsplit("_", 1)[-1]: function() for function in FAMILIES}
+    return Study(
+        "Every family with the same budget.",
+        TOGETHER,
+        {"vit": vit, **others},
+    )
+
+
+def fashion_mnist_positions() -> Study:
+    """Swin and CSWin with each way of telling tokens where they are."""
+    runs = {}
+    for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
+        for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
+            model = ModelChoice.model_validate({"name": base.model.name, "positions": scheme})
+            expect = Expect()
+            family = base.model.name.removesuffix("-mini")
+            runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
+    return Study(
+        "Swin and CSWin with each positional scheme.",
+        TOGETHER,
+        runs,
+    )

@@ -1,0 +1,116 @@
+"""Classifiers of images: from a recipe to what the loop needs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from patchword.core.card import Preparation
+from patchword.core.errors import UserError
+from patchword.data.batches import Batch, Batches
+from patchword.data.images import Images
+from patchword.data.named import open_source
+from patchword.data.sources import Source, held_out
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
+from patchword.objectives.classification import Classification
+from patchword.objectives.scores import score
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import save
+
+EVALUATION_BATCH = 500
+
+
+@dataclass(frozen=True)
+class ImageTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    recipe: ImageRecipe
+    model: Model
+    train: Batches
+    held: Batches
+    device: torch.device
+    unit: str = "images"
+    metric: str = "accuracy"
+    shapes_change: bool = False
+
+    def steps_per_epoch(self) -> int:
+        return self.train.steps_per_epoch()
+
+    def data(self, epoch: int, first: int) -> Iterator[Batch]:
+        return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return Classification(forward, self.recipe.smoothing)
+
+    def validate(self) -> Validation:
+        with autocast(pick_precision(self.recipe.precision, self.device), self.device):
+            scores = score(self.model, self.held.whole(), self.model.card.labels)
+        return Validation(scores.loss, scores.accuracy)
+
+    def save(self, folder: Path) -> None:
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        images = self.train.images
+        return {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
+
+
+def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
+    """Reads the training part of the data and builds the model; the test part is not touched."""
+    REGISTRY.require_images(recipe.model.name)
+    device = pick_device(recipe.device)
+    overrides = recipe.model.overrides()
+    config = REGISTRY.configure(recipe.model.name, overrides)
+    with console.status(f"reading {recipe.data}") as status:
+
+        def told(done: int, of: int) -> None:
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
+
+        source = open_source(recipe.data)
+        images = source.read("train", config.image, config.channels, told)
+        source.check(config.image, config.channels)
+    classes = int(overrides.get("classes", len(images.classes)))
+    labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
+    images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
+    train, validation = split(source, images, recipe)
+    torch.manual_seed(recipe.seed)
+    model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
+    model.card = replace(model.card, labels=labels, preparation=measured(train))
+    preparation = model.card.preparation
+    return ImageTask(
+        recipe,
+        model.to(device),
+        Batches(train, recipe.batch, preparation, device).on_device(),
+        Batches(validation, EVALUATION_BATCH, preparation, device).on_device(),
+        device,
+    )
+
+
+def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
+    """The training part without its validation samples, and those: the source's own, or some of each class."""
+    if source.brings_validation:
+        config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
+        return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
+    aside = held_out(images.labels, images.keys, recipe.validation)
+    if not aside.any():
+        raise UserError(f"{images.name} has too few pictures to set any aside", expected="two or more of some class")
+    return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
+
+
+def measured(images: Images) -> Preparation:
+    """The mean and spread of each channel, over 4,096 training pictures at most, spread evenly over the set."""
+    sample = torch.arange(0, len(images), -(-len(images) // 4096))
+    mean = squares = torch.zeros(1, dtype=torch.float64)
+    for part in sample.split(64):
+        pixels = images.pixels.take(part).double() / 255
+        mean = mean + pixels.mean((2, 3)).sum(0) / len(sample)
+        squares = squares + pixels.square().mean((2, 3)).sum(0) / len(sample)
+    std = (squares - mean.square()).clamp(min=0).sqrt().clamp(min=1e-3)
+    return Preparation(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))

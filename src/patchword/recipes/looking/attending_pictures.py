@@ -1,0 +1,44 @@
+"""Models and pictures to look at."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.data.images import decode
+from patchword.layers import Pyramid
+from patchword.models import REGISTRY
+from patchword.recipes.device import pick_device
+from patchword.recipes.run import Run
+
+_PART = 256
+
+
+def opened(model: Any, device: str) -> Pyramid:
+    """A model of images on its device, ready to be looked into."""
+    REGISTRY.require_images(model.card.model)
+    assert isinstance(model, Pyramid), "a model of images is a pyramid"
+    return model.to(pick_device(device)).eval()
+
+
+def picture(model: Pyramid, given: str) -> list[Tensor]:
+    """One picture, as the model sees it."""
+    if not given:
+        raise UserError("there is no picture to look at", expected="a picture's file, or --data test")
+    if Path(given).is_dir():
+        raise UserError(f"{given} is a folder", expected="one picture's file")
+    if not Path(given).is_file():
+        raise UserError(f"there is no picture {given}", expected="a picture's file")
+    config = model.card.config
+    return [decode(Path(given), config["image"], config["channels"])[None]]
+
+
+def test_pictures(run: Run, model: Pyramid, part: str, count: int) -> list[Tensor]:
+    """Some test pictures of a run, spread evenly over its set."""
+    if part != "test":
+        raise UserError("cannot take these pictures", expected="--data test", got=f"--data {part}")
+    images = run.test_images(model.card)
+    chosen = torch.arange(min(count, len(images))) * len(images) // min(count, len(images))
+    return [images.pixels.take(index) for index in chosen.split(_PART)]

@@ -1,0 +1,53 @@
+"""What is asked about a model's attention: which layers, heads and classes, and by whom."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from patchword.analysis.attention import Layer
+from patchword.core.errors import UserError, nearest
+from patchword.layers.model import Model
+
+PREDICTED = "predicted"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a model. layers and heads are counted from 1; none of them is all. at: a pixel, as x and y.
+
+    relevance: a class's name or number, or "predicted" for the class the model names; "" is none.
+    """
+
+    layers: tuple[int, ...] = ()
+    heads: tuple[int, ...] = ()
+    at: tuple[int, int] | None = None
+    rollout: bool = True
+    relevance: str = PREDICTED
+
+
+def chosen_layers(found: Sequence[Layer], question: Question) -> Iterator[tuple[int, Layer]]:
+    """Those that were asked for, with their numbers; of a pyramid, those that have the heads asked for."""
+    for number in question.layers:
+        if not 1 <= number <= len(found):
+            raise UserError(f"there is no layer {number}", expected=f"1 to {len(found)}", got=number)
+    chosen = [(number, found[number - 1]) for number in sorted(set(question.layers)) or range(1, len(found) + 1)]
+    most = max(layer.heads for _, layer in chosen)
+    for head in question.heads:
+        if not 1 <= head <= most:
+            where = f"layer {chosen[0][0]}" if len(chosen) == 1 else "a layer"
+            raise UserError(f"there is no head {head}", expected=f"1 to {most} of {where}", got=head)
+    yield from ((number, layer) for number, layer in chosen if chosen_heads(layer, question))
+
+
+def chosen_heads(layer: Layer, question: Question) -> list[int]:
+    every = range(1, layer.heads + 1)
+    return [head for head in every if head in (question.heads or every)]
+
+
+def class_number(model: Model, name: str) -> int:
+    labels, count = model.card.labels, int(model.card.config["classes"])
+    if name in labels:
+        return labels.index(name)
+    if name.isdecimal() and int(name) < count:
+        return int(name)
+    hint = nearest(name, labels) if labels else ""
+    raise UserError(f"the model has no class {name!r}", expected=f"{PREDICTED}, a name, or 0 to {count - 1}", hint=hint)

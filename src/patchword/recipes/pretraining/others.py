@@ -1,0 +1,110 @@
+"""Shares of texts that are no corpus: sentences with their translations (XLM), and news with their fields (Grover)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from patchword.data.text.assembly import fitted
+from patchword.data.text.batches import Form, TextBatch
+from patchword.data.text.news import FieldTokens, Mixing, article_ids
+from patchword.data.text.ragged import Ragged
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.recipes.pretraining.parts import Asked
+from patchword.recipes.pretraining.shares import asked_batch
+
+
+@dataclass(frozen=True, eq=False)
+class PairShare:
+    """Sentences with their translations, each pair one example in every epoch (Conneau and Lample, 2019).
+
+    Both sentences stand between two separators, and the second begins with its own.
+    """
+
+    first: Ragged
+    second_ids: Ragged
+    separator: int
+    length: int
+    form: Form
+    asked: Asked
+    seed: int
+    second: str = ""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def fingerprint(self) -> str:
+        found = hashlib.sha256()
+        for side in (self.first, self.second_ids):
+            found.update(side.values.numpy().tobytes())
+            found.update(side.offsets.numpy().tobytes())
+        return found.hexdigest()
+
+    def examples(self, epoch: int) -> "PairExamples":
+        return PairExamples(self, epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class PairExamples:
+    share: PairShare
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.share)
+
+    def batch(self, index: Tensor) -> TextBatch:
+        share, end = self.share, np.array([self.share.separator], np.int32)
+        first, second = share.first.take(index), share.second_ids.take(index)
+        cuts = fitted(first.lengths.numpy(), second.lengths.numpy(), share.length - 4)
+        rows = [
+            np.concatenate([end, first.row(number).numpy()[:ours], end, end, second.row(number).numpy()[:theirs], end])
+            for number, (ours, theirs) in enumerate(zip(*cuts, strict=True))
+        ]
+        segments = [(np.arange(len(row)) >= 2 + cut).astype(np.int32) for row, cut in zip(rows, cuts[0], strict=True)]
+        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+
+
+@dataclass(frozen=True, eq=False)
+class NewsShare:
+    """Articles, whose fields stand in another order in every epoch (Zellers et al., 2019); long ones are cut."""
+
+    articles: tuple[Mapping[str, str], ...]
+    tokenizer: Tokenizer
+    length: int
+    form: Form
+    asked: Asked
+    seed: int
+    second: str = ""
+
+    def __len__(self) -> int:
+        return len(self.articles)
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(self.articles, sort_keys=True).encode()).hexdigest()
+
+    def examples(self, epoch: int) -> "NewsExamples":
+        return NewsExamples(self, FieldTokens.of(self.tokenizer), epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class NewsExamples:
+    share: NewsShare
+    tokens: FieldTokens
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.share)
+
+    def batch(self, index: Tensor) -> TextBatch:
+        share = self.share
+        chosen = [share.articles[number] for number in index.tolist()]
+        orders = Mixing(seed=share.seed).orders(chosen, self.epoch, index.tolist())
+        rows = [
+            article_ids(share.tokenizer, self.tokens, article, order)[: share.length]
+            for article, order in zip(chosen, orders, strict=True)
+        ]
+        segments = [np.zeros_like(row) for row in rows]
+        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)

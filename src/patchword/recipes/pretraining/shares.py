@@ -1,0 +1,99 @@
+"""Shares of the texts of a pretraining run: what is learned from and what is held out, as examples of any epoch."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from patchword.data.randomness import uniform
+from patchword.data.text.batches import Form, TextBatch
+from patchword.data.text.frame import Frame
+from patchword.data.text.plan import Numbers, Plan
+from patchword.data.text.ragged import Ragged
+from patchword.data.text.stored import Corpus
+from patchword.recipes.pretraining.parts import Asked, Sentences
+
+_HELD_OUT = 13  # purpose of the random numbers
+
+
+class Share(Protocol):
+    """Some of the texts, made into examples."""
+
+    @property
+    def form(self) -> Form: ...
+    @property
+    def asked(self) -> Asked: ...
+    @property
+    def second(self) -> str: ...
+    def __len__(self) -> int:
+        """documents, or pairs of sentences"""
+        ...
+
+    def fingerprint(self) -> str: ...
+
+    def examples(self, epoch: int) -> "Examples": ...
+
+
+class Examples(Protocol):
+    """Those of one epoch."""
+
+    def __len__(self) -> int: ...
+    def batch(self, index: Tensor) -> TextBatch: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusShare:
+    """Some documents of a corpus."""
+
+    corpus: Corpus
+    documents: Numbers
+    frame: Frame
+    length: int
+    form: Form
+    sentences: Sentences
+    asked: Asked
+    seed: int
+
+    @property
+    def second(self) -> str:
+        return self.sentences.second
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def fingerprint(self) -> str:
+        return self.corpus.fingerprint()
+
+    def examples(self, epoch: int) -> "PlannedExamples":
+        plan = self.sentences.plan(self.corpus, self.frame, self.length, self.seed, epoch, self.documents)
+        return PlannedExamples(plan, self, epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedExamples:
+    plan: Plan
+    share: CorpusShare
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, index: Tensor) -> TextBatch:
+        ids, segments, labels = self.plan.batch(index)
+        return asked_batch(self.share, ids, segments, index, self.epoch, self.share.seed, labels)
+
+
+def asked_batch(
+    share: Share, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
+) -> TextBatch:
+    question = share.asked(ids, index, seed, epoch)
+    labels = labels if share.second else None
+    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, asks_places=True).ready()
+
+
+def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:
+    """The numbers of what is learned from, and of what is not: always the same, whatever the seed of a run."""
+    order = uniform(0, 0, torch.arange(count), _HELD_OUT).argsort(stable=True)
+    aside = min(count - 1, max(1, round(count * share)))
+    return order[aside:].sort().values, order[:aside].sort().values

@@ -1,0 +1,129 @@
+"""Pretraining on raw text: from a recipe to what the loop needs."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+
+from patchword.core.errors import UserError
+from patchword.data.randomness import order
+from patchword.data.text.batches import TextBatch
+from patchword.data.text.prefetch import prefetched
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.text import TextModel
+from patchword.objectives.texts import MaskedWords
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.shares import Share
+from patchword.recipes.pretraining.texts import masking_of, shares_of
+from patchword.recipes.text.model import check_length, form_of, open_text_model
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import save
+
+_HELD_EXAMPLES = 4096  # at most, for validation
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainingTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    recipe: PretrainingRecipe
+    model: TextModel
+    tokenizer: Tokenizer
+    train: Share
+    held: Share
+    unit: str
+    metric: str = "accuracy"
+    shapes_change: bool = True
+
+    @property
+    def device(self) -> torch.device:
+        return self.train.form.device
+
+    @cached_property
+    def _steps(self) -> int:
+        return max(1, len(self.train.examples(0)) // self.recipe.batch)
+
+    def steps_per_epoch(self) -> int:
+        return self._steps
+
+    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
+        """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
+        examples = self.train.examples(epoch)
+        shuffled = order(self.recipe.seed, epoch, len(examples)).split(self.recipe.batch)
+        full = [index for index in shuffled if len(index) == self.recipe.batch] or list(shuffled)
+        return prefetched(examples.batch, full[first : self._steps])
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return MaskedWords(forward)
+
+    def validate(self) -> Validation:
+        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device))
+        return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder)
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": "the texts", "samples": len(self.train), "fingerprint": self.train.fingerprint()}
+
+
+@torch.inference_mode()
+def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[str, float]:
+    """The loss as in training, the accuracy and perplexity of masked words, how often the next sentence was right."""
+    held = texts.examples(0)
+    words = right = follow = loss = parting = 0.0
+    examples = min(len(held), _HELD_EXAMPLES)
+    for index in torch.arange(examples).split(256):
+        batch = held.batch(index)
+        with autocast(precision, texts.form.device):
+            answer = model(batch.text)
+        scores, following = answer if isinstance(answer, tuple) else (answer, None)
+        targets = batch.asked_targets
+        loss += float(F.cross_entropy(scores.float(), targets, reduction="sum"))
+        right += float((scores.argmax(-1) == targets).sum())
+        words += len(targets)
+        if following is not None and batch.labels is not None:
+            labels = batch.labels.to(following.device)
+            follow += float((following.argmax(-1) == labels).sum())
+            parting += float(F.cross_entropy(following.float(), labels, reduction="sum"))
+    whole = loss / words + parting / examples
+    told = {"loss": whole, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
+    return told | ({f"{texts.second}_accuracy": follow / examples} if texts.second else {})
+
+
+def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
+    device = pick_device(recipe.device)
+    if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
+        told = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
+        raise UserError(
+            f"{'too many' if told else 'no'} texts were named",
+            expected="text=FILE, or several with commas between",
+            got=told,
+        )
+    torch.manual_seed(recipe.seed)
+    dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+    fields = {**dropouts, **recipe.model.overrides()}
+    pairs = recipe.sentences != "packed" and bool(recipe.text)
+    model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "words"})
+    if model.causal and (pairs or recipe.parallel):
+        asks = "parallel" if recipe.parallel else f"sentences={recipe.sentences}"
+        raise UserError(
+            f"{model.card.model} reads only backwards, and learns the next word", expected="sentences=packed", got=asks
+        )
+    if pairs:
+        torch.manual_seed(recipe.seed)
+        model, _ = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "pretraining"})
+    check_length(recipe.length, model)
+    asked: Asked = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
+    train, held = shares_of(recipe, tokenizer, form_of(recipe.rows, tokenizer, device), asked, console)
+    return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=asked.unit)

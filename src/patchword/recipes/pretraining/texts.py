@@ -1,0 +1,112 @@
+"""The texts of a pretraining recipe, made into shares: what is learned from, and what is held out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from patchword.core.errors import UserError
+from patchword.data.text.batches import Form
+from patchword.data.text.grouping import Alone, Grouping, NGrams, Units, Words
+from patchword.data.text.masking import Masking
+from patchword.data.text.news import FieldTokens, read_articles
+from patchword.data.text.parallel import read_parallel
+from patchword.data.text.ragged import Ragged
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.recipes.pretraining.others import NewsShare, PairShare
+from patchword.recipes.pretraining.parts import Asked, NextPairs, OrderPairs, Packed, Sentences
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.pretraining.shares import CorpusShare, Share, set_aside
+from patchword.recipes.pretraining.tokens import tokenised
+from patchword.recipes.pretraining.unit_files import units_of
+
+
+def shares_of(
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
+) -> tuple[Share, Share]:
+    if recipe.parallel:
+        return _translations(recipe, tokenizer, form, asked, console)
+    if recipe.articles:
+        return _news(recipe, tokenizer, form, asked, console)
+    return _documents(recipe, tokenizer, form, asked, console)
+
+
+def _documents(
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
+) -> tuple[CorpusShare, CorpusShare]:
+    corpus, frame, length = tokenised(recipe, tokenizer, console), tokenizer.frame, recipe.length
+    learned, aside = corpus.split(recipe.held_out)
+    sentences: dict[str, Callable[[], Sentences]] = {
+        "next": lambda: NextPairs.balanced(corpus, frame, length, learned),
+        "order": OrderPairs,
+        "packed": Packed,
+    }
+    chosen = sentences[recipe.sentences]()
+    enough = np.diff(corpus.documents) >= chosen.least
+    parts = ((learned, recipe.seed), (aside, 0))
+    train, held = (
+        CorpusShare(corpus, documents[enough[documents]], frame, length, form, chosen, asked, seed)
+        for documents, seed in parts
+    )
+    check_held_out(held, recipe)
+    return train, held
+
+
+def _translations(
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
+) -> tuple[PairShare, PairShare]:
+    """Languages are numbered as they stand: the first 0, the second 1."""
+    if tokenizer.sep is None:
+        raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, to stand between two sentences")
+    texts = read_parallel([Path(name) for name in recipe.parallel])
+    if len(texts) < 2:
+        raise UserError("too few pairs of sentences", expected="2 or more", got=len(texts))
+    sides = [Ragged.of(tokenizer.ids_of(side)) for side in (texts.first, texts.second)]
+    console.print(f"{len(texts):,} pairs of sentences, {sum(len(side.values) for side in sides):,} tokens")
+    spoken = replace(form, languages=(0, 1))
+    train, held = (
+        PairShare(sides[0].take(index), sides[1].take(index), tokenizer.sep, recipe.length, spoken, asked, seed)
+        for index, seed in zip(set_aside(len(texts), recipe.held_out), (recipe.seed, 0), strict=True)
+    )
+    return train, held
+
+
+def _news(
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
+) -> tuple[NewsShare, NewsShare]:
+    FieldTokens.of(tokenizer)  # an error if it has none
+    articles = [article for name in recipe.articles for article in read_articles(Path(name))]
+    if len(articles) < 2:
+        raise UserError("too few articles", expected="2 or more", got=len(articles))
+    console.print(f"{len(articles):,} articles")
+    train, held = (
+        NewsShare(tuple(articles[number] for number in index), tokenizer, recipe.length, form, asked, seed)
+        for index, seed in zip(set_aside(len(articles), recipe.held_out), (recipe.seed, 0), strict=True)
+    )
+    return train, held
+
+
+def masking_of(recipe: PretrainingRecipe, tokenizer: Tokenizer) -> Masking:
+    words = Words(torch.as_tensor(tokenizer.continues))
+    grouping: dict[str, Callable[[], Grouping]] = {
+        "pieces": Alone,
+        "words": lambda: words,
+        "ngrams": lambda: NGrams(words),
+        "units": lambda: Units(units_of(recipe.units, tokenizer)),
+    }
+    return Masking.of(tokenizer, recipe.masked, grouping=grouping[recipe.masks]())
+
+
+def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
+    """Found out before an epoch is spent: without these documents nothing could be scored."""
+    needed = "two documents of two sentences or more" if held.second else "one document"
+    if len(held.documents) < (2 if held.second else 1):
+        raise UserError(
+            f"held_out={recipe.held_out:g} sets too few documents aside",
+            expected=needed,
+            got=f"{len(held.documents)} of {len(held.corpus):,} documents",
+            hint="set a larger share aside, e.g. held_out=0.1, give more texts, or say how documents are separated",
+        )

@@ -1,0 +1,76 @@
+"""The files of a text recipe, and which of their rows are set aside for validation."""
+
+from dataclasses import dataclass
+from typing import Generic
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.data.randomness import order, uniform
+from patchword.recipes.text.goal import Labels, Rows, TextGoal
+
+_HELD_OUT = 31  # purpose of the random numbers that set texts aside
+
+
+@dataclass(frozen=True)
+class Parts(Generic[Rows]):
+    """The rows of the files, and the names of the labels, which are those of the training file."""
+
+    train: Rows
+    validation: Rows
+    labels: Labels
+
+
+def read_parts(goal: TextGoal[Rows]) -> Parts[Rows]:
+    recipe = goal.recipe
+    if not recipe.train:
+        raise UserError("no training texts were named", expected="train=FILE", hint=goal.hint)
+    train = goal.read("train")
+    labels = goal.labels(train)  # of all rows, those set aside too
+    share = None if recipe.glue else recipe.share()
+    if share is None:
+        return Parts(train, goal.read("validation"), labels)
+    groups = goal.groups(train)
+    aside = held_out(groups, goal.strata(train, groups), share)
+    learned, validated = (goal.taken(train, chosen.nonzero()[:, 0].tolist()) for chosen in (~aside, aside))
+    return Parts(learned, validated, labels)
+
+
+def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
+    """(rows,) True for a share of the groups of each stratum; always the same ones, whatever the seed.
+
+    groups: (rows,) rows that stay together have one number. strata: (rows,) from 0 on, that of the row's group.
+    """
+    draw = uniform(0, 0, groups, _HELD_OUT)
+    aside = torch.zeros(len(groups), dtype=torch.bool)
+    members = strata.argsort(stable=True).split(torch.bincount(strata).tolist())
+    drawn = [draw[rows].unique() for rows in members]  # sorted
+    sizes = torch.tensor([len(values) for values in drawn])
+    if len(sizes) > 1 and int(sizes.max()) == 1:  # none can spare its only one
+        return held_out(groups, torch.zeros_like(strata), share)
+    for rows, values, count in zip(members, drawn, _counts(sizes, share).tolist(), strict=True):
+        if count:
+            aside[rows] = draw[rows] <= values[count - 1]
+    if not aside.any():
+        raise UserError(
+            "there are too few texts to set any aside",
+            expected="validation=FILE, or more texts",
+            hint="questions over one article stay together" if len(groups) > 1 and len(groups.unique()) == 1 else "",
+        )
+    return aside
+
+
+def _counts(sizes: Tensor, share: float) -> Tensor:
+    """How many of each stratum: the share of all of them together, each within one of its own, and never a whole one.
+
+    What is missing when all are rounded down comes from those that lose most by it.
+    """
+    wanted = sizes.double() * share
+    counts = wanted.floor().long()
+    missing = max(1, round(int(sizes.sum()) * share)) - int(counts.sum())
+    lost = (wanted - counts).masked_fill(counts + 1 >= sizes, -1.0)
+    tried = order(0, 0, len(sizes))  # of equal ones any
+    first = tried[lost[tried].argsort(descending=True, stable=True)][:missing]
+    counts[first] += (lost[first] >= 0).long()
+    return counts

@@ -1,0 +1,69 @@
+"""A tag for each word of a sentence."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from patchword.data.text.assembly import words as tagged_words
+from patchword.data.text.conll import Sentence, check_tags, read_conll
+from patchword.data.text.labels import label_names
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.objectives.tag_spans import are_span_tags
+from patchword.recipes.text.answers import TextAnswer
+from patchword.recipes.text.asked import Words, sentences_asked
+from patchword.recipes.text.goal import IN_WINDOWS, Labels, TextGoal, Wanted
+from patchword.recipes.text.input import Asked, Columns
+from patchword.recipes.text.outputs import Advance
+from patchword.recipes.text.reader import Reader
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import TagSet
+from patchword.recipes.text.tagging import tagged
+
+
+class TagGoal(TextGoal[list[Sentence]]):
+    name = "tags"
+    head = "tags"
+    unit = "words"
+    row = "sentence"
+    score = "F1 or accuracy"
+    asked_as = ()  # words tell the text themselves
+    hint = "e.g. train=train.conllu"
+    own_columns = Columns("text")
+
+    def idle(self) -> dict[str, str]:
+        return {**super().idle(), "stride": IN_WINDOWS}
+
+    def metrics(self, labels: Labels) -> tuple[str, ...]:
+        return ("f1", "precision", "recall", "accuracy") if are_span_tags(labels) else ("accuracy",)
+
+    def read_file(self, path: Path) -> list[Sentence]:
+        label = self.recipe.label
+        column = label if label != TextRecipe.model_fields["label"].default else None
+        return read_conll(path, int(column) if column and column.isdigit() else column)
+
+    def labels(self, rows: list[Sentence]) -> Labels:
+        return label_names(tag for sentence in rows for tag in sentence.tags)
+
+    def check(self, path: Path, rows: list[Sentence], labels: Labels) -> None:
+        check_tags(path, rows, labels)
+
+    def groups(self, rows: list[Sentence]) -> Tensor:
+        return torch.arange(len(rows))
+
+    def taken(self, rows: list[Sentence], index: Sequence[int]) -> list[Sentence]:
+        return [rows[row] for row in index]
+
+    def texts(self, tokenizer: Tokenizer, rows: list[Sentence], labels: Labels, name: str) -> TagSet:
+        number = {label: index for index, label in enumerate(labels)}
+        tags = [[number[tag] for tag in sentence.tags] for sentence in rows]
+        cut = [sentence.words for sentence in rows]
+        examples, begun = tagged_words(tokenizer, name, cut, tags, self.recipe.length)
+        return TagSet(tuple(rows), examples, begun, labels)
+
+    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+        return sentences_asked(self.columns(words), inputs)
+
+    def answers(self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance) -> Iterator[TextAnswer]:
+        return tagged(reader, asked, self.recipe.length, advance)

@@ -1,0 +1,107 @@
+"""A quantised model before and after: the score, the size and the speed of its float32 and its int8 file on the CPU."""
+
+import copy
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from patchword.data.text.batches import Form, TextBatch
+from patchword.layers.quantize import dequantise
+from patchword.layers.text import TextModel
+from patchword.recipes.text.outputs import outputs_of
+from patchword.recipes.text.sets import TextSet
+from patchword.weights.export import export
+from patchword.weights.formats import FORMATS, Runner
+
+_TURNS, _TEXTS = 20, 32  # times a text is read for the speed; texts read at once for the score
+
+
+@dataclass(frozen=True)
+class Written:
+    """One of the two files. milliseconds: of one text of the recipe's length, the median."""
+
+    name: str
+    score: float
+    megabytes: float
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Compression:
+    """The same weights in float32 and as integers. difference: of the int8 file to the model that was trained."""
+
+    metric: str
+    files: tuple[Written, Written]
+    difference: float
+    tokens: int
+    reader: str
+
+    def lines(self) -> Sequence[str]:
+        told = [
+            f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms a text"
+            for file in self.files
+        ]
+        plain, small = self.files
+        told.append(
+            f"int8 is {small.megabytes / plain.megabytes:.2f} of the size and {self.faster:.2f} times as fast "
+            f"({self.reader}, one text of {self.tokens} tokens)"
+        )
+        return told
+
+    @property
+    def faster(self) -> float:
+        return self.files[0].milliseconds / self.files[1].milliseconds
+
+    def summary(self) -> Mapping[str, object]:
+        return {**asdict(self), "files": [asdict(file) for file in self.files]}
+
+
+def compression(model: TextModel, texts: TextSet, metric: str, form: Form, tokens: int) -> Compression:
+    """Writes both files, asks each for all texts, and times them in turns. form: padded, on the CPU"""
+    trained = copy.deepcopy(model).cpu().eval()
+    plain = cast(TextModel, dequantise(copy.deepcopy(trained)))
+    with tempfile.TemporaryDirectory() as folder:
+        written = [
+            export(plain, Path(folder) / "float32.onnx"),
+            export(trained, Path(folder) / "int8.onnx", int8=True),
+        ]
+        runners = [FORMATS[".onnx"].open(done.path) for done in written]
+        spent = _milliseconds(runners, min(tokens, model.card.config["positions"]))
+        scores = [
+            texts.judge(outputs_of(Asking(run), texts.examples, form, _TEXTS)).measures[metric] for run in runners
+        ]
+    parts = zip(("float32", "int8"), scores, written, spent, strict=True)
+    first, second = (Written(name, score, done.size / 1e6, ms) for name, score, done, ms in parts)
+    return Compression(metric, (first, second), written[1].difference, tokens, written[1].reader)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A file, asked for batches as a model is."""
+
+    run: Runner
+
+    def __call__(self, batch: TextBatch) -> Tensor:
+        text = batch.text
+        mask = torch.ones_like(text.ids) if text.mask is None else text.mask.long()
+        segments = torch.zeros_like(text.ids) if text.segments is None else text.segments
+        return self.run(text.ids, segments, mask)
+
+
+def _milliseconds(runners: Sequence[Runner], tokens: int) -> list[float]:
+    """They take turns, so that a busy moment hurts both."""
+    ids = torch.ones(1, tokens, dtype=torch.int64)
+    times: list[list[float]] = [[] for _ in runners]
+    for _ in range(_TURNS):
+        for run, found in zip(runners, times, strict=True):
+            began = time.perf_counter()
+            run(ids, torch.zeros_like(ids), torch.ones_like(ids))
+            found.append(1e3 * (time.perf_counter() - began))
+    return [median(found) for found in times]

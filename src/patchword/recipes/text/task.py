@@ -1,0 +1,149 @@
+"""Fine-tuning on texts: from a recipe to what the loop needs."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers.text import TextModel
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.text.checks import check_parts, check_settings, doubts
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.goal import Labels, TextGoal
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.model import check_length, form_of, open_text_model
+from patchword.recipes.text.outputs import Outputs, outputs_of
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import Judged, SpanSet, TextSet
+from patchword.recipes.text.table_sets import TableSet
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import save
+
+EVALUATION_BATCH = 128
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    goal: TextGoal[Any]
+    model: TextModel
+    tokenizer: Tokenizer
+    train: TextSet
+    held: TextSet
+    form: Form
+    metric: str
+    shapes_change: bool = True
+
+    @property
+    def recipe(self) -> TextRecipe:
+        return self.goal.recipe
+
+    @property
+    def device(self) -> torch.device:
+        return self.form.device
+
+    @property
+    def unit(self) -> str:
+        return self.goal.unit
+
+    def steps_per_epoch(self) -> int:
+        return self._batches().steps_per_epoch()
+
+    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
+        return self._batches().epoch(epoch, self.recipe.seed, first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return self.train.objective(forward, self.device)
+
+    def validate(self) -> Validation:
+        judged = judge(self.model, self.held, self.form, pick_precision(self.recipe.precision, self.device))
+        others = {name: value for name, value in judged.measures.items() if name != self.metric}
+        return Validation(judged.loss, judged.measures[self.metric], others)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder)
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        told = fingerprint(self.train.examples)
+        if isinstance(self.train, SpanSet):
+            told["unanswered"] = any(question.impossible for question in self.train.windows.questions)
+        return told
+
+    def _batches(self) -> TextBatches:
+        return TextBatches(self.train.examples, self.recipe.batch, self.form)
+
+
+def gather(recipe: TextRecipe, console: Console) -> TextTask:
+    device, goal = pick_device(recipe.device), goal_of(recipe)
+    with console.status("reading the texts"):
+        check_settings(goal)
+        parts = read_parts(goal)
+        check_parts(goal, parts)
+        metric = goal.metric(parts.labels)
+        torch.manual_seed(recipe.seed)
+        model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(goal, parts.labels))
+        check_length(recipe.length, model)
+        train = goal.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
+        held = goal.texts(tokenizer, parts.validation, parts.labels, "validation")
+    model.card = replace(model.card, labels=parts.labels)
+    tell(train, goal, console)
+    form = form_of(recipe.rows, tokenizer, device)
+    return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
+
+
+def head_of(goal: TextGoal[Any], labels: Labels) -> dict[str, Any]:
+    """The fields of the model that the recipe sets, its head above all."""
+    dropout = goal.recipe.model.overrides().get("attention_dropout", goal.recipe.attention_dropout)
+    return {"head": goal.head, "classes": goal.classes(labels), "attention_dropout": dropout}
+
+
+def tell(texts: TextSet, goal: TextGoal[Any], console: Console) -> None:
+    """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
+    examples, length = texts.examples, goal.recipe.length
+    rows = int(examples.owner.max()) + 1
+    name = goal.row if rows == 1 else f"{goal.row}s"
+    told = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
+    if examples.shortened:
+        told += f"; {examples.shortened:,} longer than {length} are cut off"
+        told += "" if goal.paired else " (stride=... reads them in windows)"
+    if examples.windowed:
+        windows = len(examples) - rows + examples.windowed
+        told += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
+    if examples.unknown > 0.001:
+        told += f"; {examples.unknown:.1%} of the tokens are unknown"
+    console.print(told, highlight=False)
+    if isinstance(texts, TableSet):
+        for line in doubts(texts):
+            console.print(line, highlight=False, markup=False)
+
+
+def answered(model: TextModel, examples: Examples, form: Form, precision: str = "float32") -> Outputs:
+    """What the model, which must be in evaluation mode, answers to every text, in their order."""
+
+    def ask(batch: TextBatch) -> torch.Tensor:
+        with autocast(precision, form.device):
+            answer: torch.Tensor = model(batch.text)
+        return answer
+
+    return outputs_of(ask, examples, form, EVALUATION_BATCH)
+
+
+def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32") -> Judged:
+    return texts.judge(answered(model, texts.examples, form, precision))
+
+
+def fingerprint(examples: Examples) -> dict[str, Any]:
+    digest = hashlib.sha256(examples.ids.values.numpy().tobytes())
+    for truth in (examples.labels, None if examples.targets is None else examples.targets.values):
+        if truth is not None:
+            digest.update(truth.numpy().tobytes())
+    return {"name": examples.name, "samples": len(examples), "fingerprint": digest.hexdigest()}

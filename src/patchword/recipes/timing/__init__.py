@@ -1,0 +1,1 @@
+"""Timing of models, each in a process of its own."""

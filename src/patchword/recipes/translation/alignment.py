@@ -1,0 +1,84 @@
+"""Which words of a text a translator looked at for each word that it wrote."""
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.text import Pair, Text
+from patchword.data.text.tokenizer import Tokenizer
+from patchword.layers import Translator
+from patchword.objectives.translating import alignment, looks_back
+from patchword.recipes.translation.data import Languages
+
+END = "(end)"
+_MARKS = set(string.punctuation)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """weights: (written words, read words), each row sums to 1. layer: of the decoder, from 1; layers: it has"""
+
+    read: tuple[str, ...]
+    written: tuple[str, ...]
+    weights: Tensor
+    layer: int
+    layers: int
+
+    def to_json(self) -> dict[str, Any]:
+        rounded = [[round(value, 4) for value in row] for row in self.weights.tolist()]
+        return {"read": self.read, "written": self.written, "layer": self.layer, "weights": rounded}
+
+
+def require_attention(model: Translator) -> None:
+    if not looks_back(model):
+        raise UserError(
+            f"{model.card.model} without attention does not look back at what it read",
+            expected="a run with another attention than none",
+            hint="train one with model.attention=dot",
+        )
+
+
+def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Sequence[int]) -> Alignment:
+    """source: (tokens,) with its end. tokens: the translation, without its end
+
+    Pieces are put together to words: what goes to the pieces of a read word is added up, what the pieces of a written
+    word give is averaged. Of several layers the one is taken whose attention covers the text best.
+    """
+    require_attention(model)
+    device = next(model.parameters()).device
+    target = torch.tensor([[languages.begin, *tokens]])
+    pair = Pair(Text(source.long()[None]), Text(target)).to(device)
+    maps = alignment(model, pair)[:, 0].float().cpu()
+    read, reading = _words(languages.source, source[:-1].tolist())
+    written, writing = _words(languages.target, tokens)
+    joined = torch.zeros(len(maps), maps.shape[1], len(read)).index_add(2, reading, maps)
+    sums = torch.zeros(len(maps), len(written), len(read)).index_add(1, writing, joined)
+    weights = sums / torch.bincount(writing)[:, None]
+    layer = int(coverage(weights).argmax())
+    return Alignment(read, written, weights[layer], layer + 1, len(maps))
+
+
+def coverage(weights: Tensor) -> Tensor:
+    """(layers, written, read) -> (layers,): of each word that was read the most attention it got, on average; the end
+    of the text, where attention rests when nothing is sought, does not count"""
+    return (
+        weights[:, :-1, :-1].amax(1).mean(-1) if weights.shape[1] > 1 and weights.shape[2] > 1 else weights.sum((1, 2))
+    )
+
+
+def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[str, ...], Tensor]:
+    """The words of a text and its end, and the number of the word of each token; marks are words of their own."""
+    if not len(ids):
+        return (END,), torch.zeros(1, dtype=torch.int64)
+    marks = np.array([bool(piece) and not set(piece) - _MARKS for piece in tokenizer.written(ids)])
+    begins = np.diff(tokenizer.words_of(ids), prepend=-1) > 0
+    begins[1:] |= marks[1:] != marks[:-1]
+    numbers = np.cumsum(begins) - 1
+    words = [tokenizer.decode(np.asarray(ids)[numbers == word]).strip() for word in range(numbers[-1] + 1)]
+    return (*words, END), torch.from_numpy(np.append(numbers, len(words))).long()

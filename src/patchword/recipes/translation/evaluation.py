@@ -1,0 +1,85 @@
+"""A translator on pairs that it has not learned from: BLEU by beam search, and the loss of a token."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from patchword.layers import Translator
+from patchword.objectives.bleu import Bleu, bleu, require_sacrebleu
+from patchword.recipes.device import pick_device
+from patchword.recipes.run import Run
+from patchword.recipes.translation.data import Languages, Pairs, parted, read_files, tokenised
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.translation.run import open_translator
+from patchword.recipes.translation.search import Search, in_words, translated
+from patchword.recipes.translation.task import judged
+
+
+@dataclass(frozen=True)
+class TranslationEvaluation:
+    """part: of the data, "test", or "validation" where there is no test file. written: a text for each source"""
+
+    model: Translator
+    languages: Languages
+    pairs: Pairs
+    written: Sequence[str]
+    bleu: Bleu
+    loss: float
+    accuracy: float
+    search: Search
+    part: str
+
+    def lines(self) -> Sequence[str]:
+        """The result in words."""
+        name = self.part.capitalize()
+        told = [
+            f"{name} BLEU: {self.bleu.score:.2f}",
+            f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
+            f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
+            f"brevity {self.bleu.brevity:.3f}, length ratio {self.bleu.ratio:.3f}",
+            f"{name} loss of a token: {self.loss:.4f}",
+            f"{name} accuracy of a token: {self.accuracy:.2%}",
+        ]
+        if self.part == "validation":
+            told.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")
+        return told
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "bleu": self.bleu.score,
+            "accuracy": self.accuracy,
+            "loss": self.loss,
+            "signature": self.bleu.signature,
+            "precisions": list(self.bleu.precisions),
+            "brevity_penalty": self.bleu.brevity,
+            "length_ratio": self.bleu.ratio,
+            "beam": self.search.beams,
+            "penalty": self.search.penalty,
+            "pairs": len(self.pairs),
+            "metric": "bleu",
+            "part": self.part,
+        }
+
+
+def evaluate_translation(run: Run, recipe: TranslationRecipe, device: str = "auto") -> TranslationEvaluation:
+    require_sacrebleu()
+    model, source, target = open_translator(run.folder)
+    model, languages = model.to(pick_device(device)), Languages(source, target)
+    pairs, part = _pairs(recipe, languages, int(model.card.config["positions"]))
+    search = Search(recipe.beam, recipe.penalty)
+    with Console(stderr=True).status(f"translating {len(pairs):,} texts"):
+        written = in_words(languages, translated(model, languages, pairs.source, search))
+    loss, accuracy = judged(model, languages, pairs)
+    found = bleu(written, pairs.texts.second, recipe.bleu)
+    return TranslationEvaluation(model, languages, pairs, written, found, loss, accuracy, search, part)
+
+
+def _pairs(recipe: TranslationRecipe, languages: Languages, longest: int) -> tuple[Pairs, str]:
+    if recipe.test:
+        return tokenised(read_files(recipe, "test"), languages, longest, recipe.test), "test"
+    share = recipe.share()
+    if share is None:
+        return tokenised(read_files(recipe, "validation"), languages, longest, recipe.validation), "validation"
+    return parted(tokenised(read_files(recipe, "train"), languages, longest, recipe.train), share)[1], "validation"

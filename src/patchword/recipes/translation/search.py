@@ -1,0 +1,75 @@
+"""Texts that a translator writes for others, many at a time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from patchword.data.text.pair_batches import filled, padded_text
+from patchword.data.text.ragged import Ragged
+from patchword.layers import Translator
+from patchword.objectives.beam_search import beam_search
+from patchword.objectives.generation import Likeliest, write
+from patchword.objectives.translating import TranslatingSteps
+from patchword.recipes.translation.data import Languages
+from patchword.training.step import autocast
+
+Tokens = tuple[int, ...]
+BEYOND = 50  # tokens that a translation may have more than its source (Vaswani et al., 2017, section 6.1)
+_BATCH = 4096  # tokens of the sources that are worked on together
+
+
+@dataclass(frozen=True)
+class Search:
+    """beams: 1 takes the likeliest word. penalty: of short texts (Wu et al., 2016); the Transformer had 0.6."""
+
+    beams: int = 5
+    penalty: float = 0.6
+
+
+def _nothing(done: int) -> None:
+    pass
+
+
+@torch.inference_mode()
+def translated(
+    model: Translator,
+    languages: Languages,
+    source: Ragged,
+    search: Search,
+    *,
+    precision: str = "float32",
+    advance: Callable[[int], None] = _nothing,
+) -> list[Tokens]:
+    """For each source the tokens of the best translation found. advance: is told how many more are done"""
+    device = next(model.parameters()).device
+    found: list[Tokens] = [()] * len(source)
+    ordered = source.lengths.argsort(stable=True)
+    for index in ordered.split(filled(source.lengths[ordered], _BATCH)):
+        text = padded_text(source.take(index), languages.source.pad or 0, device)
+        with autocast(precision, device):
+            steps = TranslatingSteps(model, text, languages.begin, beyond=BEYOND, never=never_written(model, languages))
+            answers = _searched(steps, search, languages.end)
+        for number, tokens in zip(index.tolist(), answers, strict=True):
+            found[number] = tokens
+        advance(len(index))
+    return found
+
+
+def _searched(steps: TranslatingSteps, search: Search, end: int) -> list[Tokens]:
+    most = int(steps.room.max())
+    if search.beams == 1:
+        return [text.tokens for text in write(steps, Likeliest(), most, [end])]
+    return [texts[0].tokens for texts in beam_search(steps, search.beams, most, [end], search.penalty)]
+
+
+def never_written(model: Translator, languages: Languages) -> list[int]:
+    """Special tokens but the end, and rows of the table that are no entry."""
+    tokenizer = languages.target
+    specials = [number for number in tokenizer.specials if number != languages.end]
+    return [*specials, *range(tokenizer.vocabulary, model.writing.words.num_embeddings)]
+
+
+def in_words(languages: Languages, tokens: Sequence[Tokens]) -> list[str]:
+    """Tokens as text that people read, on one line."""
+    return [" ".join(languages.target.decode(text).split()) for text in tokens]

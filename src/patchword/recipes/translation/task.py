@@ -1,0 +1,138 @@
+"""Translation: from a recipe to what the loop needs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+
+from patchword.core.errors import UserError
+from patchword.data.text.pair_batches import PairBatch, PairBatches
+from patchword.layers import Translator
+from patchword.models import REGISTRY
+from patchword.objectives.bleu import bleu, require_sacrebleu
+from patchword.objectives.translation import NextWords
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.translation.data import Languages, Pairs, languages_of, parted, read_files, tokenised
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.recipes.translation.run import as_translator, open_tokenizers, open_translator, save_tokenizers
+from patchword.recipes.translation.search import Search, in_words, translated
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import save
+
+_SCORED = 1024  # validation pairs at most that are translated after each epoch
+GREEDY = Search(beams=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    recipe: TranslationRecipe
+    model: Translator
+    languages: Languages
+    train: Pairs
+    validation: Pairs
+    batches: PairBatches
+    unit: str = "tokens"
+    metric: str = "bleu"
+    shapes_change: bool = True
+
+    @property
+    def device(self) -> torch.device:
+        return self.batches.form.device
+
+    def steps_per_epoch(self) -> int:
+        return self.batches.steps_per_epoch()
+
+    def data(self, epoch: int, first: int) -> Iterator[PairBatch]:
+        return self.batches.epoch(epoch, self.recipe.seed, first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return NextWords(forward, self.recipe.smoothing)
+
+    def validate(self) -> Validation:
+        """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
+        precision = pick_precision(self.recipe.precision, self.device)
+        some = self.validation.take(torch.arange(min(_SCORED, len(self.validation))))
+        loss, accuracy = judged(self.model, self.languages, self.validation, precision)
+        found = in_words(
+            self.languages, translated(self.model, self.languages, some.source, GREEDY, precision=precision)
+        )
+        score = bleu(found, some.texts.second, self.recipe.bleu).score
+        return Validation(loss, score, {"accuracy": accuracy})
+
+    def save(self, folder: Path) -> None:
+        save_tokenizers(self.languages.source, self.languages.target, folder)
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        mark = f"{self.train.fingerprint()} {self.languages.fingerprint()}"
+        return {"name": "the pairs", "samples": len(self.train), "fingerprint": mark}
+
+
+@torch.inference_mode()
+def judged(
+    model: Translator, languages: Languages, pairs: Pairs, precision: str = "float32", tokens: int = 8192
+) -> tuple[float, float]:
+    """The mean loss of a token, without smoothing, and the share of tokens that were the likeliest."""
+    device = next(model.parameters()).device
+    loss, right = torch.zeros((), device=device), torch.zeros((), device=device)
+    for batch in PairBatches(pairs.source, pairs.target, tokens, languages.form(device)).whole():
+        with autocast(precision, device):
+            scores = model(batch.pair).float()
+        loss += F.cross_entropy(scores, batch.asked_targets, reduction="sum")
+        right += (scores.argmax(-1) == batch.asked_targets).sum()
+    count = len(pairs.target.values)
+    return float(loss) / count, float(right) / count
+
+
+def gather(recipe: TranslationRecipe, console: Console) -> TranslationTask:
+    require_sacrebleu()
+    device, share = pick_device(recipe.device), recipe.share()
+    texts = read_files(recipe, "train")
+    folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
+    with console.status("learning the vocabulary"):
+        languages = languages_of(recipe, texts) if folder is None else Languages(*open_tokenizers(folder))
+    torch.manual_seed(recipe.seed)
+    model = _model(recipe, languages, folder)
+    longest = int(model.card.config["positions"])
+    pairs = tokenised(texts, languages, longest, recipe.train)
+    if share is None:
+        validation = tokenised(read_files(recipe, "validation"), languages, longest, recipe.validation)
+    else:
+        pairs, validation = parted(pairs, share)
+    if recipe.test:
+        tokenised(read_files(recipe, "test"), languages, longest, recipe.test)  # what is wrong is told before training
+    _tell(console, languages, pairs, validation)
+    batches = PairBatches(pairs.source, pairs.target, recipe.batch, languages.form(device))
+    return TranslationTask(recipe, model.to(device), languages, pairs, validation, batches)
+
+
+def _model(recipe: TranslationRecipe, languages: Languages, folder: Path | None) -> Translator:
+    """A folder with weights, the sizes of one, or a registry name, which starts from random weights."""
+    name, overrides = recipe.model.name, recipe.model.overrides()
+    if folder is not None:
+        found = open_translator(folder, **overrides).model
+        return (
+            as_translator(REGISTRY.create(found.card.model, **found.card.config), name) if recipe.model.fresh else found
+        )
+    if REGISTRY.reads(name) != "pairs":
+        raise UserError(f"{name!r} reads {REGISTRY.reads(name)}", expected="a model that translates: transformer-small")
+    written = 0 if languages.target is languages.source else languages.target.vocabulary
+    sizes = {"vocabulary": languages.source.vocabulary, "target_vocabulary": written}
+    return as_translator(REGISTRY.create(name, **{**sizes, **overrides}), name)
+
+
+def _tell(console: Console, languages: Languages, train: Pairs, validation: Pairs) -> None:
+    entries = f"{languages.source.vocabulary:,}"
+    entries += "" if languages.target is languages.source else f" and {languages.target.vocabulary:,}"
+    console.print(
+        f"{len(train):,} pairs, {len(train.source.values):,} tokens in and {len(train.target.values):,} out, "
+        f"vocabulary {entries}; {len(validation):,} pairs for validation",
+        highlight=False,
+    )

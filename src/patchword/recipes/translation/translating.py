@@ -1,0 +1,49 @@
+"""Translations of a user's own texts by a trained run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from patchword.core.errors import UserError
+from patchword.data.text.ragged import Ragged
+from patchword.layers import Translator
+from patchword.recipes.device import pick_device
+from patchword.recipes.text.input import Asked
+from patchword.recipes.text.reader import folder_of
+from patchword.recipes.translation.alignment import Alignment, aligned
+from patchword.recipes.translation.data import Languages, encoded
+from patchword.recipes.translation.run import open_translator
+from patchword.recipes.translation.search import Search, in_words, translated
+
+
+@dataclass(frozen=True)
+class Translating:
+    """A trained translator. A text that is too long for it is an error, told before anything is translated."""
+
+    model: Translator
+    languages: Languages
+
+    @classmethod
+    def open(cls, name: str, device: str = "auto") -> "Translating":
+        model, source, target = open_translator(Path(folder_of(name)))
+        return cls(model.to(pick_device(device)), Languages(source, target))
+
+    def sources(self, asked: Sequence[Asked]) -> Ragged:
+        where = str(asked[0].place.get("file", "the command line"))
+        longest = int(self.model.card.config["positions"])
+        return encoded(self.languages.source, [one.text for one in asked], longest, where)
+
+    def texts(self, source: Ragged, search: Search, advance: Callable[[int], None]) -> list[str]:
+        found = translated(self.model, self.languages, source, search, advance=advance)
+        return in_words(self.languages, found)
+
+    def alignment(self, source: Ragged, search: Search) -> tuple[str, Alignment]:
+        """The translation of one text, and where the decoder looked while it wrote."""
+        if len(source) != 1:
+            raise UserError("an alignment is that of one text", expected="one text", got=f"{len(source):,}")
+        tokens = translated(self.model, self.languages, source, search)[0]
+        return in_words(self.languages, [tokens])[0], aligned(
+            self.model, self.languages, torch.as_tensor(source.values), tokens
+        )

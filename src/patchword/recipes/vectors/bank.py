@@ -1,0 +1,95 @@
+"""The vectors of all words of a run, made once: what is frozen need not be computed again in every epoch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.text import Text
+from patchword.layers import Frozen
+from patchword.recipes.vectors.sources import Source, Words
+
+_TOGETHER = 4096  # words, padding included, that a source reads at once
+_LARGEST = 65504.0  # of float16
+GIB = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """values: (words, numbers) float16, of each word every layer of every source.
+
+    Words are numbered through all texts; a text is the numbers of its words.
+    """
+
+    values: Tensor
+    device: torch.device
+
+    def __call__(self, text: Text) -> Frozen:
+        """(batch, words) -> their vectors, on the device"""
+        found = self.values[text.ids.to(self.values.device)]
+        return Frozen(found.to(self.device, non_blocking=True), text.mask)
+
+
+def size_of(sources: Sequence[Source], words: int) -> int:
+    """bytes"""
+    return 2 * words * sum(source.layers * source.width for source in sources)
+
+
+def check_size(sources: Sequence[Source], words: int, gib: float) -> None:
+    """Before hours are spent on what would not fit."""
+    needed = size_of(sources, words) / GIB
+    if needed > gib:
+        each = " + ".join(f"{source.layers} x {source.width} numbers of {source.name}" for source in sources)
+        raise UserError(
+            "the vectors of all words take too much memory",
+            expected=f"{gib:g} GiB at most",
+            got=f"{needed:.1f} GiB ({words:,} words, each {each})",
+            hint="take fewer texts or shorter ones (length=...), or allow more: memory=...",
+        )
+
+
+@torch.inference_mode()
+def fill(
+    sources: Sequence[Source],
+    sentences: Sequence[Words],
+    device: torch.device,
+    advance: Callable[[int], None] = lambda done: None,
+) -> Bank:
+    """The sentences of like length together. advance: is told how many more words are done."""
+    lengths = torch.tensor([len(words) for words in sentences])
+    begins = (lengths.cumsum(0) - lengths).tolist()
+    total = int(lengths.sum())
+    width = sum(source.layers * source.width for source in sources)
+    values = torch.empty(total, width, dtype=torch.float16, device=_home(2 * total * width, device))
+    for numbers in _groups(lengths):
+        chosen = [sentences[number] for number in numbers]
+        places = torch.cat(
+            [torch.arange(begins[number], begins[number] + len(sentences[number])) for number in numbers]
+        )
+        found = torch.cat([_joined(source.vectors(chosen), values.device) for source in sources], dim=1)
+        values[places.to(values.device)] = found.clamp(-_LARGEST, _LARGEST).half()
+        advance(len(places))
+    return Bank(values, device)
+
+
+def _joined(parts: Sequence[Tensor], device: torch.device) -> Tensor:
+    """of each sentence (layers, words, width) -> (all words, layers * width)"""
+    return torch.cat(list(parts), dim=1).to(device).transpose(0, 1).flatten(1)
+
+
+def _home(size: int, device: torch.device) -> torch.device:
+    """Where the vectors are kept: with the model, if that leaves it half of what is free."""
+    if device.type == "cuda" and size > torch.cuda.mem_get_info(device)[0] / 2:
+        return torch.device("cpu")
+    return device
+
+
+def _groups(lengths: Tensor) -> Iterator[list[int]]:
+    """Numbers of sentences, the longest first."""
+    order = lengths.argsort(descending=True, stable=True).tolist()
+    while order:
+        most = max(1, _TOGETHER // max(1, int(lengths[order[0]])))
+        yield order[:most]
+        order = order[most:]

@@ -1,0 +1,72 @@
+"""The words of a recipe's files, and what is to be learned of them: sets of texts whose tokens are words.
+
+A token's id is the number of the word in the bank of vectors, so that batches, objectives and measures are those of
+any text task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+
+from patchword.data.text.batches import Examples
+from patchword.data.text.conll import Sentence
+from patchword.data.text.ragged import Ragged
+from patchword.data.text.tables import Table
+from patchword.data.text.vocabulary import cut_of
+from patchword.recipes.text.goal import Labels, TextGoal
+from patchword.recipes.text.goal_table import TableGoal
+from patchword.recipes.text.sets import TagSet, TextSet
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
+
+Cut = tuple[tuple[str, ...], ...]  # the words of each text
+
+
+@dataclass(frozen=True)
+class Read:
+    """Some rows of a file as words. shortened: texts of which something was cut off."""
+
+    rows: Any
+    words: Cut
+    shortened: int = 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.words))
+
+
+def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
+    """Tagged sentences have words of their own; other texts are cut as those that word vectors are learned from."""
+    if not isinstance(rows, Table):
+        return Read(rows, tuple(sentence.words for sentence in rows))
+    cut, length = cut_of(recipe.cut), recipe.length
+    found = [tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]]  # marks alone are one word
+    return Read(rows, tuple(words[:length] for words in found), sum(len(words) > length for words in found))
+
+
+def text_set(goal: TextGoal[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
+    """first: the number of the first word in the bank"""
+    if isinstance(goal, TableGoal):
+        truth = goal.truth(read.rows, labels)
+        return goal.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)
+    return _tags(read.rows, read.words, labels, name, first)
+
+
+def _tags(rows: Sequence[Sentence], words: Cut, labels: Labels, name: str, first: int) -> TagSet:
+    number = {label: index for index, label in enumerate(labels)}
+    targets = Ragged.of([[number[tag] for tag in sentence.tags] for sentence in rows])
+    places = Ragged(torch.cat([torch.arange(len(row)) for row in words]), targets.offsets)
+    return TagSet(tuple(rows), _examples(words, name, first, targets=targets), places, labels)
+
+
+def _examples(words: Cut, name: str, first: int, **truth: Any) -> Examples:
+    ids = Ragged.of([range(len(row)) for row in words])
+    ids = Ragged(torch.arange(first, first + len(ids.values)), ids.offsets)
+    segments = Ragged(torch.zeros(len(ids.values), dtype=torch.uint8), ids.offsets)
+    return Examples(name, ids, segments, torch.arange(len(words)), **truth)
+
+
+def all_words(*parts: Read) -> Cut:
+    return tuple(chain.from_iterable(part.words for part in parts))

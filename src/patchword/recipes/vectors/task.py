@@ -1,0 +1,171 @@
+"""A tagger or a classifier over frozen vectors: from a recipe to what the loop needs."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from patchword.core.errors import UserError
+from patchword.data.text.batches import Form, TextBatch, TextBatches
+from patchword.layers import OverVectors
+from patchword.models import REGISTRY
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.text.checks import check_parts
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.outputs import outputs_of
+from patchword.recipes.text.sets import Judged, TagSet, TextSet
+from patchword.recipes.vectors.bank import GIB, Bank, check_size, fill, size_of
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
+from patchword.recipes.vectors.sets import Cut, Read, all_words, read_words, text_set
+from patchword.recipes.vectors.sources import Source, listed_sources
+from patchword.recipes.vectors.sources_models import open_sources
+from patchword.training.loop import Validation
+from patchword.training.step import Objective, autocast
+from patchword.weights import save
+
+EVALUATION_BATCH = 128
+_OF_SOURCES = ("sources", "head", "classes")  # sizes of the model that the vectors and the texts tell
+
+
+@dataclass(frozen=True)
+class OverVectorsTask:
+    """What a recipe asks for, brought together and checked, before anything is written."""
+
+    recipe: OverVectorsRecipe
+    model: OverVectors
+    bank: Bank
+    train: TextSet
+    held: TextSet
+    metric: str
+    unit: str
+    words: str  # a digest of those that are learned from
+    shapes_change: bool = True
+
+    @property
+    def device(self) -> torch.device:
+        return self.bank.device
+
+    @property
+    def form(self) -> Form:
+        return Form(0, False, self.device)
+
+    def steps_per_epoch(self) -> int:
+        return self._batches().steps_per_epoch()
+
+    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
+        return self._batches().epoch(epoch, self.recipe.seed, first)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return self.train.objective(lambda text: forward(self.bank(text)), self.device)
+
+    def validate(self) -> Validation:
+        judged = judge(self.model, self.bank, self.held, pick_precision(self.recipe.precision, self.device))
+        others = {name: value for name, value in judged.measures.items() if name != self.metric}
+        return Validation(judged.loss, judged.measures[self.metric], others)
+
+    def save(self, folder: Path) -> None:
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": self.train.examples.name, "samples": len(self.train.examples), "fingerprint": self.words}
+
+    def _batches(self) -> TextBatches:
+        return TextBatches(self.train.examples, self.recipe.batch, self.form)
+
+
+def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
+    device, goal = pick_device(recipe.device), goal_of(recipe.texts())
+    listed_sources(recipe.vectors)
+    check_choice(recipe)
+    with console.status("reading the texts"):
+        parts = read_parts(goal)
+        check_parts(goal, parts)
+        metric = goal.metric(parts.labels)
+        train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
+        sources = open_sources(recipe.vectors, device)
+    tell(train, recipe, console)
+    bank = bank_of(recipe, sources, all_words(train, held), device, console)
+    torch.manual_seed(recipe.seed)
+    shapes = tuple((source.layers, source.width) for source in sources)
+    told = {"sources": shapes, "head": recipe.task, "classes": goal.classes(parts.labels)}
+    model = cast(OverVectors, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **told}))
+    model.card = replace(model.card, labels=parts.labels)
+    model = model.to(device)
+    model.entrance.learn_scale(bank.values[: train.count])
+    sets = (
+        text_set(goal, train, parts.labels, Path(recipe.train).name),
+        text_set(goal, held, parts.labels, "validation", train.count),
+    )
+    return OverVectorsTask(recipe, model, bank, *sets, metric, goal.unit, digest(train, sets[0]))
+
+
+def check_choice(recipe: OverVectorsRecipe) -> None:
+    name = recipe.model.name
+    if Path(name).exists() or REGISTRY.reads(name) != "vectors":
+        raise UserError(
+            f"{name!r} does not read vectors", expected="model=over-vectors", hint="vectors=... names others"
+        )
+    for field in _OF_SOURCES:
+        if field in recipe.model.overrides():
+            raise UserError(f"model.{field} is told by the vectors and the texts", hint="leave it out")
+
+
+def tell(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
+    told = f"{len(read.words):,} training {'sentences' if recipe.task == 'tags' else 'texts'}, {read.count:,} words"
+    told += f"; {read.shortened:,} longer than {recipe.length} words are cut off" if read.shortened else ""
+    console.print(told, highlight=False)
+
+
+_kept: dict[tuple[str, str, Cut], Bank] = {}  # of the last vectors: the seeds of a study share them
+
+
+def bank_of(
+    recipe: OverVectorsRecipe, sources: tuple[Source, ...], words: Cut, device: torch.device, console: Console
+) -> Bank:
+    """The vectors of these words; those of other sources are forgotten."""
+    count, key = sum(map(len, words)), (recipe.vectors, str(device), words)
+    check_size(sources, count, recipe.memory)
+    if key in _kept:
+        return _kept[key]
+    for old in [old for old in _kept if old[:2] != key[:2]]:
+        del _kept[old]
+    began = time.monotonic()
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("vectors of all words", total=count)
+        found = fill(sources, words, device, lambda done: progress.advance(bar, done))
+    size, seconds = size_of(sources, count) / GIB, time.monotonic() - began
+    told = [f"vectors of {count:,} words: {size:.2f} GiB, made in {seconds:.1f} s"]
+    told += [source.told() for source in sources if source.told()]
+    console.print("; ".join(told), highlight=False, markup=False)
+    _kept[key] = found
+    return found
+
+
+def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32") -> Judged:
+    """model: in evaluation mode"""
+
+    def ask(batch: TextBatch) -> torch.Tensor:
+        with autocast(precision, bank.device):
+            answer: torch.Tensor = model(bank(batch.text))
+        return answer
+
+    return texts.judge(outputs_of(ask, texts.examples, Form(0, False, bank.device), EVALUATION_BATCH))
+
+
+def digest(read: Read, texts: TextSet) -> str:
+    found = hashlib.sha256()
+    for words in read.words:
+        found.update("\0".join((*words, "\n")).encode("utf-8", "replace"))
+    truth = (
+        texts.examples.targets.values if isinstance(texts, TagSet) and texts.examples.targets else texts.examples.labels
+    )
+    assert truth is not None, "texts to learn from have tags or labels"
+    found.update(truth.numpy().tobytes())
+    return found.hexdigest()

@@ -1,0 +1,144 @@
+"""Word vectors learned from text: CBOW or skip-gram."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import torch
+
+from patchword.core.errors import UserError
+from patchword.data.progress import Progress, nothing
+from patchword.data.text.learning import texts_in
+from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
+from patchword.data.text.word_pairs import CHUNK, Drawing
+from patchword.objectives.word_vectors import Kind, Tables, step
+from patchword.recipes.vectors.words import WordVectors
+
+RATES: dict[Kind, float] = {"skip-gram": 0.025, "cbow": 0.05}  # word2vec's
+_LAST = 1e-4  # of the rate, at the end
+_ABSURD = 3  # times the first loss: a step's loss, be it that of a few words, is below it
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted. least, most: how often a word must be seen, and how many words have a vector at most.
+
+    sample: above this share of the text a word is thinned out. threads: with more than one, which change the same
+    vectors at the same time, two runs are alike but not equal.
+    """
+
+    kind: Kind = "skip-gram"
+    width: int = 100
+    window: int = 5
+    negatives: int = 5
+    epochs: int = 5
+    rate: float | None = None
+    sample: float = 1e-3
+    least: int = 5
+    most: int | None = None
+    cut: str = "words"
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise UserError("kind", expected=" or ".join(get_args(Kind)), got=self.kind)
+        cut_of(self.cut)
+        for name in ("width", "window", "negatives", "epochs", "least", "threads"):
+            if getattr(self, name) < 1:
+                raise UserError(name, expected="at least 1", got=getattr(self, name))
+        if self.rate is not None and not self.rate > 0:
+            raise UserError("rate", expected="above 0", got=self.rate)
+
+    @property
+    def first_rate(self) -> float:
+        return RATES[self.kind] if self.rate is None else self.rate
+
+    @property
+    def first_loss(self) -> float:
+        """Of vectors that know nothing: every score is 0, of the true word and of the false ones."""
+        return math.log(2) * (1 + self.negatives)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How far learning is. loss: of the last step."""
+
+    words: int
+    total: int
+    seconds: float
+    loss: float
+
+    @property
+    def speed(self) -> float:
+        """words of the text a second, thinned-out ones included, as other programs count them"""
+        return self.words / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Learned:
+    vectors: WordVectors
+    vocabulary: Vocabulary
+    done: Done
+
+
+Told = Callable[[Done], None]
+
+
+def learn(files: Sequence[Path], wish: Wish, reading: Progress = nothing, told: Told = lambda done: None) -> Learned:
+    """From text files, .jsonl files, or folders of them, which are read twice: to count words, and to number them."""
+    cut = cut_of(wish.cut)
+    vocabulary = Vocabulary.count(texts_in(files, reading), cut, wish.least, wish.most)
+    numbers = number_words(texts_in(files, reading), cut, vocabulary)
+    return learn_numbers(vocabulary, numbers, wish, told)
+
+
+def learn_numbers(vocabulary: Vocabulary, numbers: np.ndarray, wish: Wish, told: Told = lambda done: None) -> Learned:
+    """numbers: a text as `number_words` has it. The rate falls in a straight line with the words read."""
+    tables = Tables.start(len(vocabulary), wish.width, wish.seed)
+    drawing = Drawing(vocabulary, wish.window, wish.sample, wish.seed)
+    crowd = drawing.crowd(wish.threads)
+    size, start = len(numbers) * wish.epochs, time.perf_counter()
+
+    def part(place: tuple[int, int]) -> tuple[int, float]:
+        """Learns from one part of the text; answers how long it is, and the loss of its last step."""
+        (epoch, begin), change = place, None
+        torch.set_num_threads(1)
+        for read, windows in drawing.steps(numbers, begin, epoch):
+            rate = wish.first_rate * max(1 - (epoch * len(numbers) + read) / size, _LAST)
+            change = step(tables, wish.kind, *windows, wish.negatives, crowd, rate)
+        return min(CHUNK, len(numbers) - begin), change.loss() if change else 0.0
+
+    places = [(epoch, begin) for epoch in range(wish.epochs) for begin in range(0, len(numbers), CHUNK)]
+    read, total = 0, vocabulary.total * wish.epochs
+    with _workers(wish.threads) as each:
+        for length, loss in each(part, places):
+            read += length
+            done = Done(round(total * read / size), total, time.perf_counter() - start, loss)
+            if not loss < _ABSURD * wish.first_loss:
+                raise UserError(
+                    "the vectors do not learn, they grow without end",
+                    expected=f"a loss below {wish.first_loss:.1f}, that of the start",
+                    got=f"{loss:.4g} with a rate of {wish.first_rate:g}",
+                    hint="lower the rate, or take fewer threads",
+                )
+            told(done)
+    return Learned(WordVectors(vocabulary.words, tables.inputs.numpy()), vocabulary, done)
+
+
+@contextmanager
+def _workers(threads: int) -> Iterator[Callable[..., Iterable[tuple[int, float]]]]:
+    """A map over parts of a text. Threads are enough: the work is in products, which do not hold Python's lock."""
+    before = torch.get_num_threads()
+    executor = ThreadPoolExecutor(threads)
+    try:
+        yield executor.map if threads > 1 else map
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)

@@ -1,0 +1,57 @@
+"""Many small pictures on one, with words above each; drawn by hand, since a plotting library is slow at hundreds."""
+
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from matplotlib.font_manager import findfont
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+INK, LINE, GAP = "#1c2024", 18, 10  # pixels a line of words is high, and between pictures
+
+
+class Cell(NamedTuple):
+    """pixels: (channels, height, width) uint8; told: one line or two"""
+
+    pixels: Tensor
+    told: str
+    bold: bool = False
+
+
+def montage(title: str, rows: Sequence[Sequence[Cell | None]], side: int = 150) -> bytes:
+    """A PNG; every picture is brought to `side` pixels on its longer side, and None leaves a gap"""
+    lines = max((cell.told.count("\n") + 1 for row in rows for cell in row if cell), default=1)
+    wide, high = side + GAP, side + GAP + lines * LINE
+    columns = max(map(len, rows), default=1)
+    width = max(GAP + columns * wide, 2 * GAP + round(_font(16, True).getlength(title)))
+    sheet = Image.new("RGB", (width, 40 + len(rows) * high + GAP), "white")
+    draw = ImageDraw.Draw(sheet)
+    draw.text((sheet.width // 2, 20), title, INK, _font(16, True), anchor="mm")
+    for down, row in enumerate(rows):
+        for along, cell in enumerate(row):
+            if cell:
+                left, top = GAP + along * wide, 40 + down * high
+                for line, words in enumerate(cell.told.split("\n")):
+                    middle = (left + side // 2, top + line * LINE + LINE // 2)
+                    draw.text(middle, words, INK, _font(12, cell.bold), anchor="mm")
+                sheet.paste(_enlarged(cell.pixels, side), (left, top + lines * LINE))
+    buffer = io.BytesIO()
+    sheet.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _enlarged(pixels: Tensor, side: int) -> Image.Image:
+    """Small pictures keep their pixels as squares, which is what the model sees."""
+    array = pixels.permute(1, 2, 0).contiguous().numpy()
+    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    factor = side / max(picture.size)
+    size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
+    way = Image.Resampling.NEAREST if max(picture.size) < 64 else Image.Resampling.BICUBIC
+    return picture.resize(size, way).convert("RGB")
+
+
+@lru_cache(maxsize=8)
+def _font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(findfont(f"DejaVu Sans:{'bold' if bold else 'normal'}"), size)
