@@ -43,6 +43,7 @@ VERBS = [
     "robustness",
     "positions",
     "attention-as-convolution",
+    "bench",
     "demo",
     "models",
     "show",
