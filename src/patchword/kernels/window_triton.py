@@ -59,7 +59,8 @@ def _pieces(
     size = rows[1] * columns[1]
     pieces = tl.cdiv(size, tile)
     piece, pair = tl.program_id(0) % pieces, tl.program_id(0) // pieces
-    head, (image, inner) = pair % heads, image_of(pair // heads, rows, columns)
+    head = pair % heads
+    image, inner = image_of(pair // heads, rows, columns)
     member, start = piece * tile + tl.arange(0, tile), head * head_width
     token, there, seam = spot(rows, columns, inner, member)
     q = read(query + image * strides[0] + start, token, there, strides[1], head_width, width)

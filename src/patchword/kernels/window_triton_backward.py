@@ -68,7 +68,8 @@ def _queries(
     size = rows[1] * columns[1]
     pieces = tl.cdiv(size, tile)
     piece, pair = tl.program_id(0) % pieces, tl.program_id(0) // pieces
-    head, (image, inner) = pair % heads, image_of(pair // heads, rows, columns)
+    head = pair % heads
+    image, inner = image_of(pair // heads, rows, columns)
     member, start = piece * tile + tl.arange(0, tile), head * head_width
     token, there, seam = spot(rows, columns, inner, member)
     q = read(query + image * strides[0] + start, token, there, strides[1], head_width, width)
@@ -104,7 +105,8 @@ def _keys(
     size = rows[1] * columns[1]
     pieces = tl.cdiv(size, tile)
     piece, pair = tl.program_id(0) % pieces, tl.program_id(0) // pieces
-    head, (image, inner) = pair % heads, image_of(pair // heads, rows, columns)
+    head = pair % heads
+    image, inner = image_of(pair // heads, rows, columns)
     member, start = piece * tile + tl.arange(0, tile), head * head_width
     token, there, seam = spot(rows, columns, inner, member)
     k = read(key + image * strides[2] + start, token, there, strides[3], head_width, width)
@@ -147,7 +149,8 @@ def attend_back(
         run: Any = _whole[heads, programs]
         run(*three, table, taps, gradient, sums, *back, biases, strides, returned, *others, scale, **chosen)
         return None if table is None or biases is None else fold(biases, table, cut)
-    means, programs = sums.new_empty(sums.shape), count * heads * triton.cdiv(cut.size, plan.tile)
+    means = sums.new_empty_strided(sums.shape, sums.stride())  # the heads of other shares lie between, as in sums
+    programs = count * heads * triton.cdiv(cut.size, plan.tile)
     answers, run = merged.stride()[:2], _queries[(programs,)]
     run(
         *three,

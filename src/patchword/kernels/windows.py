@@ -4,6 +4,7 @@ A kernel for GPUs (window_triton) computes where the members of a group lie whil
 get where they lie. The twin is window_plain.
 """
 
+import warnings
 from functools import cache
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -47,27 +48,30 @@ def has_window_kernel(query: Tensor, head: int) -> bool:
     """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
     if not (query.is_cuda and query.dtype in _KINDS and head <= WIDEST) or torch.compiler.is_exporting():
         return False
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return False
-    works: bool = _works(query.get_device())
-    return works
+    if torch.compiler.is_compiling():  # a compiled model needs a Triton that works, too
+        there: bool = _installed()
+        return there
+    return not torch._C._are_functorch_transforms_active() and _tried(query.get_device())
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-def _works(index: int) -> bool:
-    return _tried(index)
+def _installed() -> bool:
+    return find_spec("triton") is not None
 
 
 @cache
 def _tried(index: int) -> bool:
     """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
     tried, once, and must answer as the plain way does."""
-    if find_spec("triton") is None:
+    if not _installed():
         return False
     try:
-        return alike(torch.device("cuda", index))
-    except Exception:  # whatever it is, the plain way works
-        return False
+        works, reason = alike(torch.device("cuda", index)), "its answers are not those of the plain way"
+    except Exception as error:  # whatever it is, the plain way works
+        works, reason = False, f"{type(error).__name__}: {error}"
+    if not works:
+        warnings.warn(f"the kernel for windows is not used on this machine, the plain way is: {reason}", stacklevel=2)
+    return works
 
 
 def alike(device: torch.device) -> bool:
