@@ -46,12 +46,17 @@ def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -
 
 def has_window_kernel(query: Tensor, head: int) -> bool:
     """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
-    if not (query.is_cuda and query.dtype in _KINDS and head <= WIDEST) or torch.compiler.is_exporting():
+    if not (query.is_cuda and query.dtype in _KINDS and head <= WIDEST) or _is_exporting():
         return False
     if torch.compiler.is_compiling():  # a compiled model needs a Triton that works, too
         there: bool = _installed()
         return there
     return not torch._C._are_functorch_transforms_active() and _tried(query.get_device())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes
+def _is_exporting() -> bool:
+    return torch.compiler.is_exporting()
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
