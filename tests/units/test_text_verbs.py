@@ -595,6 +595,18 @@ def test_of_another_model_it_is_the_mean_of_the_last_layer(command, saved):
     assert np.abs(np.array(found["vector"]) - expected.numpy()).max() < 1e-5
 
 
+def test_half_the_bits_answer_nearly_the_same(command, saved):
+    folder = saved("bert")
+    vectors = []
+    for precision in ("auto", "float32", "bfloat16"):
+        (found,) = records(
+            command("embed", folder, "cat sat", "--precision", precision, "--device", "cpu", "--json")[1]
+        )
+        vectors.append(np.array(found["vector"]))
+    assert np.array_equal(vectors[0], vectors[1])  # auto, on a CPU
+    assert 0 < np.abs(vectors[1] - vectors[2]).max() < 0.05 * np.abs(vectors[1]).max()
+
+
 def test_what_embed_refuses(minilm, refused):
     assert "where should the vectors go?" in refused("embed", minilm, "cat")
     assert "the kind of file is not clear" in refused("embed", minilm, "cat", "--out", "v.txt")

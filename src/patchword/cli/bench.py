@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchword.cli.common import Device, Json, Settings, console, fields_of
+from patchword.cli.common import Device, Json, Precision, Settings, console, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,7 @@ def bench(
     compiled: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="Compile all of them; the default on a GPU.")
     ] = None,
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"], typer.Option("--precision", help="auto: bfloat16 on a GPU made for it.")
-    ] = "auto",
+    precision: Precision = "auto",
     device: Device = "auto",
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Of the CPU, for all alike.")] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure each.")] = 5.0,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -23,6 +23,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 Runs = Annotated[Path, typer.Option("--runs", help="The folder that holds the runs.")]
 Device = Annotated[
     str, typer.Option("--device", callback=lambda name: _device(name), help="auto, cpu, cuda, cuda:1 or mps.")
+]
+Precision = Annotated[
+    Literal["auto", "float32", "bfloat16"],
+    typer.Option("--precision", help="auto: bfloat16 on a GPU that is made for it, as in training."),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below `runs`.")]
 

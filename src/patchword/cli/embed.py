@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from patchword.cli.answers import progress, tell_counts
-from patchword.cli.common import Device, console
+from patchword.cli.common import Device, Precision, console
 
 if TYPE_CHECKING:
     from patchword.recipes.text.embedding import Embedded, Manner
@@ -44,6 +44,7 @@ def embed(
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
     device: Device = "auto",
+    precision: Precision = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
 ) -> None:
     """Turn each text into a vector, to search, cluster or compare them.
@@ -67,7 +68,7 @@ def embed(
     if out is not None:
         check_kind(out, per_token=pool == "none")
     asked = read_texts(inputs or (), Columns(text))
-    reader = open_reader(model, device)
+    reader = open_reader(model, device, precision)
     manner = manner_of(reader, layer, pool, normalize, length)
     with progress(len(asked)) as bar:
         parts = embed(reader, [one.text for one in asked], manner, bar)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.answers import Answers, check_places, messages, progress, tell_counts
-from patchword.cli.common import Device, console, trained_model
+from patchword.cli.common import Device, Precision, console, trained_model
 
 if TYPE_CHECKING:
     from patchword.recipes.image.prediction import Answer
     from patchword.recipes.text.asked import Words
+    from patchword.recipes.text.reader import Reader
 
 
 def predict(
@@ -36,6 +37,7 @@ def predict(
         bool | None, typer.Option("--empty/--no-empty", help="Whether a question may have no answer; as in training.")
     ] = None,
     device: Device = "auto",
+    precision: Precision = "auto",
 ) -> None:
     """Ask a trained run: classes of pictures or texts, numbers, tags of words, answers to questions.
 
@@ -51,11 +53,13 @@ def predict(
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
     from patchword.recipes.text.asked import Words
+    from patchword.recipes.text.reader import open_reader
 
     check_places(to, jsonl)
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
-        answers = _texts(model, inputs or (), Words(text, pair, question), top, empty, device, kept)
+        reader = open_reader(model, device, precision)
+        answers = _texts(reader, inputs or (), Words(text, pair, question), top, empty, kept)
         if as_json:
             for line in answers.json_lines():
                 typer.echo(line, nl=False)
@@ -63,7 +67,10 @@ def predict(
         if not (as_json or to or jsonl):
             answers.print(console())
         return
-    _pictures(model, inputs or (), top, device, (to, jsonl, as_json))
+    from patchword.recipes.image.prediction import classify, pictures_of
+
+    found = classify(trained_model(Path(model)), pictures_of(map(Path, inputs or ())), top, device, precision)
+    _tell_pictures(found, to, jsonl, as_json)
 
 
 def reads_texts(model: str) -> bool:
@@ -80,15 +87,13 @@ def reads_texts(model: str) -> bool:
 
 
 def _texts(
-    model: str, inputs: Sequence[str], words: "Words", top: int, empty: bool | None, device: str, kept: bool
+    reader: "Reader", inputs: Sequence[str], words: "Words", top: int, empty: bool | None, kept: bool
 ) -> Answers:
     """kept: for a file or a program, which want the other columns, too"""
     from patchword.cli.columns import others_of
     from patchword.recipes.text.goals import goal_of
     from patchword.recipes.text.prediction import Predictor, may_be_unanswered, recipe_of
-    from patchword.recipes.text.reader import open_reader
 
-    reader = open_reader(model, device)
     recipe = recipe_of(reader, paired=bool(words.pair))
     goal = goal_of(recipe)
     asked = goal.asked(inputs, words)
@@ -100,18 +105,13 @@ def _texts(
     return Answers(asked, answers, goal.asked_as, others)
 
 
-def _pictures(
-    model: str, inputs: Sequence[str], top: int, device: str, out: tuple[Path | None, Path | None, bool]
-) -> None:
+def _tell_pictures(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     from patchword.core.files import write_text
-    from patchword.recipes.image.prediction import classify, pictures_of
     from patchword.reports.words import counted
 
-    answers = classify(trained_model(Path(model)), pictures_of(map(Path, inputs)), top, device)
-    to, jsonl, as_json = out
     for path, text in ((to, _csv), (jsonl, _json_lines)):
         if path:
             write_text(path, text(answers))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -12,7 +13,8 @@ from patchword.data.images import OnDisk
 from patchword.data.sources import PICTURES
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.training.step import autocast
 
 _BATCH = 64
 
@@ -39,17 +41,25 @@ def pictures_of(paths: Iterable[Path]) -> list[Path]:
 
 
 @torch.inference_mode()
-def classify(model: Model, paths: list[Path], top: int, device: str = "auto") -> list[Answer]:
+def classify(
+    model: Model,
+    paths: list[Path],
+    top: int,
+    device: str = "auto",
+    precision: Literal["auto", "float32", "bfloat16"] = "float32",
+) -> list[Answer]:
     REGISTRY.require_images(model.card.model)
     target = pick_device(device)
-    model = model.to(target)
+    model, chosen = model.to(target), pick_precision(precision, target)
     config = model.card.config
     labels = model.card.labels or tuple(str(number) for number in range(config["classes"]))
     source = OnDisk(tuple(paths), config["image"], config["channels"])
     answers = []
     for index in torch.arange(len(paths)).split(_BATCH):
         inputs = prepared(source.take(index).to(target), model.card.preparation)
-        best = model(inputs).softmax(-1).topk(min(top, len(labels)))
+        with autocast(chosen, target):
+            scores = model(inputs)
+        best = scores.float().softmax(-1).topk(min(top, len(labels)))
         for position, shares, classes in zip(index.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
             named = tuple((labels[label], share) for label, share in zip(classes, shares, strict=True))
             answers.append(Answer(paths[position], named))

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from patchword.core.errors import UserError
 from patchword.data.text.batches import Examples, Form
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device
+from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run import Run
 from patchword.recipes.text.model import form_of, open_text_model
 from patchword.recipes.text.outputs import Advance, Ask, Outputs, packed_outputs
+from patchword.training.step import Precision, autocast
 
 _ROWS = 4096  # texts that are worked on together
 _CHARACTERS = 1_000_000  # the same in characters
@@ -40,6 +41,7 @@ class Reader:
     model: TextModel
     tokenizer: Tokenizer
     form: Form
+    precision: Precision = "float32"
     counts: Counts = field(default_factory=Counts)
 
     @property
@@ -64,17 +66,21 @@ class Reader:
         """What the model answers to every text. rows: what is told to be done in all."""
         asked = ask or (lambda batch: self.model(batch.text))
         share = rows / len(examples)
-        return packed_outputs(asked, examples, self.form, lambda done: advance(share * done))
+        with autocast(self.precision, self.form.device):
+            return packed_outputs(asked, examples, self.form, lambda done: advance(share * done))
 
 
-def open_reader(name: str, device: str = "auto") -> Reader:
+def open_reader(
+    name: str, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
+) -> Reader:
     """A folder with weights and a tokenizer: a run, by its name below `runs` too, or one of another library."""
     folder = folder_of(name)
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
         Run(folder).model()  # says what to do about it
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
     target = pick_device(device)
-    return Reader(folder, model.to(target).eval(), tokenizer, form_of("auto", tokenizer, target))
+    form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)
+    return Reader(folder, model.to(target).eval(), tokenizer, form, chosen)
 
 
 def folder_of(name: str) -> Path:
