@@ -6,7 +6,8 @@ beside torch's scaled_dot_product_attention over copies that are split, attended
 
 python benchmarks/window_kernel.py --quick
 python benchmarks/window_kernel.py --save benchmarks/results/window-kernel-h200.md
-python benchmarks/window_kernel.py --tune        # tries other tiles, warps, stages and waves for each stage
+python benchmarks/window_kernel.py --tune        # tries other launches, in less than a minute
+python benchmarks/window_kernel.py --tune --model cswin-tiny
 """
 
 import argparse
@@ -20,6 +21,7 @@ from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers
 from patchword.kernels.windows import Share
 from patchword.recipes.device import machine
 
+MODELS = ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
 BOUNDS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
@@ -100,19 +102,23 @@ def measure(model: str, batch: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer random shapes, Swin-T alone, batch 128")
-    parser.add_argument("--tune", action="store_true", help="try other tiles, warps, stages and waves")
+    parser.add_argument("--tune", action="store_true", help="try other launches; tell what a call costs the processor")
+    parser.add_argument("--model", choices=MODELS, help="this one alone; --tune takes swin-tiny if none is named")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_window_kernel.py")
     from window_tuning import tune
 
-    models = ("swin-tiny",) if asked.quick else ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
     lines = ["# Attention in windows, stripes and pales: one kernel without copies", ""]
-    lines += check(20 if asked.quick else 200)
-    print("\n".join(lines), flush=True)
-    for model, batch in itertools.product(models, (128,) if asked.quick else (128, 256)):
-        lines += tune(model, batch) if asked.tune else measure(model, batch)
+    if asked.tune:
+        lines += tune(asked.model or MODELS[0], 256)
+    else:
+        models = (asked.model,) if asked.model else MODELS[:1] if asked.quick else MODELS
+        lines += check(20 if asked.quick else 200)
+        print("\n".join(lines), flush=True)
+        for model, batch in itertools.product(models, (128,) if asked.quick else (128, 256)):
+            lines += measure(model, batch)
     lines += [
         "`python benchmarks/window_kernel.py`",
         "",

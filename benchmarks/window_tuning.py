@@ -1,63 +1,123 @@
-"""Other tiles, warps, stages and waves for the kernel of windows: `python benchmarks/window_kernel.py --tune`."""
+"""Other warps, stages, registers and waves for the kernel of windows: `python benchmarks/window_kernel.py --tune`.
+
+Few launches of two stages of a model, in less than a minute; and what one call costs the processor before the GPU has
+anything to do, which bounds how fast a model of many small kernels can be.
+"""
 
 import itertools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from triton.testing import do_bench
-from window_cases import Case, by_kernel, case, layers
+from window_cases import Case, Layer, by_kernel, case, layers
 
 from patchword.kernels import window_plan
+from patchword.kernels.window_launch import forward
+from patchword.kernels.window_launch_backward import backward
+from patchword.kernels.window_operation import attend_back, attend_forward
 
 
-def milliseconds(run: Callable[[], object]) -> float:
-    return float(do_bench(run, warmup=25, rep=100, return_mode="median"))
+class Choice(NamedTuple):
+    warps: int
+    stages: int
+    registers: int | None
+
+
+CHOICES = {
+    "forward": [Choice(4, 3, 128), Choice(4, 3, None), Choice(4, 2, 128), Choice(4, 3, 96), Choice(2, 3, None)],
+    "backward": [Choice(4, 3, None), Choice(4, 3, 168), Choice(4, 2, None), Choice(4, 2, 168), Choice(2, 3, None)],
+}
+WAVES = {"forward": (3, 4, 8), "backward": (2, 3, 4)}
+
+
+def milliseconds(run: Callable[[], object], rep: int = 100) -> float:
+    return float(do_bench(run, warmup=max(5, rep // 4), rep=rep, return_mode="median"))
 
 
 def timed(way: Callable[[Case], Tensor], given: Case) -> tuple[float, float]:
     """forward alone, and forward with backward"""
     with torch.no_grad():
-        forward = milliseconds(lambda: way(given))
+        spent = milliseconds(lambda: way(given))
     slopes = torch.randn_like(way(given))
-    return forward, milliseconds(lambda: torch.autograd.grad(way(given), given.learned, slopes))
+    return spent, milliseconds(lambda: torch.autograd.grad(way(given), given.learned, slopes))
+
+
+def works(given: Case) -> dict[str, Callable[[], object]]:
+    """the two operations that a compiled model calls"""
+    cuts, tables, taps = (list(part) for part in zip(*given.shares, strict=True))
+    lists = [[part.detach() for part in parts] for parts in (given.held, tables, taps)]
+    numbers = [number for cut in cuts for number in cut.numbers()], given.heads, given.scale
+    merged, sums = attend_forward(*lists, *numbers)
+    slopes = torch.randn_like(merged)
+    return {
+        "forward": lambda: attend_forward(*lists, *numbers),
+        "backward": lambda: attend_back(slopes, *lists, merged, sums, *numbers),
+    }
 
 
 def tune(model: str, batch: int) -> list[str]:
-    """The quickest choice of each stage, forwards and backwards, beside the one that is written down."""
-    lines = [f"## {model}, batch {batch}: work, size, tile, warps, stages, waves, ms; first as it is written down", ""]
-    for layer, (place, work) in itertools.product(layers(model), enumerate(("forward", "backward"))):
-        given, size = case(layer, batch, torch.bfloat16), layer.cuts[0].cut(layer.grid).size
-        found = []
-        for whole, warps, stages, waves in [
-            (None,) * 4,
-            *itertools.product((64, 128), (2, 4, 8), (1, 2, 3), (4, 8, 16)),
-        ]:
-            with _chosen(work, whole, warps, stages, waves):
-                plan = window_plan.launch(work, size, layer.head, torch.bfloat16)
+    """The quickest choices for the first and the third stage, beside the one that is written down."""
+    stages = list(layers(model))
+    tried = {layer.grid.height: layer for layer in stages if layer.grid.height in (56, 14)}
+    lines = [f"## {model}, batch {batch}: warps, stages, registers, waves: ms", ""]
+    for layer, work in itertools.product(tried.values(), CHOICES):
+        run, tile = works(case(layer, batch, torch.bfloat16))[work], _tile(work, layer)
+        found = [(milliseconds(run, 16), "as it is")]
+        for choice, waves in itertools.product(CHOICES[work], WAVES[work]):
+            choice = choice._replace(warps=choice.warps * max(1, tile // 64))
+            with _chosen(work, tile, choice, waves):
                 try:
-                    found.append((timed(by_kernel, given)[place], (plan.tile, plan.warps, plan.stages, plan.waves)))
+                    found.append((milliseconds(run, 16), f"{(*choice, waves)}"))
                 except Exception as error:  # too many registers or too much shared memory
-                    print(f"{layer.name}: {plan}: {type(error).__name__}", flush=True)
-        shown = [f"{choice}: {spent:.3f}" for spent, choice in (found[0], *sorted(found)[:4])]
-        lines.append(f"- {work} {layer.name}, {size} tokens: " + ", ".join(shown))
+                    print(f"{layer.name}: {choice}: {type(error).__name__}", flush=True)
+        shown = [f"{name}: {spent:.3f}" for spent, name in (found[0], *sorted(found[1:]))]
+        lines.append(f"- {work} {layer.name}, tile {tile}: " + ", ".join(shown))
         print(lines[-1], flush=True)
-    return [*lines, ""]
+    return [*lines, "", *cost_of_a_call(stages[0]), ""]
 
 
-class _chosen:  # noqa: N801  # reads as a word
-    """Inside, the rules of one work are these; None leaves them."""
+def cost_of_a_call(layer: Layer, calls: int = 300) -> list[str]:
+    """Microseconds of the processor, of an image so small that the GPU waits."""
+    given, lines = case(layer, 1, torch.bfloat16), []
+    for name, run in [*works(given).items(), ("forward with autograd", lambda: by_kernel(given))]:
+        for _ in range(20):
+            run()
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(calls):
+            run()
+        spent = (time.perf_counter() - begun) / calls
+        torch.cuda.synchronize()
+        lines.append(f"- a call costs the processor {spent * 1e6:.0f} microseconds: {name}")
+        print(lines[-1], flush=True)
+    return lines
 
-    def __init__(self, work: str, whole: int | None, warps: int | None, stages: int | None, waves: int | None) -> None:
-        self.work, self.chosen = work, (whole, warps, stages, waves)
 
-    def __enter__(self) -> None:
-        rules = (window_plan.WHOLE, window_plan.WARPS, window_plan.STAGES, window_plan.WAVES)
-        self.before = [(rule, dict(rule)) for rule in rules]
-        for rule, value in zip(rules, self.chosen, strict=True):
-            if value is not None:
-                rule.update({key: value for key in rule if key == self.work or key[0] == self.work})  # type: ignore[attr-defined]
+def _tile(work: str, layer: Layer) -> int:
+    return window_plan.launch(work, layer.cuts[0].cut(layer.grid).size, layer.head, torch.bfloat16).tile
 
-    def __exit__(self, *_: object) -> None:
-        for rule, before in self.before:
-            rule.update(before)  # type: ignore[attr-defined]
+
+@contextmanager
+def _chosen(work: str, tile: int, choice: Choice, waves: int) -> Iterator[None]:
+    """Inside, the rules of one work are these."""
+    plan = window_plan
+    changed: list[dict[Any, Any]] = [plan.WARPS, plan.STAGES, plan.REGISTERS, plan.WAVES]
+    kept = [dict(rules) for rules in changed]
+    plan.WARPS[work, tile], plan.REGISTERS[work], plan.WAVES[work] = choice.warps, choice.registers, waves
+    plan.STAGES.update({(work, whole): choice.stages for whole in (True, False)})
+    _forget()
+    try:
+        yield
+    finally:
+        for rules, before in zip(changed, kept, strict=True):
+            rules.update(before)
+        _forget()
+
+
+def _forget() -> None:
+    forward.cache_clear()
+    backward.cache_clear()

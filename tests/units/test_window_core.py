@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 from test_window_kernel import DEVICE, farthest
+from torch._dynamo.backends.common import aot_autograd
 
 from helpers import pixels, randomise
 from patchword.core.grid import Grid
@@ -138,3 +140,19 @@ def test_a_compiler_sees_one_operation(taken):
     with plain_attention(attention):
         assert farthest(found, differentiated(attention)) < 1e-4
     assert seen == ["patchword.windows.default"]
+
+
+def test_a_compiled_model_runs_the_two_operations(taken):
+    """Neither of them asks autograd, and nothing of the kernels is looked into."""
+    seen, attention = [], swin()
+
+    def keep(module, inputs):
+        seen.append([str(node.target) for node in module.graph.nodes if "patchword" in str(node.target)])
+        return make_boxed_func(module)
+
+    compiled = torch.compile(attention, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
+    differentiated(compiled)
+    assert seen == [["patchword.windows_forward.default"], ["patchword.windows_back.default"]]
+    with torch.no_grad():
+        compiled(pixels(1, GRID.tokens, 32).to(DEVICE), SCOPE)
+    assert seen[2:] == [["patchword.windows_forward.default"]]

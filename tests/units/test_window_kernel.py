@@ -10,8 +10,8 @@ import torch
 
 from helpers import difference
 from patchword.core.grid import Grid
-from patchword.kernels import window_plan, windows
-from patchword.kernels.window_operation import attend_windows
+from patchword.kernels import window_operation, window_plan, windows
+from patchword.kernels.window_gradient import attend_windows
 from patchword.kernels.window_plain import plain_windows
 from patchword.layers import Interlaced, Windows, members
 
@@ -28,9 +28,17 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def triton():
-    return pytest.importorskip("triton")
+    """With launches that follow the rules of this test alone."""
+    found = pytest.importorskip("triton")
+    from patchword.kernels import window_launch, window_launch_backward
+
+    window_launch.forward.cache_clear()
+    window_launch_backward.backward.cache_clear()
+    yield found
+    window_launch.forward.cache_clear()
+    window_launch_backward.backward.cache_clear()
 
 
 def drawn(kind, seed, most=5):
@@ -159,10 +167,77 @@ def test_tokens_may_lie_anywhere():
     cuts = [Windows(3, 3).cut(Grid(3, 4))]
     whole = torch.randn(1, 12, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     parted, turned = whole[..., 2:98], whole[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
-    for held in (parted, turned):
+    apart = [whole[..., :32], whole[..., 32:64].contiguous(), turned[..., 64:96]]
+    for held in ([parted], [turned], apart):
         none = [torch.empty(0, device=DEVICE)]
-        found = by_kernel([held], none, none, cuts, 2, 0.25)
-        assert difference(found, plain_windows([held], none, none, cuts, 2, 0.25)) < 1e-5
+        found = by_kernel(held, none, none, cuts, 2, 0.25)
+        assert difference(found, plain_windows(held, none, none, cuts, 2, 0.25)) < 1e-5
+
+
+@needs_triton
+def test_tokens_may_begin_anywhere():
+    """The same call once more with tokens that begin at an odd place: Triton needs another kernel for them."""
+    cuts, none = [Windows(3, 3).cut(Grid(3, 4))], [torch.empty(0, device=DEVICE)]
+    numbers = torch.randn(12 * 96 + 1, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    for begin in (0, 1, 0):
+        held = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
+        found = by_kernel(held, none, none, cuts, 2, 0.25)
+        assert difference(found, plain_windows(held, none, none, cuts, 2, 0.25)) < 1e-5
+
+
+class Counted:
+    """Stands for a kernel of Triton: counts how often it is looked up, and how often what was built is run."""
+
+    def __init__(self):
+        self.looked_up = self.ran = 0
+
+    def __getitem__(self, grid):
+        def run(*given, **options):
+            self.looked_up += 1
+            return {grid: self.again}
+
+        return run
+
+    def again(self, *given):
+        self.ran += 1
+
+
+@needs_triton
+def test_a_kernel_is_looked_up_once_for_tensors_that_begin_where_they_should():
+    from patchword.kernels.window_launch import Ready
+
+    kernel, plan = Counted(), window_plan.launch("forward", 49, 32, torch.bfloat16)
+    ready, numbers = Ready(kernel, (1, 1, 1), (), plan), torch.zeros(9)
+    for tensor in (numbers[1:], numbers, numbers, numbers[1:], numbers):
+        ready(numbers, tensor)
+    assert (kernel.looked_up, kernel.ran) == (3, 2)
+
+
+GUARD = 50
+
+
+@needs_triton
+@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
+def test_nothing_is_written_beside_what_is_asked_for(whole, monkeypatch):
+    """All memory that kernels write lies between guards, and every number of it is written."""
+    rooms = []
+
+    def guarded(like, shape, dtype=None):
+        count = torch.Size(shape).numel()
+        rooms.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
+        return rooms[-1][GUARD : GUARD + count].view(shape)
+
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    monkeypatch.setattr(window_operation, "room", guarded)
+    cuts = [Windows(4, 5, shift=1).cut(Grid(6, 7)), Windows(6, 3).cut(Grid(6, 7))]
+    assert worst(given(cuts, 1, 12, table=True, taps=True), cuts, 1, 12) < 1e-5
+    assert len(rooms) > 7
+    for room in rooms:
+        assert room[:GUARD].isnan().all()
+        assert room[-GUARD:].isnan().all()
+        assert not room[GUARD:-GUARD].isnan().any()
 
 
 @needs_triton
@@ -211,3 +286,22 @@ def test_every_group_has_one_program(groups, heads, programs):
     turns = [len(range(walker, groups, walkers)) for walker in range(walkers)]
     assert sum(turns) == groups
     assert max(1, max(turns) - 1) <= min(turns)
+
+
+@pytest.mark.parametrize(
+    ("groups", "heads", "batch", "programs"),
+    [(64, 3, 256, 528), (4, 12, 256, 528), (1, 24, 256, 528), (1, 1, 1, 4), (5000, 3, 2, 528), (7, 5, 3, 16)],
+)
+def test_every_image_of_every_place_has_one_program(groups, heads, batch, programs):
+    places, parts = window_plan.walk(groups, heads, batch, programs)
+    assert 1 <= places <= groups
+    assert 1 <= parts <= batch
+    assert heads * places * parts <= 4 * max(programs, heads)
+    rounds = -(-heads * places * parts // programs)
+    turns = rounds * -(-groups // places) * -(-batch // parts)
+    assert turns <= 1.3 * max(1, groups * heads * batch / programs) + 1  # nearly as quick as if it could be divided
+
+
+def test_fewer_stages_where_there_is_less_memory():
+    plans = [window_plan.launch("backward", 98, 32, torch.bfloat16, kib * 1024) for kib in (227, 99, 48)]
+    assert [plan.stages for plan in plans] == [3, 2, 1]

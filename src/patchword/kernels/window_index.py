@@ -1,30 +1,35 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 """What the kernels of windows share: where a member of a group lies, and which scores two members have.
 
-Only to be imported where Triton is installed. `rows` and `columns` are the two sides of window_plan.Rectangles.
+Only to be imported where Triton is installed. `rows` and `columns` are the two sides of window_plan.Rectangles, known
+when a kernel is built, so that nothing is divided while it runs.
 """
 
 import triton
 import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)  # the softmax is computed with powers of two
+FORBIDDEN = tl.constexpr(-1e30)  # finite, so that a member that reads nothing is no NaN
 
 
 @triton.jit
-def along(side, group, member):
+def along(side: tl.constexpr, group, member):
     """its place on one side of the map"""
     place = group * side[4] + member * side[3] + side[5]
-    return tl.where(place >= side[2] * side[1], place - side[2] * side[1], place)
+    if side[5] > 0:
+        place = tl.where(place >= side[2] * side[1], place - side[2] * side[1], place)
+    return place
 
 
 @triton.jit
-def spot(rows, columns, group, member):
+def spot(rows: tl.constexpr, columns: tl.constexpr, group, member):
     """of a member of a group: its token, whether it is there, and on which side of the seams it lies"""
-    return spot_at(rows, columns, group, member // columns[1], member % columns[1])
+    down, right = member // columns[1], member % columns[1]
+    return spot_at(rows, columns, group, down, right)
 
 
 @triton.jit
-def spot_at(rows, columns, group, down, right):
+def spot_at(rows: tl.constexpr, columns: tl.constexpr, group, down, right):
     """the same of the member `down` and `right` in its group; outside of the group there is none"""
     row, column = along(rows, group // columns[2], down), along(columns, group % columns[2], right)
     inside = (down >= 0) & (down < rows[1]) & (right >= 0) & (right < columns[1])
@@ -34,31 +39,37 @@ def spot_at(rows, columns, group, down, right):
 
 
 @triton.jit
-def read(base, token, there, stride, head_width, width: tl.constexpr):
-    """(tokens, width) of one head; zeros where there is nothing"""
+def spread(token, there, stride, head_width: tl.constexpr, width: tl.constexpr):
+    """(tokens, width): where the channels of one head lie, and whether they are there"""
     channel = tl.arange(0, width)
-    places = base + token[:, None] * stride + channel[None, :]
-    return tl.load(places, mask=there[:, None] & (channel < head_width)[None, :], other=0.0)
-
-
-@triton.jit
-def write(base, token, there, stride, head_width, values, width: tl.constexpr):
-    channel = tl.arange(0, width)
-    places = base + token[:, None] * stride + channel[None, :]
     mask = there[:, None] & (channel < head_width)[None, :]
-    tl.store(places, values.to(base.dtype.element_ty), mask=mask)
+    return token[:, None] * stride + channel[None, :], mask
 
 
 @triton.jit
-def image_of(group, rows, columns):
-    """the image of a group, 64 bits wide so that offsets do not overflow, and the group's number in it"""
-    groups = rows[2] * columns[2]
-    return (group // groups).to(tl.int64), group % groups
+def read(base, token, there, stride, head_width: tl.constexpr, width: tl.constexpr):
+    """(tokens, width) of one head; zeros where there is nothing"""
+    places, mask = spread(token, there, stride, head_width, width)
+    return tl.load(base + places, mask=mask, other=0.0)
 
 
 @triton.jit
-def bias_of(table, rows, columns, query, key, head, heads, biased: tl.constexpr):
-    """(queries, keys): the entry of the table for the offset between two members, for powers of two"""
+def write(base, token, there, stride, values, head_width: tl.constexpr, width: tl.constexpr):
+    places, mask = spread(token, there, stride, head_width, width)
+    tl.store(base + places, values.to(base.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def bias_of(
+    table, rows: tl.constexpr, columns: tl.constexpr, inner, query, key, head, heads,
+    biased: tl.constexpr, masked: tl.constexpr,
+):  # fmt: skip
+    """(queries, keys) or (1, keys): what is added to the scores of two members, for powers of two.
+
+    It is the entry of the table for the offset between them, and FORBIDDEN where one may not read the other. Queries
+    that are not there may read: they are zeros, and so is what comes of them.
+    """
+    bias = tl.zeros((1, key.shape[0]), tl.float32)
     if biased:
         span, size = 2 * columns[1] - 1, rows[1] * columns[1]
         from_query = query // columns[1] * span + query % columns[1]
@@ -66,8 +77,13 @@ def bias_of(table, rows, columns, query, key, head, heads, biased: tl.constexpr)
         offset = from_query[:, None] - from_key[None, :] + (rows[1] - 1) * span + columns[1] - 1
         inside = (query < size)[:, None] & (key < size)[None, :]
         bias = tl.load(table + offset * heads + head, mask=inside, other=0.0).to(tl.float32) * LOG2_E
-    else:
-        bias = 0.0
+    if masked:
+        _, key_there, key_seam = spot(rows, columns, inner, key)
+        may = key_there[None, :]
+        if rows[5] + columns[5] > 0:
+            _, _, query_seam = spot(rows, columns, inner, query)
+            may = may & (query_seam[:, None] == key_seam[None, :])
+        bias = tl.where(may, bias, FORBIDDEN)
     return bias
 
 
@@ -77,21 +93,6 @@ def product(one, other):
 
 
 @triton.jit
-def meets(query_there, key_there, query_seam, key_seam, seams: tl.constexpr):
-    """(queries, keys): whether a query may read a key"""
-    may = query_there[:, None] & key_there[None, :]
-    if seams:
-        may = may & (query_seam[:, None] == key_seam[None, :])
-    return may
-
-
-@triton.jit
-def weights_of(
-    q, k, bias, kept, query_there, key_there, query_seam, key_seam, scale, biased: tl.constexpr, seams: tl.constexpr
-):
-    """(queries, keys): the weights once more, from the kept logarithms of their sums"""
-    scores = product(q, tl.trans(k)) * (scale * LOG2_E)
-    if biased:
-        scores += bias
-    may = meets(query_there, key_there, query_seam, key_seam, seams)
-    return tl.where(may, tl.exp2(scores - kept[:, None]), 0.0)
+def scores_of(q, k, bias, scale):
+    """(queries, keys), for powers of two"""
+    return product(q, tl.trans(k)) * (scale * LOG2_E) + bias

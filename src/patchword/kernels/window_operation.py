@@ -1,141 +1,146 @@
-"""Attention inside rectangles as one operation of torch with its gradient, so that a compiled model keeps it whole.
+"""Attention inside rectangles as an operation of torch, and its gradient as another: what a compiled model runs.
 
-An operation knows lists of tensors and numbers alone, so what a share has not is an empty tensor here.
+An operation knows lists of tensors and numbers alone, so what a share has not is an empty tensor here. Neither has a
+rule for autograd (window_gradient has it), so that calling them costs no more than a step through torch's dispatcher.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from patchword.kernels.window_plain import plain_windows, three
-from patchword.kernels.window_plan import from_numbers
+if TYPE_CHECKING:
+    from patchword.kernels.window_launch import Call
+    from patchword.kernels.window_launch_backward import Back
+
+# Defined by hand: an operation of torch.library.custom_op takes twice as long to call.
+LIBRARY = torch.library.Library("patchword", "FRAGMENT")
+GIVEN, NUMBERS = "Tensor[] held, Tensor[] tables, Tensor[] taps", "SymInt[] numbers, SymInt heads, float scale"
+SOUND = (torch.Tag.pt2_compliant_tag,)
+LIBRARY.define(f"windows_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
+_BEFORE = f"Tensor gradient, {GIVEN}, Tensor merged, Tensor sums, {NUMBERS}"
+LIBRARY.define(f"windows_back({_BEFORE}) -> Tensor[]", tags=SOUND)
+attend_forward = torch.ops.patchword.windows_forward.default
+attend_back = torch.ops.patchword.windows_back.default
 
 
-@torch.library.custom_op("patchword::windows", mutates_args=())
-def attend_windows(
+@torch.library.impl(LIBRARY, "windows_forward", "CompositeExplicitAutograd")
+def attend(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     """The merged tokens, and (batch, heads of all shares, tokens) the logarithms of the sums of exponentials."""
-    from patchword.kernels.window_triton import attend
+    from patchword.kernels.window_launch import forward
 
-    held, cuts = [_side_by_side(part) for part in held], from_numbers(numbers)
-    merged, sums = _empty(held, heads * len(cuts))
-    parts, sums_of = _dealt([*three(held), merged], len(cuts)), sums.chunk(len(cuts), 1)
+    held, tables, taps = _lying_alike(held), _packed(tables), _turned(taps)
+    merged, sums = _empty(held, heads * len(tables))
+    three = held * 3 if len(held) == 1 else held
     with _on(merged):
-        for number, cut in enumerate(cuts):
-            *given, answer = parts[number]
-            table, tap = _there(tables[number]), _there(taps[number])
-            attend(given, table, tap, answer, sums_of[number], cut, heads, scale)
+        for run, table, tap in zip(
+            forward(_call(held, tables, taps, numbers, heads, scale)), tables, taps, strict=True
+        ):
+            run(*three, table, tap, merged, sums)
     return merged, sums
 
 
-@attend_windows.register_fake
-def _(
+@torch.library.register_fake("patchword::windows_forward", lib=LIBRARY)  # type: ignore[untyped-decorator]
+def attend_fake(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     return _empty(held, heads * len(tables))
 
 
-@torch.library.custom_op("patchword::windows_back", mutates_args=())
-def attend_windows_back(
+@torch.library.impl(LIBRARY, "windows_back", "CompositeExplicitAutograd")
+def _attend_back(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
     numbers: list[int], heads: int, scale: float,
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of held, tables and taps, one behind the other; those of queries, keys and values lie as these."""
-    from patchword.kernels.window_local import taps_back
-    from patchword.kernels.window_triton import processors
-    from patchword.kernels.window_triton_backward import attend_back
+    from patchword.kernels.window_launch_backward import backward
 
-    held, cuts, gradient = [_side_by_side(part) for part in held], from_numbers(numbers), gradient.contiguous()
-    found = [_like(part) for part in (*held, *tables, *taps)]
-    parts, sums_of = (
-        _dealt([*three(held), *three(found[: len(held)]), merged, gradient], len(cuts)),
-        sums.chunk(len(cuts), 1),
-    )
+    found = [room(part, part.shape) for part in (*held, *tables, *taps)]
+    held, tables, taps, gradient = _lying_alike(held), _packed(tables), _turned(taps), gradient.contiguous()
+    three, back = (held * 3, found[:1] * 3) if len(held) == 1 else (held, found[:3])
+    of_tables, of_taps = found[len(held) :][: len(tables)], found[len(held) + len(tables) :]
     with _on(merged):
-        for number, cut in enumerate(cuts):
-            given, back, (answer, above) = parts[number][:3], parts[number][3:6], parts[number][6:]
-            table, tap = _there(tables[number]), _there(taps[number])
-            for_table = attend_back(given, table, tap, answer, above, sums_of[number], back, cut, heads, scale)
-            if for_table is not None:
-                found[len(held) + number] = for_table
-            if tap is not None:
-                for_tap = taps_back(given[2], above, tap, cut, heads, processors(merged.device))
-                found[len(held) + len(tables) + number] = for_tap
+        plans = backward(_call(held, tables, taps, numbers, heads, scale))
+        means = room(sums, sums.shape) if any(plan.keys for plan in plans) else sums
+        for plan, *own in zip(plans, tables, taps, of_tables, of_taps, strict=True):
+            _run_back(plan, three, own, merged, gradient, sums, means, back)
     return found
 
 
-@attend_windows_back.register_fake
+def _run_back(
+    plan: "Back", three: list[Tensor], own: list[Tensor], merged: Tensor, gradient: Tensor, sums: Tensor,
+    means: Tensor, back: list[Tensor],
+) -> None:  # fmt: skip
+    """own: the table, the taps, and where their gradients are written"""
+    table, tap, to_table, to_taps = own
+    biases = room(sums, plan.table.parts) if plan.table else sums
+    if plan.keys is None:
+        plan.main(*three, table, tap, gradient, sums, *back, biases)
+    else:
+        plan.main(*three, table, tap, merged, gradient, sums, means, back[0])
+        plan.keys(*three, table, tap, gradient, sums, means, *back[1:])
+        if plan.table and plan.table.biases:
+            plan.table.biases(*three, table, gradient, sums, means, biases)
+    if plan.table:
+        plan.table.fold(biases, to_table)
+    if plan.taps:
+        parts = room(sums, plan.taps.parts)
+        plan.taps.main(three[2], gradient, parts)
+        plan.taps.total(parts, to_taps)
+
+
+@torch.library.register_fake("patchword::windows_back", lib=LIBRARY)  # type: ignore[untyped-decorator]
 def _(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
     numbers: list[int], heads: int, scale: float,
 ) -> list[Tensor]:  # fmt: skip
-    return [_like(part) for part in (*held, *tables, *taps)]
+    return [room(part, part.shape) for part in (*held, *tables, *taps)]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    held, tables, taps, *ctx.others = inputs
-    ctx.counts = len(held), len(tables), len(taps)
-    ctx.save_for_backward(*held, *tables, *taps, *output)
+def _call(
+    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
+) -> "Call":
+    from patchword.kernels.window_launch import Call
+
+    first = held[0]
+    of_tables, of_taps = (tuple([part.dtype if part.numel() else None for part in parts]) for parts in (tables, taps))
+    shape, strides, joint, device = first.shape, first.stride(), len(held) == 1, first.get_device()
+    return Call(tuple(numbers), heads, scale, shape, strides, joint, first.dtype, of_tables, of_taps, device)
 
 
-def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:
-    *given, merged, sums = ctx.saved_tensors
-    numbers, heads, scale = ctx.others
-    lists = _in_lists(given, ctx.counts)
-    if torch.is_grad_enabled():  # the gradient's own gradient is wanted
-        found = _plain_gradients(gradient, lists, numbers, heads, scale)
-    else:
-        found = attend_windows_back(gradient, *lists, merged, sums, numbers, heads, scale)
-    return *_in_lists(found, ctx.counts), None, None, None
+def _lying_alike(held: list[Tensor]) -> list[Tensor]:
+    """Channels of a token lie side by side, and tokens of queries, keys and values at the same distances."""
+    strides = held[0].stride()
+    if strides[-1] == 1 and (len(held) == 1 or strides == held[1].stride() == held[2].stride()):
+        return held
+    return [part.contiguous() for part in held]
 
 
-attend_windows.register_autograd(_gradients, setup_context=_keep)
+def _packed(tensors: list[Tensor]) -> list[Tensor]:
+    return [tensor.contiguous() for tensor in tensors]
 
 
-def _plain_gradients(
-    gradient: Tensor, lists: list[list[Tensor]], numbers: list[int], heads: int, scale: float
-) -> list[Tensor | None]:
-    held, tables, taps = lists
-    answer = plain_windows(held, tables, taps, from_numbers(numbers), heads, scale)
-    given = [tensor for part in lists for tensor in part]
-    asked = [tensor for tensor in given if tensor.requires_grad]
-    found = iter(torch.autograd.grad(answer, asked, gradient, create_graph=True))
-    return [next(found) if tensor.requires_grad else None for tensor in given]
-
-
-def _in_lists(flat: Sequence[Any], counts: tuple[int, ...]) -> list[list[Any]]:
-    each = iter(flat)
-    return [[next(each) for _ in range(count)] for count in counts]
-
-
-def _dealt(tensors: list[Tensor], count: int) -> list[list[Tensor]]:
-    """of each share, its channels of every tensor"""
-    return [list(part) for part in zip(*(tensor.chunk(count, -1) for tensor in tensors), strict=True)]
-
-
-def _there(tensor: Tensor) -> Tensor | None:
-    return tensor.contiguous() if tensor.numel() else None
-
-
-def _side_by_side(tensor: Tensor) -> Tensor:
-    """channels of a token must; tokens may lie where they want"""
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+def _turned(taps: list[Tensor]) -> list[Tensor]:
+    """(channels, 10) -> (10, channels), so that a program reads channels that lie side by side"""
+    return [tap.t().contiguous() if tap.numel() else tap for tap in taps]
 
 
 def _empty(held: list[Tensor], heads: int) -> tuple[Tensor, Tensor]:
     batch, tokens, width = held[0].shape
-    merged = held[0].new_empty(batch, tokens, width // 3 if len(held) == 1 else width)
-    return merged, held[0].new_empty(batch, heads, tokens, dtype=torch.float32)
+    merged = room(held[0], (batch, tokens, width // 3 if len(held) == 1 else width))
+    return merged, room(held[0], (batch, heads, tokens), torch.float32)
 
 
-def _like(tensor: Tensor) -> Tensor:
-    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+def room(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
+    """memory that a kernel writes"""
+    return like.new_empty(shape, dtype=dtype)
 
 
 def _on(tensor: Tensor) -> AbstractContextManager[object]:
     """kernels are sent to the GPU that holds the tensors"""
-    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+    elsewhere = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
+    return torch.cuda.device(tensor.device) if elsewhere else nullcontext()

@@ -87,10 +87,11 @@ class Launch(NamedTuple):
     whole: bool
     warps: int
     stages: int
-    waves: int  # programs for each processor
+    waves: int  # programs that a processor has at a time
+    registers: int | None  # that a thread may use at most
 
 
-# A first choice, by the registers each takes on an H200; benchmarks/window_kernel.py --tune tries others.
+# By what was measured on an H200; benchmarks/window_kernel.py --tune tries others.
 # The largest tile that holds a whole group, by work and by whether numbers have 16 bits.
 WHOLE = {("forward", True): 128, ("forward", False): 64, ("backward", True): 128, ("backward", False): 64}
 WIDE = 64  # heads that are wider have half of this
@@ -99,17 +100,26 @@ WARPS = {  # by work and tile
     ("forward", 16): 1, ("forward", 32): 2, ("forward", 64): 4, ("forward", 128): 8,
     ("backward", 16): 1, ("backward", 32): 2, ("backward", 64): 4, ("backward", 128): 8,
 }  # fmt: skip
-STAGES = {("forward", True): 2, ("forward", False): 2, ("backward", True): 1, ("backward", False): 2}  # by work, whole
-WAVES = {"forward": 8, "backward": 8}  # programs for each processor of the GPU that walk over groups
+STAGES = {("forward", True): 3, ("forward", False): 2, ("backward", True): 3, ("backward", False): 2}  # by work, whole
+# By work, of groups in one tile and narrow heads: what is found once for many images may leave its registers, what
+# every image needs fits into these.
+REGISTERS: dict[str, int | None] = {"forward": 128, "backward": None}
+NARROW = 64  # channels of a head, in 16 bits
+WAVES = {"forward": 4, "backward": 2}  # programs that a processor of the GPU has at a time
+SHARED = 227 * 1024  # bytes that a program may share among its threads on an H200
 
 
-def launch(work: str, size: int, head: int, dtype: torch.dtype) -> Launch:
-    """work: "forward" or "backward"; size: of a group; head: channels"""
+def launch(work: str, size: int, head: int, dtype: torch.dtype, shared: int = SHARED) -> Launch:
+    """work: "forward" or "backward"; size: of a group; head: channels; shared: what the GPU has of this memory"""
     short, width = dtype.itemsize == 2, max(16, _power(head))
     most = WHOLE[work, short] // (2 if width > WIDE else 1)
     whole = _power(size) <= most
     tile = max(16, _power(size)) if whole else PIECE[short]
-    return Launch(tile, width, whole, WARPS[work, tile], STAGES[work, whole], WAVES[work])
+    # tokens wait in shared memory: queries, keys and values (and gradients), beside a tile of weights or answers
+    waiting, beside = (3 if work == "forward" else 4) * tile * width, tile * max(tile, width)
+    stages = max(1, min(STAGES[work, whole], (shared // dtype.itemsize - beside) // waiting))
+    registers = REGISTERS[work] if whole and short and width <= NARROW else None
+    return Launch(tile, width, whole, WARPS[work, tile], stages, WAVES[work], registers)
 
 
 def walkers(groups: int, heads: int, programs: int) -> int:
@@ -119,6 +129,24 @@ def walkers(groups: int, heads: int, programs: int) -> int:
     """
     turns = -(-groups * heads // programs)
     return -(-groups // turns)
+
+
+def walk(groups: int, heads: int, batch: int, programs: int) -> tuple[int, int]:
+    """How many programs of a head share the places of groups on the map, and how many the images of a place.
+
+    The quickest, if `programs` run at a time, an image costs 1 and what is found once for a place costs _PLACE.
+    """
+    places = walkers(groups, heads, programs) if groups * heads > programs else groups
+    turns = -(-groups // places)
+
+    def spent(parts: int) -> int:
+        return -(-heads * places * parts // programs) * turns * (-(-batch // parts) + _PLACE)
+
+    most = max(1, _ROUNDS * programs // (heads * places))
+    return places, min(range(1, min(batch, most) + 1), key=spent)
+
+
+_PLACE, _ROUNDS = 3, 4
 
 
 def _power(number: int) -> int:

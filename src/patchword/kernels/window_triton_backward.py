@@ -5,171 +5,130 @@ With P the weights and dO the gradient of the answer: dV = P' dO, dP = dO V', dS
 dQ = dS K * scale, dK = dS' Q * scale, and dS is the gradient of the biases. Only to be imported where Triton is.
 """
 
-from typing import Any
-
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from patchword.kernels.window_index import bias_of, image_of, product, read, spot, weights_of, write
+from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
 from patchword.kernels.window_local import local_of
-from patchword.kernels.window_plan import Rectangles, launch, walkers
-from patchword.kernels.window_table import biases_back, fold
-from patchword.kernels.window_triton import numbers, options, processors
+from patchword.kernels.window_triton import part_of
 
 
 @triton.jit
-def _whole(
+def whole_back(
     query, key, value, table, taps, gradient, sums, to_query, to_key, to_value, to_bias,
-    strides, back, rows, columns, shape, scale,
-    biased: tl.constexpr, local: tl.constexpr, seams: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
+    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
-    """Groups that fit into one tile. A program walks over groups of its head and sums the gradients of their biases."""
+    """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images; it
+    sums the gradients of the biases as it goes."""
     head, member = tl.program_id(0), tl.arange(0, tile)
-    tokens, heads, head_width, all_heads, count = shape
-    start, total = head * head_width, tl.zeros((tile, tile), tl.float32)
-    bias = bias_of(table, rows, columns, member, member, head, heads, biased)
-    for group in range(tl.program_id(1), count, tl.num_programs(1)):
-        image, inner = image_of(group, rows, columns)
-        token, there, seam = spot(rows, columns, inner, member)
-        q = read(query + image * strides[0] + start, token, there, strides[1], head_width, width)
-        k = read(key + image * strides[2] + start, token, there, strides[3], head_width, width)
-        v = read(value + image * strides[4] + start, token, there, strides[5], head_width, width)
-        above = gradient + image * strides[6] + start
-        g = read(above, token, there, strides[7], head_width, width)
-        kept = tl.load(sums + (image * all_heads + head) * tokens + token, mask=there, other=0.0)
-        weights = weights_of(q, k, bias, kept, there, there, seam, seam, scale, biased, seams)
-        passed = product(g, tl.trans(v))
-        slopes = weights * (passed - tl.sum(weights * passed, 1)[:, None])
-        if biased:
-            total += slopes
-        for_value = product(tl.trans(weights.to(g.dtype)), g)
-        if local:
-            for_value += local_of(above, taps, rows, columns, inner, member, start, strides[7], head_width, width, -1)
-        write(to_value + image * back[4] + start, token, there, back[5], head_width, for_value, width)
-        short = slopes.to(q.dtype)
-        for_key = product(tl.trans(short), q) * scale
-        write(to_key + image * back[2] + start, token, there, back[3], head_width, for_key, width)
-        for_query = product(short, k) * scale
-        write(to_query + image * back[0] + start, token, there, back[1], head_width, for_query, width)
+    tokens, first, answers = rows[0] * columns[0], start + head * head_width, all_heads * head_width
+    total = tl.zeros((tile, tile), tl.float32)
+    for inner in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
+        token, there, _ = spot(rows, columns, inner, member)
+        places, mask = spread(token, there, stride, head_width, width)
+        grown, _ = spread(token, there, answers, head_width, width)
+        bias = bias_of(table, rows, columns, inner, member, member, head, heads, biased, masked)
+        for image in range(tl.program_id(2), batch, tl.num_programs(2)):
+            far = tl.cast(image, tl.int64)
+            above, slopes_at = far * image_stride + first, gradient + far * tokens * answers + first
+            q = tl.load(query + above + places, mask=mask, other=0.0)
+            k = tl.load(key + above + beside + places, mask=mask, other=0.0)
+            v = tl.load(value + above + 2 * beside + places, mask=mask, other=0.0)
+            g = tl.load(slopes_at + grown, mask=mask, other=0.0)
+            row = far * all_heads + start // head_width + head
+            kept = tl.load(sums + row * tokens + token, mask=there, other=0.0)
+            weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
+            below = far * tokens * back + first
+            for_value = product(tl.trans(weights.to(g.dtype)), g)
+            if local:
+                for_value += local_of(
+                    slopes_at, taps, rows, columns, inner, member, head, heads, answers, head_width, width, -1
+                )
+            write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)
+            passed = product(g, tl.trans(v))
+            slopes = weights * (passed - tl.sum(weights * passed, 1)[:, None])
+            if biased:
+                total += slopes
+            short = slopes.to(q.dtype)
+            for_key = product(tl.trans(short), q) * scale
+            write(to_key + below + beside, token, there, back, for_key, head_width, width)
+            for_query = product(short, k) * scale
+            write(to_query + below, token, there, back, for_query, head_width, width)
     if biased:
-        place = (tl.program_id(1) * heads + head) * tile * tile + member[:, None] * tile + member[None, :]
-        tl.store(to_bias + place, total)
+        part = (tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * heads + head
+        tl.store(to_bias + part * tile * tile + member[:, None] * tile + member[None, :], total)
 
 
 @triton.jit
-def _queries(
+def queries_back(
     query, key, value, table, taps, merged, gradient, sums, means, to_query,
-    strides, back, answers, rows, columns, shape, scale,
-    biased: tl.constexpr, local: tl.constexpr, seams: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
+    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a tile of queries meets the keys. `means` keeps the rows' sums of P * dP = dO * O for the rest."""
-    tokens, heads, head_width, all_heads, _ = shape
-    size = rows[1] * columns[1]
-    pieces = tl.cdiv(size, tile)
-    piece, pair = tl.program_id(0) % pieces, tl.program_id(0) // pieces
-    head = pair % heads
-    image, inner = image_of(pair // heads, rows, columns)
-    member, start = piece * tile + tl.arange(0, tile), head * head_width
-    token, there, seam = spot(rows, columns, inner, member)
-    q = read(query + image * strides[0] + start, token, there, strides[1], head_width, width)
-    g = read(gradient + image * strides[6] + start, token, there, strides[7], head_width, width)
-    answer = read(merged + image * answers[0] + start, token, there, answers[1], head_width, width).to(tl.float32)
+    tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
+    head, image, inner, member = part_of(rows, columns, heads, tile)
+    first, above = start + head * head_width, image * image_stride + start + head * head_width
+    token, there, _ = spot(rows, columns, inner, member)
+    q = read(query + above, token, there, stride, head_width, width)
+    g = read(gradient + image * tokens * answers + first, token, there, answers, head_width, width)
+    answer = read(merged + image * tokens * answers + first, token, there, answers, head_width, width).to(tl.float32)
     if local:
-        values = value + image * strides[4] + start
-        answer -= local_of(values, taps, rows, columns, inner, member, start, strides[5], head_width, width, 1)
-    mean, at = tl.sum(g.to(tl.float32) * answer, 1), (image * all_heads + head) * tokens + token
+        values = value + above + 2 * beside
+        answer -= local_of(values, taps, rows, columns, inner, member, head, heads, stride, head_width, width, 1)
+    mean = tl.sum(g.to(tl.float32) * answer, 1)
+    at = (image * all_heads + start // head_width + head) * tokens + token
     tl.store(means + at, mean, mask=there)
     kept = tl.load(sums + at, mask=there, other=0.0)
     total = tl.zeros((tile, width), tl.float32)
-    for first in range(0, size, tile):
-        other = first + tl.arange(0, tile)
-        key_token, key_there, key_seam = spot(rows, columns, inner, other)
-        k = read(key + image * strides[2] + start, key_token, key_there, strides[3], head_width, width)
-        v = read(value + image * strides[4] + start, key_token, key_there, strides[5], head_width, width)
-        bias = bias_of(table, rows, columns, member, other, head, heads, biased)
-        weights = weights_of(q, k, bias, kept, there, key_there, seam, key_seam, scale, biased, seams)
+    for begin in range(0, size, tile):
+        other = begin + tl.arange(0, tile)
+        key_token, key_there, _ = spot(rows, columns, inner, other)
+        k = read(key + above + beside, key_token, key_there, stride, head_width, width)
+        v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
+        bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
+        weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
         slopes = weights * (product(g, tl.trans(v)) - mean[:, None])
         total += product(slopes.to(k.dtype), k)
-    write(to_query + image * back[0] + start, token, there, back[1], head_width, total * scale, width)
+    write(to_query + image * tokens * back + first, token, there, back, total * scale, head_width, width)
 
 
 @triton.jit
-def _keys(
+def keys_back(
     query, key, value, table, taps, gradient, sums, means, to_key, to_value,
-    strides, back, rows, columns, shape, scale,
-    biased: tl.constexpr, local: tl.constexpr, seams: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
+    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a tile of keys and their values meets the queries."""
-    tokens, heads, head_width, all_heads, _ = shape
-    size = rows[1] * columns[1]
-    pieces = tl.cdiv(size, tile)
-    piece, pair = tl.program_id(0) % pieces, tl.program_id(0) // pieces
-    head = pair % heads
-    image, inner = image_of(pair // heads, rows, columns)
-    member, start = piece * tile + tl.arange(0, tile), head * head_width
-    token, there, seam = spot(rows, columns, inner, member)
-    k = read(key + image * strides[2] + start, token, there, strides[3], head_width, width)
-    v = read(value + image * strides[4] + start, token, there, strides[5], head_width, width)
-    above = gradient + image * strides[6] + start
+    tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
+    head, image, inner, member = part_of(rows, columns, heads, tile)
+    first, above = start + head * head_width, image * image_stride + start + head * head_width
+    token, there, _ = spot(rows, columns, inner, member)
+    k = read(key + above + beside, token, there, stride, head_width, width)
+    v = read(value + above + 2 * beside, token, there, stride, head_width, width)
+    slopes_at = gradient + image * tokens * answers + first
     for_key, for_value = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
-    for first in range(0, size, tile):
-        other = first + tl.arange(0, tile)
-        reader, reader_there, reader_seam = spot(rows, columns, inner, other)
-        q = read(query + image * strides[0] + start, reader, reader_there, strides[1], head_width, width)
-        g = read(above, reader, reader_there, strides[7], head_width, width)
-        at = (image * all_heads + head) * tokens + reader
+    for begin in range(0, size, tile):
+        other = begin + tl.arange(0, tile)
+        reader, reader_there, _ = spot(rows, columns, inner, other)
+        q = read(query + above, reader, reader_there, stride, head_width, width)
+        g = read(slopes_at, reader, reader_there, answers, head_width, width)
+        at = (image * all_heads + start // head_width + head) * tokens + reader
         kept = tl.load(sums + at, mask=reader_there, other=0.0)
         mean = tl.load(means + at, mask=reader_there, other=0.0)
-        bias = bias_of(table, rows, columns, other, member, head, heads, biased)
-        weights = weights_of(q, k, bias, kept, reader_there, there, reader_seam, seam, scale, biased, seams)
+        bias = bias_of(table, rows, columns, inner, other, member, head, heads, biased, masked)
+        weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
         slopes = weights * (product(g, tl.trans(v)) - mean[:, None])
         for_value += product(tl.trans(weights.to(g.dtype)), g)
         for_key += product(tl.trans(slopes.to(q.dtype)), q)
     if local:
-        for_value += local_of(above, taps, rows, columns, inner, member, start, strides[7], head_width, width, -1)
-    write(to_key + image * back[2] + start, token, there, back[3], head_width, for_key * scale, width)
-    write(to_value + image * back[4] + start, token, there, back[5], head_width, for_value, width)
-
-
-def attend_back(
-    three: list[Tensor], table: Tensor | None, taps: Tensor | None, merged: Tensor, gradient: Tensor, sums: Tensor,
-    back: list[Tensor], cut: Rectangles, heads: int, scale: float,
-) -> Tensor | None:  # fmt: skip
-    """One group of heads. back: where the gradients of queries, keys and values are written. Returns the table's."""
-    query = three[0]
-    plan = launch("backward", cut.size, query.shape[2] // heads, query.dtype)
-    strides, *others = numbers(three, gradient, cut, sums, heads)
-    returned = tuple(stride for part in back for stride in part.stride()[:2])
-    chosen = options(table, taps, cut, plan.tile, plan.width) | {"num_warps": plan.warps, "num_stages": plan.stages}
-    count = query.shape[0] * cut.groups
-    if plan.whole:
-        programs = walkers(count, heads, plan.waves * processors(query.device))
-        biases = None if table is None else sums.new_empty(programs, heads, plan.tile, plan.tile)
-        run: Any = _whole[heads, programs]
-        run(*three, table, taps, gradient, sums, *back, biases, strides, returned, *others, scale, **chosen)
-        return None if table is None or biases is None else fold(biases, table, cut)
-    means = sums.new_empty_strided(sums.shape, sums.stride())  # the heads of other shares lie between, as in sums
-    programs = count * heads * triton.cdiv(cut.size, plan.tile)
-    answers, run = merged.stride()[:2], _queries[(programs,)]
-    run(
-        *three,
-        table,
-        taps,
-        merged,
-        gradient,
-        sums,
-        means,
-        back[0],
-        strides,
-        returned,
-        answers,
-        *others,
-        scale,
-        **chosen,
-    )
-    run = _keys[(programs,)]
-    run(*three, table, taps, gradient, sums, means, *back[1:], strides, returned, *others, scale, **chosen)
-    if table is None:
-        return None
-    return fold(biases_back(three, table, gradient, sums, means, cut, heads, scale, plan), table, cut)
+        for_value += local_of(
+            slopes_at, taps, rows, columns, inner, member, head, heads, answers, head_width, width, -1
+        )
+    below = image * tokens * back + first
+    write(to_key + below + beside, token, there, back, for_key * scale, head_width, width)
+    write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)

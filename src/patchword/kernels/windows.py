@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.kernels.window_operation import attend_windows, attend_windows_back
+from patchword.kernels.window_gradient import attend_windows
+from patchword.kernels.window_operation import attend_back
 from patchword.kernels.window_plain import plain_windows
 from patchword.kernels.window_plan import Rectangles, Side
 
@@ -94,6 +95,6 @@ def alike(device: torch.device) -> bool:
         expected = [answer, *torch.autograd.grad(answer.sin().sum(), [joint, *tables])]
     with torch.no_grad():
         merged, sums = attend_windows([joint], tables, taps, numbers, 1, 0.25)
-        back = attend_windows_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25)
+        back = attend_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25)
     found = [merged, *back[:3]]
     return all(torch.allclose(one, other, 1e-3, 1e-4) for one, other in zip(found, expected, strict=True))

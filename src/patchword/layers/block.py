@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
+from patchword.layers.feed_forward import FeedForward
 
 
 class Norm(Enum):
@@ -54,11 +55,19 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         if self.where is Norm.PRE:
-            return tokens + self._branch(self.sublayer(self.norm(tokens), scope))
+            whole = self._at_once(tokens)
+            return tokens + self._branch(self.sublayer(self.norm(tokens), scope)) if whole is None else whole
         if self.where is Norm.BRANCH:
             return tokens + self._branch(self.norm(self.sublayer(tokens, scope)))
         after: Tensor = self.norm(tokens + self._branch(self.sublayer(tokens, scope)))
         return after
+
+    def _at_once(self, tokens: Tensor) -> Tensor | None:
+        """A feed-forward may be one kernel with its norm and its sum, if nothing else stands between."""
+        if not isinstance(self.sublayer, FeedForward) or type(self.scale) is not nn.Identity:
+            return None
+        drops = self.training and (self.dropout.p or self.drop_path.rate)
+        return None if drops else self.sublayer.at_once(tokens, self.norm)
 
     def _branch(self, branch: Tensor) -> Tensor:
         kept: Tensor = self.drop_path(self.scale(self.dropout(branch)))

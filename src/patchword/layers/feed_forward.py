@@ -1,9 +1,14 @@
 """The sublayer that treats each token alone."""
 
+from typing import TypeGuard
+
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.layers.activation import Gelu
+from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel, may_have_kernel
+from patchword.layers.activation import Gelu, QuickGelu
+
+_FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
 
 
 class FeedForward(nn.Module):
@@ -20,3 +25,34 @@ class FeedForward(nn.Module):
         """(batch, tokens, width) -> (batch, tokens, width)"""
         lowered: Tensor = self.down(self.dropout(self.activation(self.up(tokens))))
         return lowered
+
+    def at_once(self, tokens: Tensor, norm: nn.Module) -> Tensor | None:
+        """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
+        if not may_have_kernel(tokens):
+            return None
+        up, activation, dropout, down = self.up, self.activation, self.dropout, self.down
+        form = _form(activation)
+        if form is None or type(self) is not FeedForward or not _is_affine(norm, up, down):
+            return None
+        if (self.training and dropout.p) or any(map(_is_watched, (self, norm, up, activation, dropout, down))):
+            return None
+        weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
+        return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None
+
+
+def _form(activation: nn.Module) -> str | None:
+    """its name among the kernel's forms; a class that extends one is another function"""
+    if type(activation) is nn.GELU:
+        return "gelu-tanh" if activation.approximate == "tanh" else "gelu"
+    return _FORMS.get(type(activation))
+
+
+def _is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]:
+    """No other class than torch's own (quantised, parametrised), with all weights and biases."""
+    if type(norm) is not nn.LayerNorm or any(type(matrix) is not nn.Linear for matrix in matrices):
+        return False
+    return all(part.bias is not None for part in (norm, *matrices))  # a norm has both or no weight either
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)

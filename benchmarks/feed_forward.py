@@ -1,0 +1,184 @@
+"""The kernel of narrow feed-forwards on a GPU: is it exact, and how fast is it?
+
+First its GELU beside erf in float64, then x + down(gelu(up(norm(x)))) of random sizes beside the plain way in float64.
+Then the first two stages of Swin-T, with other launches beside the one that is written down, and those of wider stages
+with a product that ends in GELU (feed_forward_wide.py), beside the plain way compiled.
+
+python benchmarks/feed_forward.py
+python benchmarks/feed_forward.py --save benchmarks/results/feed-forward-h200.md
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from feed_forward_wide import CHOICES, gelu_of, raised
+from torch import Tensor
+from triton.testing import do_bench
+
+from patchword.kernels import feed_forward as kernel
+from patchword.kernels.feed_forward import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
+from patchword.kernels.feed_forward_plan import WIDTHS, Plan, launch
+from patchword.recipes.device import machine
+
+DEVICE = torch.device("cuda")
+ROWS = {96: 802_816, 192: 200_704}  # of Swin-T, 256 pictures
+WIDE = {384: 50_176, 768: 12_544}
+CHECKED = (  # width, hidden, dtype, form
+    (96, 384, torch.bfloat16, "gelu"), (192, 768, torch.bfloat16, "gelu"), (64, 160, torch.float16, "gelu-tanh"),
+    (128, 512, torch.bfloat16, "quick-gelu"),
+)  # fmt: skip
+OTHERS = {
+    96: [
+        Plan(False, 64, 32, 128, 64, 8, 3),
+        Plan(True, 64, 32, 128, 64, 8, 2),
+        Plan(False, 64, 32, 64, 64, 4, 2),  # three programs at a time on each processor
+        Plan(True, 64, 32, 128, 128, 8, 1),
+        Plan(False, 64, 32, 128, 128, 8, 2),
+    ],
+    192: [
+        Plan(False, 128, 64, 128, 64, 8, 2),
+        Plan(False, 128, 64, 64, 32, 4, 2),  # two programs
+        Plan(False, 128, 64, 128, 32, 8, 3),
+    ],
+}
+
+
+def given(rows: int, width: int, hidden: int, dtype: torch.dtype = torch.bfloat16) -> tuple[Tensor, Weights]:
+    def normal(*shape: int, by: float = 1.0) -> Tensor:
+        return (torch.randn(*shape, device=DEVICE) * by).to(dtype)
+
+    up, down = normal(hidden, width, by=width**-0.5), normal(width, hidden, by=hidden**-0.5)
+    weights = Weights(1 + normal(width, by=0.2), normal(width), up, normal(hidden), down, normal(width))
+    return normal(rows, width), weights
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def check(more: int) -> list[str]:
+    """more: random sizes besides, each of which is compiled"""
+    points = torch.linspace(-10, 10, 2_000_001, device=DEVICE)
+    exact = points.double() * torch.special.erfc(-points.double() / 2**0.5) / 2
+    away = gelu_of(points).double() - exact
+    share = float(2 * (away / points.double()).abs()[points < -0.01].max())
+    lines = [f"GELU within {float(away.abs().max()):.1e}, erf within {share:.1e} (below 0)"]
+    numbers, exactly = random.Random(0), share < 2.5e-7
+    drawn = [(numbers.choice(WIDTHS), 32 * numbers.randint(1, 20), numbers.choice(FORMS)) for _ in range(more)]
+    for width, hidden, dtype, form in (*CHECKED, *((*sizes, torch.bfloat16, form) for *sizes, form in drawn)):
+        tokens, weights = given(numbers.randint(1, 9999), width, hidden, dtype)
+        found = kernel.feed_forward(tokens, weights, 1e-5, form)
+        expected = plain_feed_forward(tokens.double(), Weights(*(part.double() for part in weights)), 1e-5, form)
+        lines.append(f"{len(tokens)} x {width}, {hidden}, {dtype}, {form}: {relative(found, expected):.1e} of float64")
+        exactly &= relative(found, expected) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
+    print("\n".join(lines), flush=True)
+    return lines if exactly else sys.exit("NOT EXACT")
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    return float(do_bench(run, warmup=20, rep=60, return_mode="median"))
+
+
+def narrow(width: int, tries: int) -> list[str]:
+    rows, hidden = ROWS[width], 4 * width
+    tokens, weights = given(rows, width, hidden)
+    compiled = torch.compile(plain_feed_forward)
+    plain = milliseconds(lambda: compiled(tokens, weights, 1e-5, "gelu"))
+    lines = [f"{rows} x {width}, hidden {hidden}: the plain way compiled {plain:.3f} ms"]
+    print(lines[-1], flush=True)
+    assert has_feed_forward_kernel(tokens, weights), "the kernel is not chosen here"
+    answer = kernel.feed_forward(tokens, weights, 1e-5, "gelu")
+    for plan in (launch(width, hidden, 2), *OTHERS[width][:tries]):
+        kernel.launch = lambda *_, plan=plan: plan  # type: ignore[assignment]
+        try:
+            assert relative(kernel.feed_forward(tokens, weights, 1e-5, "gelu"), answer.double()) < 1e-2
+            spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))
+            rate, moved = 4e-9 * rows * width * hidden / spent, 2e-9 * tokens.nbytes / spent
+            lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x, {rate:.0f} TFLOP/s, {moved:.2f} TB/s: {plan}")
+        except Exception as error:  # too many registers or too much shared memory
+            lines.append(f"  {type(error).__name__}: {plan}")
+        print(lines[-1], flush=True)
+    kernel.launch = launch
+    return lines
+
+
+def called() -> str:
+    """what Python takes for a call, when there is little to do"""
+    tokens, weights = given(8, 96, 384)
+    for _ in range(50):
+        kernel.feed_forward(tokens, weights, 1e-5, "gelu")
+    torch.cuda.synchronize()
+    start = perf_counter()
+    for _ in range(200):
+        kernel.feed_forward(tokens, weights, 1e-5, "gelu")
+    return f"a call takes {(perf_counter() - start) / 200 * 1e6:.0f} microseconds of Python"
+
+
+def wide(width: int, tries: int) -> list[str]:
+    rows, hidden = WIDE[width], 4 * width
+    tokens, weights = given(rows, width, hidden)
+
+    def plainly(tokens: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(torch.nn.functional.linear(tokens, weights.up, weights.up_bias))
+
+    def shorter(tokens: Tensor) -> Tensor:
+        return quick_gelu(torch.nn.functional.linear(tokens, weights.up, weights.up_bias))
+
+    first, second = torch.compile(plainly), torch.compile(shorter)
+    plain, poly = milliseconds(lambda: first(tokens)), milliseconds(lambda: second(tokens))
+    lines = [f"{rows} x {width} -> {hidden}, GELU: compiled {plain:.3f} ms, with the kernels' polynomial {poly:.3f}"]
+    print(lines[-1], flush=True)
+    up, bias = weights.up.double(), weights.up_bias.double()
+    exact = torch.nn.functional.gelu(torch.nn.functional.linear(tokens[:999].double(), up, bias))
+    for choice in CHOICES[:tries]:
+        try:
+            assert relative(raised(tokens, weights.up, weights.up_bias, choice)[:999], exact) < 1e-2
+            spent = milliseconds(lambda choice=choice: raised(tokens, weights.up, weights.up_bias, choice))
+            rate = 2e-9 * rows * width * hidden / spent
+            lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x, {rate:.0f} TFLOP/s: {choice}")
+        except Exception as error:  # too many registers or too much shared memory
+            lines.append(f"  {type(error).__name__}: {choice}")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """the form of feed_forward_forms.py, for torch's compiler"""
+    distance = x.float().abs()
+    power = distance * -2.7721898732124828e-06 + 3.862217999994755e-05
+    for factor in (
+        -0.0001825533399824053, -0.00014585857570637017, 0.0070754592306911945,
+        -0.052505020052194595, -0.45920491218566895, -1.1511057615280151, -1.0,
+    ):  # fmt: skip
+        power = power * distance + factor
+    return (x.float().clamp(min=0) - distance * torch.exp2(power)).to(x.dtype)
+
+
+@torch.no_grad()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="every launch and size, and more checks (minutes)")
+    parser.add_argument("--save", type=Path)
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_feed_forward_kernel.py")
+    lines = ["# Narrow feed-forwards: norm, both matrices, GELU and sum in one kernel", ""]
+    lines += check(20 if asked.all else 0)
+    for width in ROWS:
+        lines += narrow(width, 9 if asked.all else 3 if width == 96 else 2)
+    lines.append(called())
+    print(lines[-1], flush=True)
+    for width in WIDE if asked.all else (384,):
+        lines += wide(width, 9 if asked.all else 3)
+    lines += ["", *(f"- {name}: {value}" for name, value in machine(DEVICE).items())]
+    if asked.save:
+        asked.save.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""x + down(gelu(up(norm(x)))) for narrow tokens, as those of the first stages of a pyramid, without gradients.
+
+There the hidden values are the most of what is moved: eight times the bytes of the tokens in all. A kernel for GPUs
+(feed_forward_triton) holds them on the chip. The twin is plain_feed_forward. Products of float32 are left to the plain
+way: they take so long that what is moved does not matter.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.availability import is_tried, is_usable
+from patchword.kernels.feed_forward_plan import is_known, launch
+
+FORMS = ("gelu", "gelu-tanh", "quick-gelu")
+_KINDS = (torch.bfloat16, torch.float16)
+
+
+class Weights(NamedTuple):
+    """scale, shift: (width,) of the norm. up: (hidden, width) and down: (width, hidden), with their biases"""
+
+    scale: Tensor
+    shift: Tensor
+    up: Tensor
+    up_bias: Tensor
+    down: Tensor
+    down_bias: Tensor
+
+
+def may_have_kernel(tokens: Tensor) -> bool:
+    """The first question, whose answer mostly is no, before any other is asked."""
+    return tokens.is_cuda
+
+
+def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    if not may_have_kernel(tokens) or _narrow(tokens, weights.up) is None:
+        return False
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *weights)):
+        return False
+    hidden, width = weights.up.shape
+    fits = tokens.shape[-1] == width and is_known(width, hidden)
+    return fits and _is_hopper(tokens.device.index) and is_usable(tokens, _tried)
+
+
+def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+    """(..., width) -> (..., width); form: one of FORMS"""
+    narrow = _narrow(tokens, weights.up)
+    scale, shift, up, up_bias, down, down_bias = weights
+    run = torch.ops.patchword.feed_forward
+    answer: Tensor = run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
+    return answer
+
+
+def plain_feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+    normed = F.layer_norm(tokens, tokens.shape[-1:], weights.scale, weights.shift, eps)
+    between = F.linear(normed, weights.up, weights.up_bias)
+    if form == "quick-gelu":
+        between = between * (1.702 * between).sigmoid()
+    else:
+        between = F.gelu(between, approximate="tanh" if form == "gelu-tanh" else "none")
+    return tokens + F.linear(between, weights.down, weights.down_bias)
+
+
+def _one_step(
+    tokens: Tensor, scale: Tensor, shift: Tensor, up: Tensor, up_bias: Tensor, down: Tensor, down_bias: Tensor,
+    eps: float, form: str,
+) -> Tensor:  # fmt: skip
+    from patchword.kernels.feed_forward_triton import resident, streamed
+
+    tokens, (hidden, width) = tokens.contiguous(), up.shape
+    answer, count = _shape(tokens), tokens.numel() // width
+    plan = launch(width, hidden, tokens.element_size())
+    tiles = -(-count // plan.rows)
+    if not tiles:
+        return answer
+    kernel, programs = (resident, min(tiles, _processors(tokens.device))) if plan.stays else (streamed, tiles)
+    given = (tokens, scale, shift, up.contiguous(), up_bias, down.contiguous(), down_bias, answer, count, eps)
+    choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
+    with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+        kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)
+    return answer
+
+
+def _shape(tokens: Tensor, *others: object) -> Tensor:
+    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
+
+
+# One operation of torch, so that a compiled model keeps it whole. Without a gradient it needs none of what custom_op
+# brings along, which takes three times as long to call.
+_NAME, _GIVEN = "patchword::feed_forward", ("tokens", *Weights._fields)
+torch.library.define(_NAME, f"({', '.join(f'Tensor {name}' for name in _GIVEN)}, float eps, str form) -> Tensor")
+torch.library.impl(_NAME, "default", _one_step)
+torch.library.register_fake(_NAME, _shape)
+
+
+def _narrow(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
+    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike"""
+    if torch.is_autocast_enabled(tokens.device.type):
+        kind = torch.get_autocast_dtype(tokens.device.type)
+        return kind if kind in _KINDS and tokens.dtype in (*_KINDS, torch.float32) else None
+    return matrix.dtype if matrix.dtype in _KINDS and tokens.dtype == matrix.dtype else None
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def _is_hopper(index: int) -> bool:
+    """For no other GPU the launches were planned."""
+    return torch.cuda.get_device_capability(index) == (9, 0)
+
+
+@cache
+def _tried(index: int) -> bool:
+    return is_tried("feed-forwards", alike, index)
+
+
+def alike(device: torch.device) -> bool:
+    """Both ways to launch: matrices that stay, and others."""
+    return all(is_alike(width, 4 * width, device) for width in (96, 192))
+
+
+@torch.no_grad()
+def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32."""
+
+    def wave(*shape: int, size: float = 1.0) -> Tensor:
+        count = torch.Size(shape).numel()
+        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
+
+    up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
+    weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
+    tokens = wave(2, 77, width)
+    with torch.autocast(device.type, enabled=False):
+        found = feed_forward(tokens, weights, 1e-5, "gelu").float()
+        expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
+    return bool((found - expected).norm() < 1e-2 * expected.norm())

@@ -1,0 +1,48 @@
+"""How the kernels of a feed-forward are launched, by its sizes.
+
+Figures of a Hopper GPU, for which the compiler was asked: a program of 8 warps on each processor holds 128 rows without
+spilling a register, and 227 KB of shared memory.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+WIDTHS = (64, 96, 128, 160, 192, 256)  # sums of two powers of two, 32 at least
+_SHARED = 227 * 1024
+_UNROLLED = 512  # hidden channels, whose chunks are written out one by one where the matrices stay
+_ROWS = 128
+_WARPS = 8
+
+
+class Plan(NamedTuple):
+    """stays: both matrices stay in shared memory, and a program walks over tiles of rows. first + second: the width."""
+
+    stays: bool
+    first: int
+    second: int
+    rows: int
+    chunk: int
+    warps: int
+    stages: int
+
+
+def is_known(width: int, hidden: int) -> bool:
+    return width in WIDTHS and hidden % 32 == 0
+
+
+@cache
+def launch(width: int, hidden: int, size: int) -> Plan:
+    """size: bytes of a number of the tokens"""
+    first, second = _parts(width)
+    chunk = next(chunk for chunk in (128, 64, 32) if hidden % chunk == 0)
+    held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
+    if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
+        return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
+    chunk = min(chunk, 64 if width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
+    return Plan(False, first, second, _ROWS, chunk, _WARPS, 3)
+
+
+def _parts(width: int) -> tuple[int, int]:
+    """the largest power of two that is less, and what is left"""
+    first = 1 << (width - 1).bit_length() - 1
+    return first, width - first
