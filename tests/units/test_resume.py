@@ -249,10 +249,10 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
 
     score = image_task.score
 
-    def watched(model, batches, classes):
+    def watched(model, batches, classes, group):
         kept = list(batches)
         seen["validated"] += [number for batch in kept for number in numbers(batch.inputs, model)]
-        return score(model, kept, classes)
+        return score(model, kept, classes, group)
 
     monkeypatch.setattr(DigitsSource, "read", numbered)
     monkeypatch.setattr(image_task, "Classification", Watched)

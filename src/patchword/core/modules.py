@@ -14,6 +14,9 @@ def modules_of(folder: Path) -> dict[str, str]:
     modules = read_json(path)
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise UserError(f"{path} is not a list of modules", expected="a JSON list of objects")
+    for kind in (str(module.get("type", "")) for module in modules):
+        if not kind.startswith("sentence_transformers."):
+            raise UserError(f"{path} names code that is not sentence-transformers' own", got=kind)
     found = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
     if any(Path(below).name != below for below in found.values() if below):
         raise UserError(f"{path} has parts we do not know", expected="folders inside it", got=found)

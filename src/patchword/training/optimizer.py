@@ -57,9 +57,17 @@ class UncorrectedAdamW(torch.optim.AdamW):
             group["eps"] /= second**0.5
             group["weight_decay"] /= factor
         answer = super().step(closure)
+        self._count_left_out()
         for group, (rate, eps, decay) in zip(self.param_groups, before, strict=True):
             group["lr"], group["eps"], group["weight_decay"] = rate, eps, decay
         return answer
+
+    def _count_left_out(self) -> None:
+        """A step that the device leaves out is not known here, and is counted in both places or in neither."""
+        left_out = getattr(self, "found_inf", None)
+        if left_out is not None:
+            counts = [state["step"] for weight, state in self.state.items() if weight.grad is not None]
+            torch._foreach_add_(counts, left_out)
 
 
 def _is_matrix(name: str, parameter: nn.Parameter) -> bool:

@@ -75,14 +75,22 @@ class SharpnessAware:
         self.plain, self.model, self.ascent, self.alone = plain, model, ascent, alone
 
     def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
+        told = self.gradient(batch)
+        self.descend(rate)
+        return told
+
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The one found at the top; what is told is of the true weights."""
         noted, back = copies(self.model.buffers()), drawing(batch.device)
         with self.alone():
             told = self.plain.gradient(batch)
         with self.at_the_top(), with_buffers(self.model, noted):
             back()
             self.plain.gradient(batch)
-        self.plain.descend(rate)
         return told
+
+    def descend(self, rate: float) -> Tensor:
+        return self.plain.descend(rate)
 
     @contextmanager
     def at_the_top(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from patchword.core.group import Group
 from patchword.data.randomness import order
 
 
@@ -40,6 +41,17 @@ class Company(NamedTuple):
 def alone(start: int, end: int, count: int) -> Company:
     """The batch from `start` to `end`, in which nobody meets anybody."""
     return Company(end - start, slice(start, end), torch.arange(end - start))
+
+
+def dealt(part: Company, group: Group) -> Company:
+    """Of a batch, what this process of several works on, with the partners of its samples wherever they are."""
+    own = group.share(torch.arange(part.size))
+    if len(own) == part.size:
+        return part
+    partners = part.partners[own]
+    chosen = torch.cat([own, partners[~torch.isin(partners, own)]])
+    places = torch.arange(part.places.start, part.places.stop) if isinstance(part.places, slice) else part.places
+    return Company(len(own), places[chosen], (chosen == partners[:, None]).int().argmax(1))
 
 
 def company(start: int, end: int, count: int) -> Company:

@@ -1,12 +1,13 @@
 """Batches of texts: which, in which order, padded to one length or one behind the other in a row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from patchword.core.group import ALONE, Group, Lazily
 from patchword.core.text import Rows, Text
 from patchword.data.randomness import order
 from patchword.data.text.prefetch import prefetched
@@ -187,15 +188,15 @@ class TextBatches:
     def steps_per_epoch(self) -> int:
         return max(1, len(self.examples) // self.size)
 
-    def epoch(self, epoch: int, seed: int, first: int = 0) -> Iterator[TextBatch]:
-        """Texts of like length are together; a last batch too small to fill is left out."""
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[TextBatch]:
+        """Texts of like length are together; a last batch too small to fill is left out. Those of this process."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
-        return prefetched(lambda index: self.examples.batch(index, self.form).ready(), batches)
+        return prefetched(lambda index: self.examples.batch(group.share(index), self.form).ready(), batches)
 
-    def whole(self) -> Iterator[TextBatch]:
-        """Every text once, the longest first."""
-        for index in self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size):
-            yield self.examples.batch(index, self.form)
+    def whole(self) -> Sequence[TextBatch]:
+        """Every text once, the longest first; each batch is made when it is asked for."""
+        parts = self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size)
+        return Lazily(lambda index: self.examples.batch(index, self.form), parts)
 
 
 def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:

@@ -136,7 +136,7 @@ def by_record(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
 def _field(path: Path, line: Line) -> str:
     try:
         record = json.loads(line.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}, line {line.number}: not JSON", got=str(error)) from None
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         got = sorted(record) if isinstance(record, dict) else type(record).__name__

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from patchword.core.errors import UserError
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text import TextModel
@@ -57,14 +58,14 @@ class TaughtTask:
     def steps_per_epoch(self) -> int:
         return self.task.steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[Batch]:
-        return self.task.data(epoch, first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+        return self.task.data(epoch, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         raise NotImplementedError
 
-    def validate(self) -> Validation:
-        return self.task.validate()
+    def validate(self, group: Group = ALONE) -> Validation:
+        return self.task.validate(group)
 
     def save(self, folder: Path) -> None:
         self.task.save(folder)
@@ -95,9 +96,9 @@ class TaughtTexts(TaughtTask):
         taught = look_at_text(self.teacher, parts)
         return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
 
-    def validate(self) -> Validation:
+    def validate(self, group: Group = ALONE) -> Validation:
         """Where only layers are learned, the head still answers at random: what counts is how close the layers are."""
-        own = self.task.validate()
+        own = self.task.validate(group)
         if self._answers():
             return own
         loss = self._distance()

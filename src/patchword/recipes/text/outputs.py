@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 
 Outputs = list[Tensor]  # for each text of the examples, in their order: its scores, or those of its tokens
@@ -17,12 +18,19 @@ def nobody(done: float) -> None:
 
 
 @torch.inference_mode()
-def outputs_of(ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody) -> Outputs:
-    """In the order of the examples. ask: a model in evaluation mode, given batches of this size."""
-    found: dict[int, Tensor] = {}
-    for batch in TextBatches(examples, size, form).whole():
-        found.update(zip(batch.samples.tolist(), _per_text(batch, ask(batch)), strict=True))
+def outputs_of(
+    ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: Group = ALONE
+) -> Outputs:
+    """In the order of the examples. ask: a model in evaluation mode, given batches of this size. group: who asks"""
+
+    def answer(batch: TextBatch) -> tuple[Tensor, ...]:
+        found = batch.samples, *_per_text(batch, ask(batch))
         advance(len(batch))
+        return found
+
+    found: dict[int, Tensor] = {}
+    for samples, *outputs in group.map(answer, TextBatches(examples, size, form).whole()):
+        found.update(zip(samples.tolist(), outputs, strict=True))
     return [found[number] for number in range(len(found))]
 
 

@@ -1,0 +1,44 @@
+"""A run goes on: from where, at what price, and with which command."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from patchword.core.files import read_json, write_json
+from patchword.core.room import DiskFull, disk_full, is_full
+from patchword.recipes.run import resume_command
+from patchword.training.checkpoint import Cost
+from patchword.training.loop import Loop
+from patchword.training.needs import told_cost
+
+
+def go_on(loop: Loop, console: Console) -> None:
+    """From the newest whole checkpoint; says which, and what is wrong with newer ones."""
+    there = len(loop.checkpoints.all())
+    found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
+    if found and not loop.finished():
+        console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
+    if there and not found:
+        console.print("no checkpoint is whole: the run begins again", highlight=False)
+
+
+def tell_cost(cost: Cost, folder: Path, console: Console) -> None:
+    """What a save costs, said once and kept in machine.json."""
+    write_json(folder / "machine.json", {**read_json(folder / "machine.json"), "checkpoint": told_cost(cost)})
+    console.print(f"[dim]a checkpoint is {told_cost(cost)}[/dim]", highlight=False)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """A full disk ends a run with the command that goes on with it, whichever file it was."""
+    hint = f"then go on with:\n{resume_command(folder)}"
+    try:
+        yield
+    except DiskFull as full:
+        raise full.with_hint(hint) from None
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise disk_full(f"cannot write into {folder}", folder, error.strerror or str(error)).with_hint(hint) from None

@@ -1,0 +1,132 @@
+"""The launcher: processes that end, die, hang or are asked to stop; with small programs as workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from patchword.cli import launch as launching
+from patchword.cli.launch import launch
+from patchword.core.errors import UserError
+from patchword.training.parallel.place import Place, place_of
+
+HEAD = """
+import os, signal, sys, time
+from pathlib import Path
+number, folder = int(os.environ["RANK"]), Path(sys.argv[1])
+again = "--resume" in sys.argv
+(folder / f"start-{number}-{time.monotonic_ns()}").touch()
+def tell(word):
+    os.write(int(os.environ["PATCHWORD_JOINED"]), word)
+def join():
+    tell(b"b"), tell(b"m")
+"""
+
+
+def command(folder: Path, body: str) -> list[str]:
+    return [sys.executable, "-c", HEAD + body, str(folder)]
+
+
+def starts(folder: Path, number: int) -> int:
+    return len(list(folder.glob(f"start-{number}-*")))
+
+
+def test_all_that_is_needed_is_told(tmp_path):
+    body = "join(); (folder / os.environ['RANK']).write_text(os.environ['WORLD_SIZE'] + os.environ['MASTER_ADDR'])"
+    assert launch(command(tmp_path, body), 3, 3, print) == 0
+    assert [(tmp_path / str(number)).read_text() for number in range(3)] == ["3127.0.0.1"] * 3
+    assert os.environ.get("RANK") is None
+
+
+def test_one_that_dies_takes_the_others_and_all_begin_again(tmp_path):
+    said = []
+    body = """
+join()
+if not again:
+    os.kill(os.getpid(), signal.SIGKILL) if number == 1 else time.sleep(100)
+"""
+    assert launch(command(tmp_path, body), 2, 3, said.append) == 0
+    assert starts(tmp_path, 0) == starts(tmp_path, 1) == 2
+    assert said == [
+        "process 1 of 2 was ended by SIGKILL; all start again from the newest checkpoint (3 of 3 restarts left)"
+    ]
+
+
+def test_restarts_are_counted(tmp_path):
+    said = []
+    body = "join(); print('a reason', file=sys.stderr); sys.exit(5 if number == 1 else 0)"
+    assert launch(command(tmp_path, body), 2, 1, said.append) == 1
+    assert starts(tmp_path, 1) == 2
+    assert said[0] == "a reason"
+    assert said[-1].startswith("process 1 of 2 failed with exit code 5; given up after 2 starts")
+
+
+@pytest.mark.parametrize("code", [2, 130, 143])
+def test_a_mistake_or_a_wish_is_not_repeated(tmp_path, code):
+    assert launch(command(tmp_path, f"join(); sys.exit({code})"), 2, 3, print) == code
+    assert starts(tmp_path, 0) == 1
+
+
+def test_processes_that_do_not_find_each_other_are_tried_again_and_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "MEETING", 0.5)
+    said = []
+    assert launch(command(tmp_path, "join() if number else (tell(b'b'), time.sleep(100))"), 2, 0, said.append) == 1
+    assert starts(tmp_path, 0) == launching.MEETINGS
+    assert "did not find each other" in said[-1]
+
+
+def test_a_stop_reaches_all(tmp_path):
+    """SIGTERM to the launcher: each worker hears it and exits with 143, as does the launcher."""
+    body = """
+def stop(*_): (folder / f"asked-{number}").touch(); sys.exit(143)
+signal.signal(signal.SIGTERM, stop); join(); (folder / f"ready-{number}").touch(); time.sleep(100)
+"""
+    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    process = subprocess.Popen([sys.executable, "-c", script, *command(tmp_path, body)])
+    while len(list(tmp_path.glob("ready-*"))) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 143
+    assert len(list(tmp_path.glob("asked-*"))) == 2
+
+
+def test_workers_hear_that_the_launcher_was_killed(tmp_path):
+    body = """
+join(); (folder / f"ready-{number}").touch()
+os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").touch()
+"""
+    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    process = subprocess.Popen([sys.executable, "-c", script, *command(tmp_path, body)])
+    while len(list(tmp_path.glob("ready-*"))) < 2:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    for _ in range(500):
+        if len(list(tmp_path.glob("heard-*"))) == 2:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the workers were left behind")
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({}, None),
+        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Place(1, 4, 1)),
+        ({"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "a"}, Place(9, 16, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_LOCALID": "0"}, None),
+        ({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a"}, None),
+    ],
+)
+def test_the_place_is_read_off_the_environment(told, found):
+    assert place_of(told) == found
+
+
+@pytest.mark.parametrize("wrong", [{"RANK": "4"}, {"RANK": "one"}])
+def test_a_wrong_environment_is_named(wrong):
+    with pytest.raises(UserError, match="RANK"):
+        place_of({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a"} | wrong)
