@@ -141,9 +141,7 @@ def answered(
     return outputs_of(ask, examples, form, EVALUATION_BATCH, group=group)
 
 
-def judge(
-    model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: Group = ALONE
-) -> Judged:
+def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: Group = ALONE) -> Judged:
     return texts.judge(answered(model, texts.examples, form, precision, group))
 
 

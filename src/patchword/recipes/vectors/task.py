@@ -150,9 +150,7 @@ def bank_of(
     return found
 
 
-def judge(
-    model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32", group: Group = ALONE
-) -> Judged:
+def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32", group: Group = ALONE) -> Judged:
     """model: in evaluation mode"""
 
     def ask(batch: TextBatch) -> torch.Tensor:
