@@ -24,11 +24,11 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-@pytest.mark.parametrize("augment", ["", "deit", "[flip, three]"])
+@pytest.mark.parametrize("augment", ["", "deit", "[flip, three]", "flip,three"])
 def test_a_batch_and_the_operations_are_drawn(folder, tmp_path, augment):
     out = tmp_path / "look.png"
     words = ["data", "show", str(folder), "--size", "16", "--count", "4", "--out", str(out)]
-    done = runner.invoke(app, [*words, *(["--augment", augment] if augment else [])])
+    done = runner.invoke(app, [*words, *(["--augmentation", augment] if augment else [])])
     assert done.exit_code == 0, done.output
     for path in (out, tmp_path / "look-operations.png"):
         assert str(path) in done.output
@@ -48,7 +48,7 @@ def test_a_single_picture_is_mixed_with_another_one(folder, tmp_path):
 
 
 def test_the_same_pictures_twice(folder, tmp_path):
-    words = ["data", "show", str(folder), "--size", "16", "--count", "2", "--augment", "deit", "--out"]
+    words = ["data", "show", str(folder), "--size", "16", "--count", "2", "--augmentation", "deit", "--out"]
     for name in ("one.png", "two.png"):
         assert runner.invoke(app, [*words, str(tmp_path / name)]).exit_code == 0
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
@@ -57,8 +57,8 @@ def test_the_same_pictures_twice(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["digits", "--augment", "deti"], "recipe field 'augmentation': expected none, light, deit"),
-        (["digits", "--augment", "[flip, flop]"], "recipe field 'augmentation'"),
+        (["digits", "--augmentation", "deti"], "recipe field 'augmentation': expected none, light, deit"),
+        (["digits", "--augmentation", "[flip, flop]"], "recipe field 'augmentation'"),
         (["digits", "--out", "look.jpg"], "the pictures are PNG files"),
         (["classify-text"], "is about texts"),
         (["no-such-set"], "there is no data set 'no-such-set'"),

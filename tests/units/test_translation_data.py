@@ -66,7 +66,11 @@ def test_a_table_needs_two_texts_in_each_line(text, told):
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize("data", [b"plain", gzip.compress(b"some text, cut in the middle")[:-12], b"\x1f\x8b\x08"])
+@pytest.mark.parametrize(
+    "data",
+    [b"plain", gzip.compress(b"some text, cut in the middle")[:-12], b"\x1f\x8b\x08"],
+    ids=["not packed", "cut off", "a start alone"],  # a packed file has the time in it, which is no name
+)
 def test_a_broken_packed_file_is_named(data):
     Path("a.gz").write_bytes(data)
     with pytest.raises(UserError, match=r"cannot unpack a\.gz"):

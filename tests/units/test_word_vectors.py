@@ -315,7 +315,7 @@ def test_one_thread_gives_the_same_vectors_and_two_nearly_so():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_rate_falls_to_its_end(monkeypatch, threads):
     """Whoever reads a part of the text, its rate is that of the part's place in the whole."""
-    for place in ("recipes.word_vectors_training", "data.text.word_pairs"):
+    for place in ("recipes.vectors.words_training", "data.text.word_pairs"):
         monkeypatch.setattr(f"patchword.{place}.CHUNK", 2000)
     rates = []
     monkeypatch.setattr(

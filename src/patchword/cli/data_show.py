@@ -18,7 +18,7 @@ def show(
     ],
     augment: Annotated[
         str,
-        typer.Option("--augment", metavar="NAME|LIST", help="none, light, deit, three, or a list: [flip, crop]."),
+        typer.Option("--augmentation", metavar="NAME|LIST", help="none, light, deit, three, or a list: flip,crop."),
     ] = "",
     settings: Annotated[
         list[str] | None,
@@ -41,8 +41,8 @@ def show(
 
     Examples:
 
-      patchword data show fashion-mnist --augment deit
-      patchword data show my/pictures --size 224 --augment "[flip, crop, randaugment]" --out look.png
+      patchword data show fashion-mnist --augmentation deit
+      patchword data show my/pictures --size 224 --augmentation flip,crop,randaugment --out look.png
       patchword data show image-folder-vit --set data=my/pictures --set augmentation.randaugment=5
       patchword data show runs/fashion-mnist-vit --epoch 3
     """

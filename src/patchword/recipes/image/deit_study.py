@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from patchword.recipes.distillation.fields import ImageTeacher
-from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.image.named import fashion_mnist_deit
+from patchword.recipes.recipe import Expect, ModelChoice, Recipe
 from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
 
@@ -29,23 +29,11 @@ def deit_distillation() -> Study:
     )
 
 
-def _student(model: str, teacher: ImageTeacher) -> ImageRecipe:
+def _student(model: str, teacher: ImageTeacher) -> Recipe:
     """Longer than the families: a student that has hardly learned shows little of its teacher."""
-    return ImageRecipe(
-        about="A small DeiT, and what a teacher is worth to it.",
-        model=ModelChoice(name=model),
-        data="fashion-mnist",
-        validation=0.05,
-        augmentation=Augment(flip=0.5, shift=2),
-        epochs=40,
-        batch=256,
-        rate=2e-3,
-        decay=0.05,
-        smoothing=0.1,
-        average=0.998,
-        precision="float32",
-        teacher=teacher,
-    )
+    about = "A small DeiT, and what a teacher is worth to it."
+    chosen = {"about": about, "expect": Expect(), "model": ModelChoice(name=model), "teacher": teacher}
+    return fashion_mnist_deit().model_copy(update={**chosen, "epochs": 40, "batch": 256})
 
 
 # rows of the lectures' table: what it is called there, the run, and the measure of that run

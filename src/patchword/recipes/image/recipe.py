@@ -48,15 +48,17 @@ class Augment(BaseModel):
 
 
 def augment_fields(value: Any) -> Any:
-    """The fields of a name such as deit, or of a list such as [flip, crop], which get DeiT's settings."""
+    """The fields of a name such as deit, or of a list such as flip,crop, which get DeiT's settings."""
     listed = from_text(value)
+    if isinstance(listed, str) and listed not in PRESETS:
+        listed = [part.strip() for part in listed.split(",")]
     if isinstance(listed, list | tuple) and all(isinstance(part, str) and part in PARTS for part in listed):
         return together(*listed)
     if isinstance(value, Mapping | Augment):
         return value
     if isinstance(value, str) and value.strip() in PRESETS:
         return dict(PRESETS[value.strip()])
-    expected = f"{', '.join(PRESETS)}, a list of [{', '.join(PARTS)}], or fields: {', '.join(Augment.model_fields)}"
+    expected = f"{', '.join(PRESETS)}, a list of {', '.join(PARTS)}, or fields: {', '.join(Augment.model_fields)}"
     raise UserError("recipe field 'augmentation'", expected=expected, got=value)
 
 
@@ -68,7 +70,7 @@ class ImageRecipe(Recipe):
     )
     validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
     augmentation: Annotated[Augment, BeforeValidator(augment_fields)] = Field(
-        Augment(), description=f"{', '.join(PRESETS)}, a list such as [flip, crop], or fields"
+        Augment(), description=f"{', '.join(PRESETS)}, a list such as flip,crop, or fields"
     )
     smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
     teacher: ImageTaught = ImageTeacher()
