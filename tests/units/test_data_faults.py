@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from patchword.data.named import open_source
 from patchword.data.sources import IdxSource
 from patchword.recipes.checking import check_data
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.text.recipe import TextRecipe
 from tiny_texts import refusal
 
@@ -202,6 +204,82 @@ def test_unknown_tags_are_all_named(tmp_path):
     found = faults_of(TextRecipe(task="tags", train=train, test=write(tmp_path / "b.conll", "A X\nB Q\nC R\n")))
     assert "b.conll, line 2, column 2, word 'B': the tag 'Q'" in found
     assert "b.conll, line 3, column 2, word 'C': the tag 'R'" in found
+
+
+# Raw texts
+
+
+@pytest.fixture
+def spoilt_texts(tmp_path, monkeypatch):
+    """Sound texts, enough for a model, beside a folder of faults; and where each is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATCHWORD_DATA", str(tmp_path / "kept"))
+    sound = "the cat sat on the mat\nthe dog ran to the cat\n"
+    write(tmp_path / "sound.txt", "\n".join([sound] * 40))
+    (tmp_path / "all").mkdir()
+    write(tmp_path / "all" / "a.txt", f"{sound}a caf\udce9\n{sound}\udcff\udcfe\n")  # lines 3 and 6
+    write(tmp_path / "all" / "b.jsonl", '{"text": "fine"}\n{"text"\n\n{"body": "x"}\n[]\n{"text": "good"}\n')
+    write(tmp_path / "all" / "c.txt", "<doc id=1>\nfine\n</doc>\nlost\nand more\n<doc>good</doc>\nlost again\n")
+    (tmp_path / "all" / "d.txt").write_bytes(b"PK\x03\x04 a document of Word")
+    (tmp_path / "all" / "e.txt").write_bytes(b"")
+    places = ["a.txt, line 3, byte 6", "a.txt, line 6, byte 1", *(f"b.jsonl, line {line}:" for line in (2, 4, 5))]
+    places += ["c.txt, line 4: text outside", "c.txt, line 7: text outside", "d.txt is not a text file"]
+    return places
+
+
+def assert_all_told(complaint: str, places: list[str]) -> None:
+    assert f"error: {len(places)} faults in the data" in complaint
+    for place in places:
+        assert f"all/{place}" in complaint
+
+
+@pytest.mark.parametrize("recipe", ["bert-pretrain", "elmo-pretrain"])
+def test_every_fault_of_raw_texts_is_in_one_report_before_the_first_step(spoilt_texts, command, recipe):
+    assert command("tokenizer", "train", "sound.txt", "--out", "words", "--vocabulary", 60)[0] == 0
+    tokenizer = ["tokenizer=words"] if recipe == "bert-pretrain" else []
+    for _ in range(2):  # nothing is kept that would hide it the second time
+        code, _, complaint = command("train", recipe, "text=sound.txt,all", *tokenizer)
+        assert code == 2
+        assert_all_told(complaint, spoilt_texts)
+    complaint = command("train", recipe, "text=gone.txt,sound.txt,all,lost", *tokenizer)[2]
+    for place in ("there is no file or folder gone.txt", "there is no file or folder lost", f"all/{spoilt_texts[0]}"):
+        assert place in complaint
+    assert not Path("runs").exists()
+
+
+def test_raw_texts_are_checked_without_training(spoilt_texts, command):
+    for words in (("bert-pretrain", "text=all"), ("elmo-pretrain", "text=all")):
+        code, _, complaint = command("data", "check", *words)
+        assert code == 2
+        assert_all_told(complaint, spoilt_texts)
+    code, out, _ = command("data", "check", "sound.txt")
+    assert (code, "nothing is wrong: 40 documents in 1 file, read in" in out) == (0, True)
+    write(Path("all/a.txt"), "")
+    code, out, _ = command("data", "check", "bert-pretrain", "text=all/a.txt,sound.txt")
+    assert code == 0
+    assert "note: a file without text (1):" in out
+
+
+def test_pairs_and_articles_are_read_whole(tmp_path):
+    write(tmp_path / "a.tsv", "one\teins\ntwo\nthree\t\nfour\tvier\tcuatro\nfive\tfunf\n")
+    found = faults_of(PretrainingRecipe(parallel=(str(tmp_path / "a.tsv"),)))
+    assert all(f"a.tsv, line {line}:" in found for line in (2, 3, 4))
+    write(tmp_path / "a.jsonl", '{"body": "x"}\n{"headline": "y"}\n[]\n{"body"\n')
+    found = faults_of(PretrainingRecipe(articles=(str(tmp_path / "a.jsonl"), str(tmp_path / "gone.jsonl"))))
+    assert all(f"a.jsonl, line {line}" in found for line in (2, 3, 4))
+    assert "gone.jsonl" in found
+    write(tmp_path / "a.jsonl", '{"body": "x"}\n{"body": "z"}\n')
+    assert check_data(PretrainingRecipe(articles=(str(tmp_path / "a.jsonl"),)))[0] == "2 articles"
+
+
+def test_a_file_of_nothing_but_faults_is_not_read_to_its_end(tmp_path):
+    write(tmp_path / "a.txt", "\udce9\n" * 5000)
+    write(tmp_path / "b.jsonl", "none\n" * 5000)
+    write(tmp_path / "c.txt", "fine\n\udce9\n")
+    found = faults_of(PretrainingRecipe(text=tuple(str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.txt"))))
+    assert found.count(": not UTF-8") == 1001
+    assert found.count(": not JSON") == 1000
+    assert found.count("has 1,000 faults and more") == 2
 
 
 # Pictures

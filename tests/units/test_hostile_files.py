@@ -1,8 +1,10 @@
 """Files made to run code, to fill the memory or to confuse: nothing runs, and each is one clear error."""
 
+import importlib
 import io
 import json
 import pickle
+import sys
 import zipfile
 from pathlib import Path
 
@@ -205,10 +207,47 @@ def test_a_config_that_names_code_is_refused(saved, entry):
         load(saved)
 
 
-def test_modules_that_are_not_the_librarys_own_are_refused(saved):
-    (saved / "modules.json").write_text(json.dumps([{"type": "evil.Transformer", "path": ""}]))
-    with pytest.raises(UserError, match=r"names code that is not"):
+@pytest.mark.parametrize(
+    ("kind", "place", "reason"),
+    [
+        ("evil.Transformer", "", r"code that comes with the folder.*got evil\.Transformer"),
+        ("evil.deep.Pooling", "", r"code that comes with the folder"),
+        ("os.system", "", r"parts we do not know.*system"),
+        ("evil/evil--evil.Transformer", "", r"parts we do not know.*names of modules"),
+        (f"{PYTHON}.Transformer", "", r"parts we do not know.*names of modules"),
+        (["os", "Transformer"], "", r"parts we do not know.*names of modules"),
+        ("models.Transformer", "..", r"parts we do not know.*folders inside it"),
+        ("models.Transformer", "/etc", r"parts we do not know.*folders inside it"),
+        ("models.Transformer", None, r"parts we do not know.*folders inside it"),
+    ],
+)
+def test_modules_that_cannot_be_understood_are_refused(saved, monkeypatch, kind, place, reason):
+    plant(saved, monkeypatch)
+    (saved / "modules.json").write_text(json.dumps([{"type": kind, "path": place}]))
+    with pytest.raises(UserError, match=reason):
         load(saved)
+    assert not Path(CANARY).exists()
+
+
+def test_modules_are_never_imported(here, monkeypatch):
+    """The name is understood by its last word alone; the code that could be imported under it is not."""
+    save(tiny_text(), here / "saved", layout="huggingface")
+    plant(here, monkeypatch)
+    modules = [{"type": "evil.Transformer", "path": ""}, {"type": "evil.deep.Pooling", "path": "1_Pooling"}]
+    (here / "saved" / "modules.json").write_text(json.dumps(modules))
+    (here / "saved" / "1_Pooling").mkdir()
+    (here / "saved" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    assert load(here / "saved").card.config["pool"] == "first"
+    assert not Path(CANARY).exists()
+    importlib.import_module("evil")  # it would have run
+    assert Path(CANARY).exists()
+
+
+def plant(folder, monkeypatch) -> None:
+    """A module that runs when it is imported, and can be."""
+    (folder / "evil.py").write_text(PYTHON)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "evil", raising=False)
 
 
 ODD = [None, "x", "os.system", -1, 0, 10**30, 1e400, float("nan"), [], [1, 2, 3], {"a": 1}, True, [[]], 10**9]

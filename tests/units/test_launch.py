@@ -1,6 +1,7 @@
 """The launcher: processes that end, die, hang or are asked to stop; with small programs as workers."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from material import TINY_MODEL, settings
 from patchword.cli import launch as launching
 from patchword.cli.launch import launch
 from patchword.core.errors import UserError
+from patchword.recipes.run import resume_command
 from patchword.training.parallel.place import Place, place_of
 
 HEAD = """
@@ -124,6 +127,31 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
 )
 def test_the_place_is_read_off_the_environment(told, found):
     assert place_of(told) == found
+
+
+def test_the_command_to_go_on_has_as_many_processes(tmp_path, monkeypatch):
+    """Inside the launcher's own processes only: what else started several has words of its own."""
+    alone = resume_command(tmp_path)
+    assert "--processes" not in alone
+    for name, value in {"RANK": "0", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "a"}.items():
+        monkeypatch.setenv(name, value)
+    assert resume_command(tmp_path) == alone
+    monkeypatch.setenv("PATCHWORD_LAUNCHER", "7")
+    assert resume_command(tmp_path) == f"{alone} --processes 3"
+
+
+def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
+    fields = [*TINY_MODEL, "epochs=500", "batch=128", "device=cpu"]
+    place = ["--name", "run", "--runs", str(tmp_path)]
+    words = ["patchword", "train", "digits-vit", *settings(*fields), *place, "--processes", "2"]
+    process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
+    while process.poll() is None and not (tmp_path / "run" / "metrics.jsonl").is_file():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    told = process.communicate(timeout=100)[0]
+    assert process.returncode == 143, told
+    again = shlex.join(["patchword", "train", str(tmp_path / "run" / "recipe.yaml"), *place, "--resume"])
+    assert f"Go on with:\n  {again} --processes 2\n" in told
 
 
 @pytest.mark.parametrize("wrong", [{"RANK": "4"}, {"RANK": "one"}])

@@ -15,7 +15,8 @@ from patchword.data import images
 from patchword.data.images import Held, Images, OnDisk, decode, decoded, fitted, held
 from patchword.data.listing import folder_source, manifest_source
 from patchword.data.named import SETS, NamedSet, get, open_source, whereabouts
-from patchword.data.sources import PICTURES, held_out
+from patchword.data.parts import held_out
+from patchword.data.sources import PICTURES
 
 FILES = [f"{stem}-{kind}-ubyte" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 

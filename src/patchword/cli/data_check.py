@@ -11,7 +11,7 @@ from patchword.cli.common import console
 if TYPE_CHECKING:
     from patchword.recipes import Recipe
 
-TABLES, TAGS, QUESTIONS = (".csv", ".tsv", ".jsonl"), (".conll", ".conllu"), (".json",)
+TABLES, TAGS, QUESTIONS, RAW = (".csv", ".tsv", ".jsonl"), (".conll", ".conllu"), (".json",), (".txt", ".text", ".md")
 
 
 def check(
@@ -42,6 +42,8 @@ def check(
       patchword data check train.csv validation=valid.csv test=test.csv
       patchword data check train.conllu test=test.conllu
       patchword data check classify-text train=reviews.csv label=mood
+      patchword data check corpus.txt
+      patchword data check bert-pretrain text=corpus,more.jsonl
     """
     from patchword.recipes.checking import check_data
 
@@ -61,8 +63,10 @@ def check(
 
 def _recipe(what: str, fields: list[str]) -> "Recipe":
     """A recipe's own, or one for the data alone."""
+    from patchword.data.shards.manifest import is_sharded, read_manifest
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.pretraining.recipe import PretrainingRecipe
     from patchword.recipes.recipe import read_recipe
     from patchword.recipes.text.recipe import TextRecipe
 
@@ -75,6 +79,8 @@ def _recipe(what: str, fields: list[str]) -> "Recipe":
         return TextRecipe(task="tags", train=what).with_settings(fields)
     if suffix in QUESTIONS:
         return TextRecipe(task="span", train=what).with_settings(fields)
+    if suffix in RAW or (is_sharded(path) and read_manifest(path).kind == "texts"):
+        return PretrainingRecipe(text=(what,)).with_settings(fields)
     if suffix in TABLES and (fields or not _is_manifest(path)):
         return TextRecipe(train=what).with_settings(fields)
     return ImageRecipe(data=what).with_settings(fields)

@@ -106,6 +106,7 @@ def train(
 
 
 def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
+    from patchword.recipes.resuming import resumable
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
     from patchword.training.parallel.place import leads
@@ -118,7 +119,8 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
             if not run_recipe(recipe, folder, out, resume):
                 stopped(folder, out)
             if leads():
-                finish(Run(folder), out, recipe.device)
+                with resumable(folder):
+                    finish(Run(folder), out, recipe.device)
         except KeyboardInterrupt:
             stopped(folder, out)
 

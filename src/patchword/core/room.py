@@ -5,18 +5,13 @@ import re
 import shutil
 from pathlib import Path
 
-from patchword.core.errors import UserError
+from patchword.core.errors import Mendable, UserError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-class DiskFull(UserError):  # noqa: N818  (what it is, not what it does)
+class DiskFull(Mendable):
     """A disk, or a quota on it, has no room for a file. What was there before is as it was."""
-
-    def with_hint(self, hint: str) -> "DiskFull":
-        """the same, with one thing more to do about it"""
-        told = "\n".join(part for part in (self.hint, hint) if part)
-        return DiskFull(self.what, expected=self.expected, got=self.got, hint=told)
 
 
 def in_bytes(count: float) -> str:

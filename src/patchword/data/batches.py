@@ -80,7 +80,7 @@ class Batches:
         """
         count = len(self.images)
         full = count // self.size * self.size or count
-        samples, keys = epoch_of(seed, epoch, count, augmentation.repeats)
+        samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
         samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
         starts = range(first * self.size, full, self.size)

@@ -14,7 +14,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
 from patchword.data.faults import gathering, tell
-from patchword.data.pictures import ALLOWING, doubt_picture, look, read_picture
+from patchword.data.pictures import ALLOWING, doubt_picture, look, picture_of, read_picture
 from patchword.data.progress import Progress
 
 _AT_ONCE = 256
@@ -24,10 +24,23 @@ Found = TypeVar("Found")
 
 def decode(path: Path, size: Size, channels: int) -> Tensor:
     """One picture as (channels, height, width) uint8: upright, shorter side resized, middle cut out."""
+    return _cut_out(read_picture(path, _checked(channels)), size, channels)
+
+
+def decode_bytes(data: bytes, path: Path, size: Size, channels: int) -> Tensor:
+    """The same, of the bytes of a file."""
+    return _cut_out(picture_of(data, path, _checked(channels)), size, channels)
+
+
+def _checked(channels: int) -> int:
     if channels not in (1, 3):
         raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}", hint="set model.channels=3")
+    return channels
+
+
+def _cut_out(picture: Image.Image, size: Size, channels: int) -> Tensor:
     height, width = sides(size)
-    array = np.asarray(ImageOps.fit(read_picture(path, channels), (width, height), Image.Resampling.BICUBIC))
+    array = np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC))
     return torch.from_numpy(array.reshape(height, width, channels).copy()).permute(2, 0, 1)
 
 

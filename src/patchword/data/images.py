@@ -16,6 +16,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
 from patchword.data.decoding import decode, each, examined
 from patchword.data.progress import Progress
+from patchword.data.randomness import order
 
 MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
 WHOLE = 200_000  # pictures that are read whole before training even if they cannot be kept
@@ -30,6 +31,14 @@ class Pixels(Protocol):
 
     def subset(self, index: Tensor) -> "Pixels": ...
 
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """every sample once, in an order that follows from (seed, epoch) and that this place hands out well"""
+        ...
+
+    def arrangement(self) -> bytes:
+        """what the order follows from besides the number of samples"""
+        ...
+
 
 @dataclass(frozen=True)
 class Held:
@@ -42,6 +51,12 @@ class Held:
 
     def subset(self, index: Tensor) -> "Held":
         return Held(self.take(index))
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.pixels))
+
+    def arrangement(self) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,12 @@ class OnDisk:
 
     def subset(self, index: Tensor) -> "OnDisk":
         return replace(self, paths=tuple(self.paths[i] for i in index.tolist()))
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.paths))
+
+    def arrangement(self) -> bytes:
+        return b""
 
     def _decode(self, position: int) -> Tensor:
         return decode(self.paths[position], self.size, self.channels)
@@ -94,7 +115,7 @@ class Images:
 
     def fingerprint(self) -> str:
         """Differs when samples, their order, their labels or the classes differ."""
-        digest = hashlib.sha256(repr(self.classes).encode())
+        digest = hashlib.sha256(repr(self.classes).encode() + self.pixels.arrangement())
         for part in (self.labels, self.keys):
             digest.update(part.cpu().numpy().tobytes())
         return digest.hexdigest()
@@ -139,6 +160,12 @@ class Resized:
 
     def subset(self, index: Tensor) -> "Resized":
         return replace(self, pixels=self.pixels[index])
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.pixels))
+
+    def arrangement(self) -> bytes:
+        return b""
 
 
 def held(pixels: Tensor, size: Size, channels: int) -> Pixels:

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 from patchword.core.errors import UserError
 from patchword.data.archives import entries
 from patchword.data.faults import attempt, doubt, tell
-from patchword.data.sources import PICTURES, ListedSource, Part
+from patchword.data.parts import Part
+from patchword.data.sources import PICTURES, ListedSource
 
 NO_PICTURE = "a file in a class folder that is not read: its ending is not a picture's"
 _PARTS: dict[str, Part] = {

@@ -1,10 +1,12 @@
 """One picture file: its pixels as a viewer shows them, or an error with its name. Nothing large is decoded unasked."""
 
+import io
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -30,6 +32,12 @@ def read_picture(path: Path, channels: int) -> Image.Image:
         return _plain(ImageOps.exif_transpose(picture), channels)
 
 
+def picture_of(data: bytes, path: Path, channels: int) -> Image.Image:
+    """The same, of the bytes of a file."""
+    with _named(path), _decoder(io.BytesIO(data)) as picture:
+        return _plain(ImageOps.exif_transpose(picture), channels)
+
+
 def look(path: Path) -> tuple[str, int, int]:
     """Format, width and height, by the header alone."""
     with _named(path), _open(path) as picture:
@@ -48,8 +56,14 @@ def doubt_picture(path: Path) -> None:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Image.Image]:
+    with opened(path) as file, _decoder(file) as picture:
+        yield picture
+
+
+@contextmanager
+def _decoder(file: BinaryIO) -> Iterator[Image.Image]:
     """Refuses by the header what would fill the memory."""
-    with opened(path) as file, Image.open(file, formats=FORMATS) as picture:
+    with Image.open(file, formats=FORMATS) as picture:
         if picture.width * picture.height > PIXELS:
             raise _TooLargeError(f"{picture.width:,} x {picture.height:,} pixels, more than {PIXELS:,}")
         yield picture

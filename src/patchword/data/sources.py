@@ -4,7 +4,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -16,12 +16,10 @@ from patchword.data.decoding import examined
 from patchword.data.faults import attempt, doubt, give_up
 from patchword.data.idx import read_idx
 from patchword.data.images import Images, decoded, held
+from patchword.data.parts import Part, brings_validation, in_part
 from patchword.data.progress import Progress
-from patchword.data.randomness import uniform
 
-Part = Literal["train", "validation", "test"]
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-_TEST_SHARE = 0.1  # of a set that brings no test part of its own
 
 
 class Source(Protocol):
@@ -126,7 +124,7 @@ class ListedSource:
 
     @property
     def brings_validation(self) -> bool:
-        return {"validation", "test"} <= {part for _, _, part in self.rows}
+        return brings_validation(part for _, _, part in self.rows)
 
     def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
         if not self.rows:
@@ -165,38 +163,15 @@ class ListedSource:
         labels = torch.tensor([classes[label] for _, label, _ in self.rows])
         return self._part(part, labels).nonzero()[:, 0].tolist()
 
+    def names(self) -> list[str]:
+        """of the files, below the folder that holds them all"""
+        root = os.path.commonpath([path.parent for path, _, _ in self.rows])
+        return [os.path.relpath(path, root) for path, _, _ in self.rows]
+
     def keys(self) -> Tensor:
         """From the names of the files, so that a new picture does not move the others from part to part."""
-        root = os.path.commonpath([path.parent for path, _, _ in self.rows])
-        names = (os.path.relpath(path, root) for path, _, _ in self.rows)
-        digests = (hashlib.sha256(os.fsencode(name)).digest() for name in names)
+        digests = (hashlib.sha256(os.fsencode(name)).digest() for name in self.names())
         return torch.tensor([int.from_bytes(digest[:7], "big") for digest in digests])
 
     def _part(self, part: Part, labels: Tensor) -> Tensor:
-        """True for the samples of a part. A lone validation part serves as test; without either, some are held out."""
-        given = [given or "train" for _, _, given in self.rows]
-        last: Part = "test" if "test" in given else "validation"
-        if last in given:
-            in_test = torch.tensor([part == last for part in given])
-        else:
-            in_test = held_out(labels, self.keys(), _TEST_SHARE, purpose=11)
-        in_validation = torch.tensor([self.brings_validation and part == "validation" for part in given])
-        in_train = ~in_test & ~in_validation
-        for name, chosen in (("training", in_train), ("test", in_test)):
-            if not chosen.any():
-                raise UserError(
-                    f"{self.name} has no {name} pictures (train and test parts are both needed)",
-                    hint="give each class more pictures, or say which part each belongs to",
-                )
-        return {"train": in_train, "validation": in_validation, "test": in_test}[part]
-
-
-def held_out(labels: Tensor, keys: Tensor, share: float, purpose: int = 12) -> Tensor:
-    """True for `share` of each class, always the same samples whatever the seed of a run"""
-    draw = uniform(0, 0, keys, purpose)
-    chosen = torch.zeros(len(labels), dtype=torch.bool)
-    for label in labels.unique():
-        members = (labels == label).nonzero()[:, 0]
-        count = min(len(members) - 1, max(1, round(len(members) * share))) if share > 0 else 0
-        chosen[members[draw[members].argsort(stable=True)[:count]]] = True
-    return chosen
+        return in_part(self.name, part, [given for _, _, given in self.rows], labels, self.keys())

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
-from patchword.core.errors import UserError
 from patchword.data.faults import Fault, one_report
 from patchword.data.named import open_source
 from patchword.data.progress import Progress, nothing
+from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.pretraining.checks import checked_texts, documents_in
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.goals import goal_of
@@ -28,11 +30,12 @@ def check_data(recipe: Recipe, progress: Progress = nothing) -> tuple[str, Seque
         case TranslationRecipe():
             found = read_all(recipe)
             return ", ".join(f"{part} {len(texts):,} pairs" for part, texts in found.items()), ()
-    raise UserError(
-        f"the data of a recipe of kind {recipe.kind!r} is checked while it is read",
-        expected="a recipe of images, of texts, over vectors or of translation",
-        hint="start it with `patchword train`: what is wrong is told before the first step",
-    )
+        case PretrainingRecipe():
+            return checked_texts(recipe)
+        case ElmoRecipe():
+            recipe.require_text()
+            return documents_in(recipe.files())
+    raise TypeError(f"no data is known of a {type(recipe).__name__}")
 
 
 def _pictures(recipe: ImageRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from patchword.core.errors import Mendable
 from patchword.core.files import read_json, write_json
-from patchword.core.room import DiskFull, disk_full, is_full
+from patchword.core.room import disk_full, is_full
 from patchword.recipes.run import resume_command
 from patchword.training.checkpoint import Cost
 from patchword.training.loop import Loop
@@ -26,18 +27,19 @@ def go_on(loop: Loop, console: Console) -> None:
 
 def tell_cost(cost: Cost, folder: Path, console: Console) -> None:
     """What a save costs, said once and kept in machine.json."""
-    write_json(folder / "machine.json", {**read_json(folder / "machine.json"), "checkpoint": told_cost(cost)})
+    path = folder / "machine.json"
+    write_json(path, {**(read_json(path) if path.is_file() else {}), "checkpoint": told_cost(cost)})
     console.print(f"[dim]a checkpoint is {told_cost(cost)}[/dim]", highlight=False)
 
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """A full disk ends a run with the command that goes on with it, whichever file it was."""
+    """A full disk, or data that went away, ends a run with the command that goes on with it."""
     hint = f"then go on with:\n{resume_command(folder)}"
     try:
         yield
-    except DiskFull as full:
-        raise full.with_hint(hint) from None
+    except Mendable as fault:
+        raise fault.with_hint(hint) from None
     except OSError as error:
         if not is_full(error):
             raise

@@ -5,6 +5,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.data.named import open_source
+from patchword.data.shards.pixels import Sharded
 from patchword.data.sources import ListedSource
 from patchword.data.text.batches import TextBatch
 from patchword.data.text.tokenizer import Tokenizer
@@ -49,6 +50,8 @@ def rows_named(task: Task) -> Name | None:
 
 def _pictures(task: ImageTask) -> Name:
     """By the files, found when they are asked for; of sets that are one file, by the numbers in it."""
+    if isinstance(shards := task.train.images.pixels, Sharded):
+        return lambda piece: [shards.name_of(sample) for sample in piece.samples.tolist()]
 
     @cache
     def files() -> dict[int, str]:

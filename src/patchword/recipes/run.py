@@ -26,13 +26,15 @@ from patchword.layers.model import Model
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.training.journal import read_metrics
+from patchword.training.parallel.place import launched
 from patchword.weights import load
 
 
 def resume_command(folder: Path) -> str:
-    """What goes on with the run of a folder, ready to be typed."""
-    place = ["--name", folder.name, "--runs", folder.parent]
-    return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, "--resume"])
+    """What goes on with the run of a folder, ready to be typed; with as many processes as we are."""
+    place = ["--name", folder.name, "--runs", folder.parent, "--resume"]
+    together = ["--processes", processes] if (processes := launched()) > 1 else []
+    return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, *together])
 
 
 @dataclass(frozen=True)

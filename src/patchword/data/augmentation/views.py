@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from patchword.core.group import Group
-from patchword.data.randomness import order
 
 
 class Epoch(NamedTuple):
@@ -16,16 +15,17 @@ class Epoch(NamedTuple):
     keys: Tensor
 
 
-def epoch_of(seed: int, epoch: int, count: int, repeats: int = 1) -> Epoch:
+def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
     """The samples in this epoch's order; with repeats, fewer of them, each so often (Hoffer et al., 2020)
 
     Two neighbours alternate until both have been seen `repeats` times, so that views meet in a batch, but no picture
     is mixed with itself.
     """
+    count = len(order)
     place = torch.arange(count)
     pair, view = place // (2 * repeats), place // 2 % repeats
     chosen = (2 * pair + place % 2).clamp(max=count - 1)
-    samples = order(seed, epoch, count)[chosen]
+    samples = order[chosen]
     return Epoch(samples, samples + count * view)
 
 

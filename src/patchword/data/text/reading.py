@@ -39,8 +39,7 @@ def read_utf8(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {path}", got=error.strerror or str(error)) from None
-    if data.startswith(_NOT_TEXT):
-        raise UserError(f"{path} is not a text file", hint="export its texts as CSV (UTF-8) or as plain text")
+    refuse_other(path, data)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,6 +51,12 @@ def read_utf8(path: Path) -> str:
         tell(first, NOT_UTF8)
         _tell_others(path, data, line)
         return data.decode("utf-8-sig", errors="replace")
+
+
+def refuse_other(path: Path, data: bytes) -> None:
+    """data: how the file begins, or all of it"""
+    if data.startswith(_NOT_TEXT):
+        raise UserError(f"{path} is not a text file", hint="export its texts as CSV (UTF-8) or as plain text")
 
 
 NOT_UTF8 = "a line that is not UTF-8"

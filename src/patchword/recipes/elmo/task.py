@@ -13,6 +13,7 @@ from rich.console import Console
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.core.group import ALONE, Group
+from patchword.data.faults import one_report
 from patchword.data.text.characters import SpelledBatch
 from patchword.data.text.learning import texts_in
 from patchword.data.text.prefetch import prefetched
@@ -24,6 +25,7 @@ from patchword.objectives.two_ways import FullSoftmax, SampledSoftmax, TwoWayMod
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of
+from patchword.recipes.notes import print_notes
 from patchword.recipes.pretraining.shares import set_aside
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
@@ -123,8 +125,7 @@ def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
 
 
 def check(recipe: ElmoRecipe) -> None:
-    if not recipe.text:
-        raise UserError("no texts were named", expected="text=FILE, or several with commas between")
+    recipe.require_text()
     for field in ("compile", "recompute"):
         if getattr(recipe, field):
             raise UserError(f"{field} has no effect on an ELMo", expected=f"{field}=false")
@@ -154,7 +155,9 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"reading: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
-        corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+        with one_report() as report:
+            corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+    print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
     told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
     console.print(f"{told_words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)

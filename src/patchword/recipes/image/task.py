@@ -16,8 +16,9 @@ from patchword.data.batches import Batch, Batches
 from patchword.data.faults import Fault, one_report
 from patchword.data.images import Images
 from patchword.data.named import open_source
+from patchword.data.parts import held_out
 from patchword.data.progress import Progress
-from patchword.data.sources import Source, held_out
+from patchword.data.sources import Source
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification

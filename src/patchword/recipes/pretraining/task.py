@@ -20,6 +20,7 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.shares import Share
@@ -108,13 +109,7 @@ def judge(model: TextModel, texts: Share, precision: str = "float32", group: Gro
 
 def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     device = pick_device(recipe.device)
-    if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
-        told = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
-        raise UserError(
-            f"{'too many' if told else 'no'} texts were named",
-            expected="text=FILE, or several with commas between",
-            got=told,
-        )
+    check_named(recipe)
     torch.manual_seed(recipe.seed)
     dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     fields = {**dropouts, **recipe.model.overrides()}

@@ -13,14 +13,13 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from patchword.core.errors import UserError
-from patchword.training.parallel.place import Place, place_of
+from patchword.training.parallel.place import LAUNCHER, Place, place_of
 from patchword.training.parallel.processes import Many, One
 from patchword.training.parallel.sharded import Sharded
 
 MEETING = timedelta(seconds=120)  # that all have to come together
 WAITING = timedelta(minutes=30)  # that one waits for another in a step: longer means that something hangs
-# File descriptors: the launcher hears by one that this process has met the others, the other ends with the launcher.
-NOTE, LAUNCHER = "PATCHWORD_JOINED", "PATCHWORD_LAUNCHER"
+NOTE = "PATCHWORD_JOINED"  # a file descriptor, by which the launcher hears that this process has met the others
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from patchword.core.errors import UserError
 
+LAUNCHER = "PATCHWORD_LAUNCHER"  # set by `patchword train --processes`: a file descriptor that ends with it
 _TOLD = (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
 
 
@@ -33,6 +34,12 @@ def leads() -> bool:
     """The one process that writes and prints."""
     place = place_of()
     return place is None or place.number == 0
+
+
+def launched(environment: Mapping[str, str] = os.environ) -> int:
+    """As many processes as `patchword train --processes` has started, this one among them; 1 if it started none."""
+    place = place_of(environment)
+    return place.size if place is not None and LAUNCHER in environment else 1
 
 
 def _number(name: str, text: str) -> int:
