@@ -135,7 +135,10 @@ def test_the_matrix_of_a_crop():
 
 def test_known_values():
     row = torch.tensor([0, 100, 127, 128, 200, 255], dtype=torch.uint8).view(1, 1, 1, 6)
-    at = lambda name, value: by_us(row, name, value).flatten().tolist()  # noqa: E731
+
+    def at(name: str, value: float) -> list[int]:
+        return by_us(row, name, value).flatten().tolist()
+
     assert at("solarize-add", 90) == [90, 190, 217, 128, 200, 255]
     assert at("solarize-add", 200) == [200, 255, 255, 128, 200, 255]
     assert at("solarize", 128) == [0, 100, 127, 127, 55, 0]

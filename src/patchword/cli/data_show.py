@@ -109,7 +109,10 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     with console().status(f"reading {recipe.data}") as status:
         source = open_source(recipe.data)
-        told = lambda done, of: status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")  # noqa: E731
+
+        def told(done: int, of: int) -> None:
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
+
         images = source.read("train", config.image, config.channels, told)
         train, _ = split(source, images, recipe)
     return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))

@@ -1,5 +1,6 @@
 """A run with a teacher: the task that a recipe asks for, and what the teacher adds to its objective."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _HELD = 512  # examples of pretraining on which a lesson is scored
 
 
 @dataclass(frozen=True)
-class TaughtTask:
+class TaughtTask(ABC):
     """A task of images or of texts with a teacher: everything but the objective is the task's."""
 
     task: Task
@@ -61,8 +62,8 @@ class TaughtTask:
     def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
         return self.task.data(epoch, first, group)
 
-    def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        raise NotImplementedError
+    @abstractmethod
+    def objective(self, forward: Callable[[Any], Any]) -> Objective: ...
 
     def validate(self, group: Group = ALONE) -> Validation:
         return self.task.validate(group)
