@@ -12,9 +12,10 @@ import pytest
 
 from material import TINY_MODEL, settings
 from patchword.cli import launch as launching
-from patchword.cli.launch import launch
-from patchword.core.errors import UserError
+from patchword.cli.launch import launch, started
+from patchword.core.errors import Parted, UserError
 from patchword.recipes.run import resume_command
+from patchword.training.parallel import joining
 from patchword.training.parallel.place import Place, place_of
 
 HEAD = """
@@ -152,6 +153,40 @@ def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
     assert process.returncode == 143, told
     again = shlex.join(["patchword", "train", str(tmp_path / "run" / "recipe.yaml"), *place, "--resume"])
     assert f"Go on with:\n  {again} --processes 2\n" in told
+
+
+def test_one_whose_partner_is_gone_says_so_in_a_line(capfd):
+    script = """
+import sys
+from patchword import cli
+from patchword.training.parallel.joining import joined
+
+def app():
+    with joined(device="cpu") as group:
+        group.agree(False)
+        if group.number == 0:
+            group.agree(True)
+
+sys.modules["patchword.cli.app"] = type(sys)("app")
+sys.modules["patchword.cli.app"].app = app
+cli.main()
+"""
+    with started([sys.executable, "-c", script], 2) as attempt:
+        first, second = attempt.processes
+        assert second.wait() == 0
+        assert first.wait() == 1
+    told = capfd.readouterr().err
+    assert "another of the 2 processes of this run has ended\n" in told
+    assert "Traceback" not in told
+
+
+def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
+    monkeypatch.setattr(joining, "place_of", lambda: Place(0, 2, 0))
+    monkeypatch.setattr(joining, "_meet", lambda place, device: None)
+    with pytest.raises(Parted, match="another of the 2 processes"), joining.joined():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
+    with pytest.raises(RuntimeError, match="own"), joining.joined():
+        raise RuntimeError("my own")
 
 
 @pytest.mark.parametrize("wrong", [{"RANK": "4"}, {"RANK": "one"}])

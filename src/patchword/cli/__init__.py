@@ -2,7 +2,7 @@
 
 import sys
 
-from patchword.core.errors import UserError
+from patchword.core.errors import Parted, UserError
 
 FAULTS = "data-faults.txt"  # in the folder one is in
 
@@ -22,6 +22,9 @@ def main() -> None:
         for line in [*rest, *_whole_list(error)]:
             console.print(f"  {_plain(line)}", highlight=False)
         sys.exit(2)
+    except Parted as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
 
 
 def _whole_list(error: UserError) -> list[str]:

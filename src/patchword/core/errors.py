@@ -28,6 +28,10 @@ class Mendable(UserError):  # noqa: N818  (what it is, not what it does)
         return type(self)(self.what, expected=self.expected, got=self.got, hint=told)
 
 
+class Parted(RuntimeError):  # noqa: N818  (what happened)
+    """Another process of the run is gone, and this one cannot go on without it. Why, the other one has told."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that names the closest known word, or all of them when they are few."""
     choices = sorted(known)

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from patchword.core.errors import UserError
+from patchword.core.errors import Parted, UserError
 from patchword.training.parallel.place import LAUNCHER, Place, place_of
 from patchword.training.parallel.processes import Many, One
 from patchword.training.parallel.sharded import Sharded
@@ -31,7 +31,12 @@ def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> 
         return
     host = _meet(place, device)
     kind = Sharded if sharding == "full" else Many
-    yield kind(place.number, place.size, host)
+    try:
+        yield kind(place.number, place.size, host)
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise Parted(f"another of the {place.size} processes of this run has ended") from None
     dist.destroy_process_group()  # not after an error, when the others may wait for something else
 
 
