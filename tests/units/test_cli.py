@@ -26,7 +26,6 @@ from material import (
     everything_below,
     idx_bytes,
     settings,
-    silent,
     without_sets,
     write_classes,
     write_idx_set,
@@ -79,19 +78,6 @@ def _elsewhere(tmp_path, monkeypatch):
     """An empty folder to work in, and a machine without sets."""
     monkeypatch.chdir(tmp_path)
     without_sets(monkeypatch, tmp_path / "data")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    """A run of one epoch; tests that change it copy it first."""
-    folder = tmp_path_factory.mktemp("trained") / "runs" / "digits"
-    recipe_run.train(find_recipe("digits-vit").with_settings(QUICK), folder, silent())
-    return folder
-
-
-@pytest.fixture
-def mine(trained, tmp_path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "mine"))
 
 
 @pytest.fixture

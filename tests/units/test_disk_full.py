@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from material import TINY_MODEL, differing, settings, silent, tiny_recipe
+from material import RANDOM, TINY_MODEL, WHOLE, differing, settings, silent, tiny_recipe
 from patchword.core import room
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
@@ -178,7 +178,7 @@ def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave)
         if state.step == 6:
             fill(small_disk, leave)
 
-    fields = [*TINY_MODEL, *RECIPE_FIELDS]
+    fields = [*TINY_MODEL, *RANDOM, *WHOLE, "save_minutes=0"]
     words = ["train", "digits-vit", *settings(*fields), "--name", "run", "--runs", str(folder.parent), "--resume"]
     with monkeypatch.context() as patch:
         patch.setattr(RunJournal, "step", watched)
@@ -199,21 +199,3 @@ def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave)
     assert code == 0, complaint
     assert "going on from epoch 1" in told
     assert_the_same(folder, whole)
-
-
-RECIPE_FIELDS = (
-    "model.dropout=0.1",
-    "model.attention_dropout=0.1",
-    "model.drop_path=0.2",
-    "augmentation.flip=0.3",
-    "augmentation.shift=1",
-    "augmentation.erase=0.3",
-    "epochs=2",
-    "batch=128",
-    "average=0.9",
-    "patience=3",
-    "smoothing=0.1",
-    "rate=5e-3",
-    "device=cpu",
-    "save_minutes=0",
-)
