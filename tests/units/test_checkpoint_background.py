@@ -96,7 +96,7 @@ def test_a_failure_does_not_hide_the_error_before_it(broken):
 
 
 def test_without_memory_for_a_copy_a_save_is_written_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(background, "_free_memory", lambda: 32)
+    monkeypatch.setattr(background, "free_memory", lambda: 32)
     told = []
     checkpoints = BackgroundCheckpoints(tmp_path, tell=told.append)
     checkpoints.save("epoch-1", {"weight": torch.ones(8)}, {})

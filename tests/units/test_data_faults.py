@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from PIL import Image
 
 from material import idx_bytes, write_classes, write_picture
 from patchword.core.errors import UserError
-from patchword.data import decoding, images, pictures
+from patchword.data import decoding, images, listing, pictures
 from patchword.data.faults import DataError, Fault, attempt, doubt, one_report, tell, told
 from patchword.data.named import open_source
 from patchword.data.sources import IdxSource
@@ -319,6 +320,23 @@ def test_every_fault_of_pictures_is_in_one_report(spoilt):
     assert f"{spoilt}/train/around is a link that leads nowhere" in found
     assert "PATCHWORD_PIXELS=" in found
     assert "0x" not in found
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_named_as_a_picture_and_is_no_file_is_never_opened(tmp_path, monkeypatch):
+    """Opening a pipe waits for ever for one who writes."""
+    classes = write_classes(tmp_path / "classes", count=5)
+    os.mkfifo(classes / "cat" / "pipe.png")
+    (classes / "dog" / "linked.png").symlink_to(classes / "cat" / "pipe.png")
+    (classes / "dog" / "folder.png").mkdir()
+    monkeypatch.setattr(listing, "ListedSource", lambda name, rows: [path.name for path, *_ in rows])
+    listed = []
+    with pytest.raises(UserError) as told, one_report():
+        listed = listing.folder_source(classes)
+    assert len(listed) == 10
+    assert not {"pipe.png", "linked.png", "folder.png"} & set(listed)
+    for place in ("cat/pipe.png", "dog/linked.png", "dog/folder.png"):
+        assert f"{classes}/{place} is named as a picture and is not a file" in str(told.value)
 
 
 def test_training_makes_the_same_report_and_writes_no_run(spoilt, command, monkeypatch):

@@ -122,6 +122,9 @@ def test_the_need_is_told_before_the_first_step(whole, tmp_path):
     assert 0.8 * real < checkpoint_bytes(loop) <= real  # without the names
     weights = sum(tensor.nbytes for tensor in loop.model.state_dict().values())
     assert run_bytes(loop) == 4 * checkpoint_bytes(loop) + 2 * weights
+    recipe = tiny_recipe("rewind=3")
+    loop = assemble(recipe, gather(recipe, silent()), tmp_path / "run", silent())
+    assert run_bytes(loop) == (4 + 3) * checkpoint_bytes(loop) + 2 * weights  # two places to come back to, and a third
 
 
 def test_a_run_that_cannot_be_held_is_refused_before_its_first_step(tmp_path, monkeypatch):

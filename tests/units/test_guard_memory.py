@@ -17,6 +17,7 @@ from patchword.objectives.classification import Classification, Outcome
 from patchword.objectives.distillation import Distillation, Seen, Weighted, frozen
 from patchword.objectives.distillation_answers import SoftTargets
 from patchword.recipes.image import task as image_task
+from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.guard import Guard
 from patchword.training.guard_memory import Sparing
@@ -151,6 +152,51 @@ def test_what_does_not_fit_at_all_is_said(tmp_path):
     guard = guard_of(model, Small(Classification(model), limit=0), tmp_path)
     with pytest.raises(UserError, match=rf"the memory does not hold a batch in {SIZE} pieces\n.*smaller model"):
         taken(guard, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "parts", "told"),
+    [
+        (3, 1, r"in 1 pieces\ngo on in twice as many:\nagain accumulate=6$"),
+        (0, SIZE, rf"in {SIZE} pieces\n.*smaller model.*\nagain recompute=true$"),
+    ],
+)
+def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, parts, told):
+    """Three of them, so that each works on a third of the pieces that are asked for."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+    model = tiny().train()
+    guard = guard_of(model, Small(Classification(model), limit), tmp_path, parts=parts)
+    guard.step.again = "again"
+    with pytest.raises(UserError, match=told):
+        taken(guard, 1)
+
+
+def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
+    """More pieces than it was begun with, and than the memory had forced; it is the same run up to rounding."""
+    recipe, sizes, gradient = tiny_recipe("epochs=1"), [], PlainStep.gradient
+
+    def watched(self: PlainStep, batch: Batch) -> tuple[Tensor, Tensor]:
+        sizes.append(self.parts)
+        return gradient(self, batch)
+
+    monkeypatch.setattr(PlainStep, "gradient", watched)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert not train(recipe, tmp_path / "run", silent())
+    more = recipe.with_settings(["accumulate=2", "recompute=true", "device=cpu:0"])
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert not train(more, tmp_path / "run", silent(), resume=True)
+    assert sizes == [1] * 3 + [2] * 2
+    assert Run(tmp_path / "run").recipe().accumulate == 2
+
+
+def test_pieces_that_are_asked_for_and_those_that_were_forced(tmp_path):
+    guard = guard_of(tiny(), None, tmp_path, parts=4)
+    for forced, parts in ((0, 4), (2, 4), (8, 8)):
+        guard.resumed(State(parts=forced))
+        assert guard.plain.parts == parts
 
 
 def test_the_processor_says_it_in_other_words(tmp_path):

@@ -15,6 +15,7 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training import guard_rewind
+from patchword.training.checkpoint import Checkpoints
 from patchword.training.guard_report import Place
 from patchword.training.guard_rewind import WIDTH, Rewind, Spike
 from patchword.training.state import State
@@ -42,6 +43,10 @@ def planted(monkeypatch):
 
     monkeypatch.setattr(image_task, "Classification", Steep)
     monkeypatch.setattr(guard_rewind, "EVERY", 15)
+
+
+class Killed(BaseException):
+    pass
 
 
 def state(folder: Path) -> dict[str, object]:
@@ -126,3 +131,37 @@ def test_it_is_given_up_after_some_times(tmp_path):
     assert rewind.before(Spike(1, 8), State())[1]["skipped"] == list(range(1, 9))
     with pytest.raises(UserError, match=r"the loss rose to 2 times its median again, at step 99"):
         rewind.before(Spike(91, 98), State(skipped=list(range(80))))
+
+
+def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
+    """What was saved before stays until the place that it went back to is saved."""
+    assert train(recipe_of("save_minutes=0"), tmp_path / "whole", silent())
+    folder, there = tmp_path / "run", []
+
+    def outdated(checkpoints: Checkpoints, name: str) -> None:
+        outdate(checkpoints, name)
+        there.extend(found.name for found in checkpoints.all())
+        raise Killed
+
+    outdate = Checkpoints.outdate
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "outdate", outdated)
+        with pytest.raises(Killed):
+            train(recipe_of("save_minutes=0"), folder, silent())
+    assert there == ["epoch-00000-batch-0000035", "epoch-00000-batch-0000036"]
+    console = silent()
+    assert train(recipe_of("save_minutes=0"), folder, console, resume=True)
+    assert "going on from epoch 1, batch 37" in console.file.getvalue()
+    assert_the_same(folder, tmp_path / "whole")
+
+
+def test_a_place_is_saved_anew_before_later_ones_go(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for number in (1, 2, 3):
+        checkpoints.save(f"epoch-{number}", {"weight": torch.zeros(1)}, {"way": 1})
+    checkpoints.outdate("epoch-2")
+    assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2", "epoch-3"]
+    checkpoints.save("epoch-2", {"weight": torch.ones(1)}, {"way": 2})
+    assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2"]
+    tensors, told = checkpoints.newest(pytest.fail)
+    assert (float(tensors["weight"]), told["way"]) == (1, 2)

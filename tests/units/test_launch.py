@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from material import TINY_MODEL, settings
+from material import TINY_MODEL, settings, silent, tiny_recipe
 from patchword.cli import launch as launching
 from patchword.cli.launch import launch, started
 from patchword.core.errors import Parted, UserError
 from patchword.recipes.run import resume_command
+from patchword.recipes.train import assemble, gather
 from patchword.training.parallel import joining
 from patchword.training.parallel.place import Place, place_of
 
@@ -67,6 +70,78 @@ def test_restarts_are_counted(tmp_path):
     assert starts(tmp_path, 1) == 2
     assert said[0] == "a reason"
     assert said[-1].startswith("process 1 of 2 failed with exit code 5; given up after 2 starts")
+
+
+def test_a_start_that_saved_begins_the_count_anew(tmp_path):
+    """Four failures, with a checkpoint in the third start: one restart in a row is enough."""
+    body = """
+join(); count = len(list(folder.glob(f"start-{number}-*")))
+if number == 0 and count in (2, 3):
+    tell(b"s")
+sys.exit(5 if number == 1 and count < 5 else time.sleep(0.2))
+"""
+    said = []
+    assert launch(command(tmp_path, body), 2, 1, said.append) == 1
+    assert starts(tmp_path, 1) == 4
+    assert ["(1 of 1" in text for text in said] == [True, True, True, False]
+    assert "given up after 4 starts" in said[-1]
+
+
+def test_a_run_tells_its_launcher_of_its_first_checkpoint(tmp_path, monkeypatch):
+    heard, told = os.pipe()
+    monkeypatch.setenv(joining.NOTE, str(told))
+    loop = assemble(tiny_recipe(), gather(tiny_recipe(), silent()), tmp_path, silent())
+    for loop.state.batch in (1, 2):
+        loop._save()
+    loop.checkpoints.wait()
+    os.close(told)
+    assert os.read(heard, 100) == joining.SAVED == b"s"
+    os.close(heard)
+
+
+@contextmanager
+def launched(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
+    """A launcher of two, when both are ready."""
+    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    words = [sys.executable, "-c", script, *command(folder, body)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        while len(list(folder.glob("ready-*"))) < 2:
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_second_signal_ends_those_that_hang(tmp_path):
+    """As inside of an exchange with a process that hangs: no handler runs there."""
+    body = """
+for asked in (signal.SIGINT, signal.SIGTERM): signal.signal(asked, signal.SIG_IGN)
+join(); (folder / f"ready-{number}").write_text(str(os.getpid())); time.sleep(100)
+"""
+    with launched(tmp_path, body) as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)  # the same wish
+        time.sleep(launching.TWICE)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert "--resume goes on" in process.communicate(timeout=20)[0]
+    assert process.returncode == 130
+    assert starts(tmp_path, 0) == 1
+    for number in (0, 1):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"ready-{number}").read_text()), 0)
+
+
+def test_processes_that_a_signal_kills_are_not_started_again(tmp_path):
+    """As before they have begun to listen."""
+    with launched(tmp_path, "join(); (folder / f'ready-{number}').touch(); time.sleep(100)") as process:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert starts(tmp_path, 0) == 1
 
 
 @pytest.mark.parametrize("code", [2, 130, 143])
@@ -178,6 +253,37 @@ cli.main()
     told = capfd.readouterr().err
     assert "another of the 2 processes of this run has ended\n" in told
     assert "Traceback" not in told
+
+
+def test_validation_is_left_by_all_when_one_is_asked_to_stop(capfd):
+    """One hears a signal in the second of five rounds; both leave before the third, and can still meet."""
+    script = """
+import os, signal, torch
+from patchword.training.abandon import Abandoned
+from patchword.training.parallel.joining import joined
+from patchword.training.signals import interruptible
+
+def ask(item):
+    asked.append(item)
+    if item == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return (torch.tensor(item),)
+
+with joined(device="cpu") as group, interruptible():
+    asked = []
+    assert [int(answer) for (answer,) in group.map(ask, range(3))] == [0, 1, 2]
+    asked.clear()
+    try:
+        group.map(ask, range(10))
+    except Abandoned:
+        assert asked == [group.number, group.number + 2], asked
+        assert group.agree(group.number == 0) == (True,)
+        raise SystemExit(7)
+"""
+    with started([sys.executable, "-c", script], 2) as attempt:
+        codes = [process.wait(60) for process in attempt.processes]
+        told = [file.seek(0) or file.read().decode() for file in attempt.errors]
+    assert codes == [7, 7], capfd.readouterr().err + told[1]
 
 
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):

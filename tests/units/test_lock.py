@@ -10,7 +10,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from material import silent, tiny_recipe
 from patchword.core.errors import UserError
+from patchword.recipes import train as recipe_run
 from patchword.training import lock
 from patchword.training.holder import Holder, _began
 from patchword.training.lock import exclusive, refuse_second
@@ -79,15 +81,16 @@ def test_what_a_crash_left_does_not_block(tmp_path):
         enter(tmp_path)
     left_by(tmp_path)
     enter(tmp_path)
-    left_by(tmp_path, boot="another")
-    enter(tmp_path)
 
 
 def test_who_is_gone():
     here = Holder.this()
     assert not here.is_gone()
     assert replace(here, began="1").is_gone()  # its number was given to another process
-    assert replace(here, boot="another").is_gone()
+    assert not here.is_elsewhere()
+    for other in (replace(here, boot="another"), replace(here, host="other")):
+        assert other.is_elsewhere()
+        assert not other.is_gone()  # nobody can tell
     ended = subprocess.Popen(["sleep", "60"])
     child = replace(here, process=ended.pid, began=_began(ended.pid))
     assert not child.is_gone()
@@ -96,22 +99,29 @@ def test_who_is_gone():
     assert child.is_gone()  # a zombie, too
     ended.wait()
     assert child.is_gone()
-    assert not replace(here, host="other").is_gone()  # nobody can tell
     assert not replace(here, processes="a container's", process=ended.pid).is_gone()
     assert Holder.read(here.text()) == here
 
 
-def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkeypatch):
-    """On a disk that does not pass locks between machines, ours is granted there, too."""
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("where", [{"host": "other"}, {"boot": "of another machine of this name"}])
+def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkeypatch, where, locked):
+    """Whatever the lock says: a disk may not pass it between machines, or may keep that of a dead one."""
     monkeypatch.setattr(lock, "BEAT_SECONDS", 0.02)
-    left_by(tmp_path, host="other")
+    left_by(tmp_path, **where)
     beats = iter([1, 1, 1, 2])
-    with monkeypatch.context() as patch:
-        patch.setattr(lock, "_touched", lambda _: next(beats))
-        with pytest.raises(UserError, match=rf"got process {os.getpid()} on other, since"):
-            enter(tmp_path)
-    assert next(beats, None) is None
-    enter(tmp_path)  # silence
+    with (tmp_path / ".lock").open() as other:
+        if locked:
+            fcntl.flock(other, fcntl.LOCK_EX)
+        with monkeypatch.context() as patch:
+            patch.setattr(lock, "_touched", lambda _: next(beats))
+            with pytest.raises(
+                UserError, match=rf"got process {os.getpid()} on {where.get('host', Holder.this().host)}"
+            ):
+                enter(tmp_path)
+        assert next(beats, None) is None
+        with exclusive(tmp_path), pytest.raises(UserError, match=f"got process {os.getpid()} on {Holder.this().host}"):
+            enter(tmp_path)  # it was silent, and now it is ours
 
 
 def test_a_holder_beats(tmp_path, monkeypatch):
@@ -140,6 +150,23 @@ def test_a_disk_without_locks_still_tells_who_holds(tmp_path, monkeypatch):
         process.kill()
         process.wait()
     enter(tmp_path)
+
+
+@pytest.mark.parametrize(("rank", "looked"), [("0", 1), ("1", 0)])
+def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, looked):
+    """They would wait for a silent holder one after the other, and for each other's looking."""
+    for name, value in {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "a"}.items():
+        monkeypatch.setenv(name, value)
+
+    def met(*_: object) -> None:
+        raise InterruptedError
+
+    asked = []
+    monkeypatch.setattr(recipe_run, "refuse_second", asked.append)
+    monkeypatch.setattr(recipe_run, "joined", met)
+    with pytest.raises(InterruptedError):
+        recipe_run.train(tiny_recipe(), tmp_path / "run", silent())
+    assert asked == [tmp_path / "run"] * looked
 
 
 def test_looking_early_makes_nothing(tmp_path):

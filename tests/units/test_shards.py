@@ -21,7 +21,7 @@ from patchword.data.augment import Augmentation
 from patchword.data.batches import Batch, Batches
 from patchword.data.faults import DataError, one_report
 from patchword.data.named import open_source
-from patchword.data.shards import folders, packing, pixels, reading
+from patchword.data.shards import folders, packing, pixels, reading, source
 from patchword.data.shards.folders import Folders, size_of
 from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.packing import write_shards
@@ -285,6 +285,16 @@ def test_a_manifest_that_leads_elsewhere_is_refused(shards, change):
     write_json(shards / MANIFEST, manifest)
     with pytest.raises(UserError, match=r"cannot read .*shards\.json"):
         open_source(str(shards))
+
+
+def test_a_number_of_samples_is_not_believed_before_the_index_is_read(shards, monkeypatch):
+    """So many would not fit into any memory: nothing is counted up to it."""
+    monkeypatch.setattr(source, "range", lambda _: pytest.fail("counted"), raising=False)
+    manifest = read_json(shards / MANIFEST)
+    manifest["shards"][0]["samples"] = 10**15
+    write_json(shards / MANIFEST, manifest)
+    with pytest.raises(UserError, match=r"cannot read .*shard-00000\.index, .*numbers that do not belong to the shard"):
+        train_part(shards)
 
 
 def test_an_index_of_another_digest_is_refused(shards):

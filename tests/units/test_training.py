@@ -14,11 +14,11 @@ from patchword.core.errors import UserError
 from patchword.data.batches import Batch
 from patchword.objectives.classification import Classification
 from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
+from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import read_metrics
 from patchword.training.lock import exclusive
 from patchword.training.loop import Loop, State, Validation
-from patchword.training.optimizer import adamw
+from patchword.training.optimizer import adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupCosine
 from patchword.training.signals import interruptible
 from patchword.training.step import PlainStep

@@ -19,6 +19,7 @@ STARTING = 1800.0  # seconds that the processes have to begin, on a machine with
 MEETING = 150.0  # seconds that they then have to find each other
 MEETINGS = 3  # times that they may fail to, until the run is given up
 AFTER = 2.0  # seconds that the others have to end by themselves when one has died
+TWICE = 1.0  # seconds within which two signals are one wish, as the processes themselves have it
 STOPPING = 60.0  # seconds that the others have when one has stopped as it was asked to: the first may still save
 ENDED = (0, 2, 130, 143)  # done, a user's mistake, and asked to stop: reasons not to begin again
 NOTE, LAUNCHER = "PATCHWORD_JOINED", "PATCHWORD_LAUNCHER"  # file descriptors, of which training/parallel knows
@@ -26,8 +27,9 @@ NOTE, LAUNCHER = "PATCHWORD_JOINED", "PATCHWORD_LAUNCHER"  # file descriptors, o
 
 @dataclass
 class Attempt:
-    """One start of all processes. begun, met: how many look for the others, and how many have found them; first: the
-    first that failed, and its code."""
+    """One start of all processes. begun, met: how many look for the others, and how many have found them; saved:
+    whether a checkpoint was; first: the first that failed, and its code; asked: the first signal that asked for a stop,
+    and when."""
 
     processes: list[subprocess.Popen[bytes]]
     errors: Sequence[IO[bytes]]
@@ -35,7 +37,9 @@ class Attempt:
     since: float = field(default_factory=time.monotonic)
     begun: int = 0
     met: int = 0
+    saved: bool = False
     first: tuple[int, int] | None = None
+    asked: tuple[int, float] | None = None
 
     def watch(self) -> int:
         """Until all have ended; one that dies takes the others with it, since they would wait for it."""
@@ -64,10 +68,18 @@ class Attempt:
             if process.poll() is None:
                 process.send_signal(number)
 
+    def stop(self, number: int) -> None:
+        """Passes a signal on. The second ends all: a process that waits inside of an exchange with one that hangs runs
+        no line of Python, and hears none."""
+        if self.asked is None:
+            self.asked = number, time.monotonic()
+        self.send(signal.SIGKILL if time.monotonic() - self.asked[1] > TWICE else number)
+
     def _hear(self) -> None:
         with suppress(BlockingIOError):
             told, all_before = os.read(self.joined, 4096), self.begun == len(self.processes)
             self.begun, self.met = self.begun + told.count(b"b"), self.met + told.count(b"m")
+            self.saved = self.saved or b"s" in told
             if not all_before and self.begun == len(self.processes):
                 self.since = time.monotonic()
 
@@ -87,22 +99,28 @@ class Attempt:
 
 def launch(words: Sequence[str], processes: int, restarts: int, say: Callable[[str], None]) -> int:
     """Runs this command as so many processes and answers the exit code. A process that dies ends the others; all
-    are then started again, and go on from the newest checkpoint, `restarts` times at most."""
-    failed = missed = 0
+    are then started again, and go on from the newest checkpoint, `restarts` times at most; a start that saved one got
+    further, and the count begins anew with it."""
+    failed = missed = begun = 0
     while True:
         with started(words, processes) as attempt:
             code = attempt.watch()
-            complaint = attempt.complaint() if code not in (0, 130, 143) else ""
+            complaint = attempt.complaint() if code not in (0, 130, 143) and not attempt.asked else ""
         if complaint:
             say(complaint)
         if code in ENDED:
             return code
+        if attempt.asked:
+            say("stopped at once; the same command with --resume goes on from the newest checkpoint")
+            return 128 + attempt.asked[0]
         met = attempt.met == processes
-        failed, missed = failed + met, missed + (not met)
+        if attempt.saved:
+            failed = missed = 0
+        failed, missed, begun = failed + met, missed + (not met), begun + 1
         number, how = attempt.first or (0, code)
         what = f"process {number} of {processes} {_told(how)}" if met else "the processes did not find each other"
         if failed > restarts or missed >= MEETINGS:
-            say(f"{what}; given up after {failed + missed} starts. The same command with --resume goes on")
+            say(f"{what}; given up after {begun} starts. The same command with --resume goes on")
             return 1
         say(f"{what}; all start again from the newest checkpoint ({restarts - failed + 1} of {restarts} restarts left)")
         words = [*words, *(() if "--resume" in words else ("--resume",))]
@@ -136,10 +154,10 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
         os.close(end)
     attempt = Attempt(children, errors, joined)
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        attempt.send(number)
+    def hear(number: int, frame: FrameType | None) -> None:
+        attempt.stop(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield attempt
     finally:

@@ -13,6 +13,7 @@ from patchword.data.parts import Part
 from patchword.data.sources import PICTURES, ListedSource
 
 NO_PICTURE = "a file in a class folder that is not read: its ending is not a picture's"
+NO_FILE = "a folder, a pipe or a device that is named as a picture"
 _PARTS: dict[str, Part] = {
     "train": "train",
     "training": "train",
@@ -58,12 +59,15 @@ def _pictures(folder: Path) -> list[Path]:
     if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python reads bytes that are no UTF-8
         raise UserError(f"the name of the class folder {str(folder)!r} is not UTF-8", hint="rename it")
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
-    files = [path for path in found if path.suffix.lower() in PICTURES]
+    named = [path for path in found if path.suffix.lower() in PICTURES]
+    files = [path for path in named if path.is_file() or not path.exists()]  # a broken link is told when it is read
     for path in found:
         if path.is_symlink() and path.is_dir():
             doubt("a linked folder inside a class, which is not followed", str(path))
         elif path.suffix.lower() not in PICTURES and not path.is_dir():
             doubt(NO_PICTURE, str(path))
+    for path in sorted(set(named) - set(files)):  # whoever opens a pipe waits for one who writes
+        tell(UserError(f"{path} is named as a picture and is not a file", hint="remove or rename it"), NO_FILE)
     if not files:
         kinds = " ".join(sorted(PICTURES))
         raise UserError(f"the class folder {folder} is empty", expected=f"pictures ({kinds})", hint="remove or fill it")

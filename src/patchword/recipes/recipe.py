@@ -55,6 +55,8 @@ def from_text(value: Any) -> Any:
 # Fields that change how a run is done, not what comes out.
 HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "accumulate", "save_minutes", "on_bad"}
 HARMLESS |= {"sharding"}
+# Those of them that a run may go on with when they differ, and what is not about this run at all.
+CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
 
 
 class Recipe(BaseModel):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from patchword.core.errors import Mendable
+from patchword.core.errors import Mendable, UserError
 from patchword.core.files import read_json, write_json
 from patchword.core.room import disk_full, is_full
 from patchword.recipes.run import resume_command
@@ -16,13 +16,18 @@ from patchword.training.needs import told_cost
 
 
 def go_on(loop: Loop, console: Console) -> None:
-    """From the newest whole checkpoint; says which, and what is wrong with newer ones."""
+    """From the newest whole checkpoint; says which, and what is wrong with newer ones. Where there are some and none
+    can be used, a run does not begin again by itself: it would write over its best weights and its log."""
     there = len(loop.checkpoints.all())
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
     if found and not loop.finished():
         console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
     if there and not found:
-        console.print("no checkpoint is whole: the run begins again", highlight=False)
+        folder = loop.checkpoints.folder
+        hint = (
+            f"if {folder} lies on a disk that was away, try again; put a copy back; or begin anew with another --name"
+        )
+        raise UserError("no checkpoint can be used", expected="a whole one", got=f"{there} that are not", hint=hint)
 
 
 def tell_cost(cost: Cost, folder: Path, console: Console) -> None:

@@ -12,6 +12,7 @@ from patchword.recipes.recipe import Recipe
 from patchword.recipes.rows import rows_named
 from patchword.recipes.run import resume_command
 from patchword.recipes.task import Task
+from patchword.training.average import Average, EpochAverage
 from patchword.training.guard import Guard
 from patchword.training.guard_memory import Sparing
 from patchword.training.guard_rewind import Rewind
@@ -55,21 +56,28 @@ def step_of(
     return SharpnessAware(plain, model, Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam))
 
 
+def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
+    """The weights that are tested. steps: of an epoch"""
+    return (
+        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
+    )
+
+
 def guarded(step: PlainStep | SharpnessAware, recipe: Recipe, task: Task, folder: Path, console: Console) -> Guard:
     """The step, taken again in smaller pieces when the memory is full, and left out where its numbers are none."""
 
     def say(text: str) -> None:
         console.print(text, style="yellow", highlight=False, markup=False)
 
-    plain = step if isinstance(step, PlainStep) else step.plain
+    plain, again = step if isinstance(step, PlainStep) else step.plain, resume_command(folder)
     return Guard(
-        Sparing(step, plain, task.model, say),
+        Sparing(step, plain, task.model, say, again),
         plain,
         task.model,
         folder,
         say,
         on_bad=recipe.on_bad,
         name=rows_named(task),
-        again=f"{resume_command(folder)} on_bad=skip",
+        again=f"{again} on_bad=skip",
         rewind=Rewind(recipe.rewind, folder / "checkpoints" / "rewind", say) if recipe.rewind else None,
     )

@@ -23,9 +23,9 @@ from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.parallel import check_group
 from patchword.recipes.pretraining import task as pretraining_task
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import Recipe, read_recipe
+from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
 from patchword.recipes.resuming import go_on, resumable, tell_cost
-from patchword.recipes.steps import check_step, guarded, step_of
+from patchword.recipes.steps import averaged, check_step, guarded, step_of
 from patchword.recipes.task import Task
 from patchword.recipes.text import task as text_task
 from patchword.recipes.text.recipe import TextRecipe
@@ -33,15 +33,16 @@ from patchword.recipes.translation import task as translation_task
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors import task as over_vectors_task
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
-from patchword.training.average import Average, EpochAverage
 from patchword.training.background import BackgroundCheckpoints
+from patchword.training.checkpoint import Cost
 from patchword.training.journal import RunJournal
 from patchword.training.lock import exclusive, refuse_second
 from patchword.training.loop import Loop
 from patchword.training.needs import check_disk
 from patchword.training.optimizer import adamw
 from patchword.training.parallel.files import Silent, checkpoints_of
-from patchword.training.parallel.joining import joined
+from patchword.training.parallel.joining import SAVED, joined, tell_launcher
+from patchword.training.parallel.place import leads
 from patchword.training.parallel.processes import ONE, One
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.signals import interruptible, stop_asked
@@ -58,7 +59,8 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
     check_step(recipe)
-    refuse_second(folder)
+    if leads():
+        refuse_second(folder)  # the others hear of it by the end of the first one
     with joined(recipe.sharding, recipe.device) as group:
         console = console if group.leads else Console(quiet=True)
         check_group(recipe, group)
@@ -126,7 +128,7 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
                 f"{folder} holds a run already", hint="add --resume to go on with it, or give another --name"
             )
         changed = [name for name in type(recipe).model_fields if getattr(before, name, None) != getattr(recipe, name)]
-        changed = [name for name in changed if name not in ("about", "expect", "save_minutes", "on_bad", "sharding")]
+        changed = [name for name in changed if name not in CHANGEABLE]
         if changed:
             was = ", ".join(f"{name}={getattr(before, name)}" for name in changed)
             raise UserError(
@@ -156,7 +158,12 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     total = steps * recipe.epochs
     step = step_of(recipe, task.objective(forward), optimizer, model, task.device, group)
     guard = guarded(step, recipe, task, folder, console)
-    saved = BackgroundCheckpoints(folder / "checkpoints", tell=lambda cost: tell_cost(cost, folder, console))
+
+    def first_saved(cost: Cost) -> None:
+        tell_launcher(SAVED)
+        tell_cost(cost, folder, console)
+
+    saved = BackgroundCheckpoints(folder / "checkpoints", tell=first_saved)
     return Loop(
         model=model,
         optimizer=optimizer,
@@ -176,13 +183,6 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         patience=recipe.patience,
         save_seconds=60 * recipe.save_minutes,
         metric=task.metric,
-    )
-
-
-def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
-    """The weights that are tested. steps: of an epoch"""
-    return (
-        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
     )
 
 

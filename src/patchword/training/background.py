@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchword.core.memory import free_memory
 from patchword.training.checkpoint import Checkpoints, Cost
 
 
@@ -36,12 +37,12 @@ class BackgroundCheckpoints(Checkpoints):
         self.wait()
         self.check_room(self.folder / name, tensors)
         if not self._copied(tensors):
-            self._write(name, tensors, state, spared, None)
+            self._write(name, tensors, state, spared, [])
             self.check()
             return
-        ready = _copied_event(tensors)
+        copies = _copies(tensors)
         self._waited = time.monotonic() - began
-        work = (name, dict(self._copy), dict(state), spared, ready)
+        work = (name, dict(self._copy), dict(state), spared, copies)
         self._thread = Thread(target=self._write, args=work, name="saving")
         self._thread.start()  # not a daemon: a process that ends waits for it, too
 
@@ -57,11 +58,16 @@ class BackgroundCheckpoints(Checkpoints):
         self.check()
 
     def _write(
-        self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], spared: str, ready: Any
+        self,
+        name: str,
+        tensors: Mapping[str, Tensor],
+        state: Mapping[str, Any],
+        spared: str,
+        copies: list[torch.cuda.Event],
     ) -> None:
         try:
-            if ready is not None:
-                ready.synchronize()
+            for copy in copies:
+                copy.synchronize()
             known = self.cost is not None
             super().save(name, tensors, state, spared)
             if self.cost is not None and self._thread is not None:
@@ -75,7 +81,7 @@ class BackgroundCheckpoints(Checkpoints):
     def _copied(self, tensors: Mapping[str, Tensor]) -> bool:
         """Copies into the memory of the last save where it fits; False where there is too little."""
         missing = [name for name, tensor in tensors.items() if not _alike(self._copy.get(name), tensor)]
-        if sum(tensors[name].nbytes for name in missing) > _free_memory() // 2:
+        if sum(tensors[name].nbytes for name in missing) > free_memory() // 2:
             return False
         self._copy = {name: self._copy[name] for name in tensors if name not in missing} | {
             name: torch.empty_like(tensors[name], device="cpu", pin_memory=tensors[name].is_cuda) for name in missing
@@ -89,19 +95,9 @@ def _alike(mine: Tensor | None, other: Tensor) -> bool:
     return mine is not None and mine.shape == other.shape and mine.dtype == other.dtype
 
 
-def _copied_event(tensors: Mapping[str, Tensor]) -> Any:
+def _copies(tensors: Mapping[str, Tensor]) -> list[torch.cuda.Event]:
     """Copies from a GPU are under way when asked for; work that comes later there cannot overtake them."""
-    if any(tensor.is_cuda for tensor in tensors.values()):
-        return torch.cuda.current_stream().record_event()
     if any(tensor.device.type == "mps" for tensor in tensors.values()):
         torch.mps.synchronize()
-    return None
-
-
-def _free_memory() -> int:
-    """Bytes; where the system does not tell, enough."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, ValueError, StopIteration):
-        return 1 << 62
+    devices = {tensor.device for tensor in tensors.values() if tensor.is_cuda}
+    return [torch.cuda.current_stream(device).record_event() for device in devices]

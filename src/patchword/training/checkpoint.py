@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import torch
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -49,11 +49,12 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
         self.cost: Cost | None = None
         self._bad: set[str] = set()
+        self._outdated: set[str] = set()
 
     def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], spared: str = "") -> None:
         """Writes one; names sort in the order of the run. spared: the name of one that is kept whatever comes."""
         began, final = time.monotonic(), self.folder / name
-        if final.exists() and not self._fault(final):
+        if final.exists() and name not in self._outdated and not self._fault(final):
             return  # a place in a run has one outcome, so this is the same checkpoint
         make_folder(self.folder)
         self._clear_litter()
@@ -62,7 +63,7 @@ class Checkpoints:
         try:
             hidden.mkdir()
             self._fill(hidden, tensors, json.dumps(dict(state)))
-            self._remove(final)  # a damaged one of the same place
+            self._remove(final)  # a damaged one of the same place, or one of another way
             hidden.rename(final)
             flush(self.folder)
         except OSError as error:
@@ -73,6 +74,11 @@ class Checkpoints:
         self._retire(final, spared)
         seconds = time.monotonic() - began
         self.cost = Cost(_size(tensors), seconds, seconds)
+
+    def outdate(self, name: str) -> None:
+        """The run goes another way from this place on: what was saved from there on goes once this place is saved anew.
+        Until then it stays: a run that is killed goes on from there, and comes to where it turned once more."""
+        self._outdated = {folder.name for folder in self.all() if folder.name >= name}
 
     def newest(self, say: Say) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The newest checkpoint that is whole."""
@@ -135,6 +141,9 @@ class Checkpoints:
 
     def _retire(self, newest: Path, spared: str) -> None:
         """Older ones go, now that a newer one was read back; one that is known to be damaged does not count as kept."""
+        for name in sorted(self._outdated - {newest.name}, reverse=True):
+            self._remove(self.folder / name)
+        self._outdated = set()
         older = [folder for folder in self.all() if folder.name < newest.name]
         good = [folder.name for folder in older if folder.name not in self._bad]
         kept = {*good[max(0, len(good) - (self.keep - 1)) :], spared}
@@ -169,19 +178,10 @@ def _compare(path: Path, tensors: Mapping[str, Tensor]) -> None:
     with path.open("rb") as file:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        if not all(file.read(len(piece)) == piece for piece in pieces(tensors)):
+        if not all(_same(file.read(len(piece)), piece) for piece in pieces(tensors)):
             raise OSError(f"{path.name} was read back other than it was written: the disk or its memory is faulty")
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    states = optimizer.state_dict()["state"]
-    return {f"optimizer.{index}.{key}": value for index, state in states.items() for key, value in state.items()}
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, key = name.split(".", 2)
-            states.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+def _same(read: bytes, written: bytes | memoryview) -> bool:
+    """With numpy, since Python compares one byte at a time here and lets nothing else run meanwhile."""
+    return len(read) == len(written) and np.array_equal(np.frombuffer(read, np.uint8), np.frombuffer(written, np.uint8))

@@ -1,8 +1,9 @@
 """The guard: numbers that are none never reach the weights, and the rows they come from are named.
 
-A step whose loss or gradient is no number is left out: weights, moments, average and running statistics stay as they
-were. Whether it is one is found out on the device, and told to the host when the device gets there: nobody waits for
-it, and a GPU is heard of a step or a few later. Before a checkpoint, and at the end of an epoch, all of it was heard.
+A step whose loss or gradient is no number is left out: weights, moments and running statistics stay as they were, and
+the average takes in the weights as they are. Whether it is one is found out on the device, and told to the host when
+the device gets there: nobody waits for it, and a GPU is heard of a step or a few later. Before a checkpoint, and at the
+end of an epoch, all of it was heard.
 """
 
 from collections import deque
@@ -46,6 +47,10 @@ class Watch:
 
     def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
         """Keeps such a place."""
+
+    def places(self) -> int:
+        """How many more of them are on the disk at most at one time, each as large as a checkpoint."""
+        return 0
 
     def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         """What was kept of the last place before the spike."""
@@ -133,7 +138,7 @@ class Guard(Watch):
     def resumed(self, state: State) -> None:
         self.pending.clear()
         self.latest = None
-        self.plain.parts = state.parts or self.asked
+        self.plain.parts = max(state.parts, self.asked)  # more may be asked for than the memory has forced so far
 
     def anchors(self, state: State) -> bool:
         return self.rewind is not None and self.rewind.anchors(state)
@@ -141,6 +146,10 @@ class Guard(Watch):
     def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
         if self.rewind is not None:
             self.rewind.keep(state, tensors)
+
+    def places(self) -> int:
+        """Two are kept, and a third is written before one goes."""
+        return 0 if self.rewind is None else max(1, 3 - len(list(self.rewind.folder.glob("*"))))
 
     def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         return super().before(spike, state) if self.rewind is None else self.rewind.before(spike, state)

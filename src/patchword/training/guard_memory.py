@@ -18,10 +18,14 @@ class Sparing:
     The batch, and up to the order of additions its gradient, stay the same: pieces are shares of the batch's mean loss.
     It goes on with so many pieces. Both gradients of SAM are taken anew, so that both draw the same random numbers.
     As with `accumulate`, dropout draws for each piece, and a batch norm sees the pieces and not the batch.
+
+    again: what goes on with a run that was stopped. Several processes stop, since the others would not wait.
     """
 
-    def __init__(self, step: Halves, plain: PlainStep, model: nn.Module, say: Callable[[str], None]) -> None:
-        self.step, self.plain, self.say = step, plain, say
+    def __init__(
+        self, step: Halves, plain: PlainStep, model: nn.Module, say: Callable[[str], None], again: str = "--resume"
+    ) -> None:
+        self.step, self.plain, self.say, self.again = step, plain, say, again
         self.statistics = Statistics(model)
 
     def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -44,16 +48,18 @@ class Sparing:
         except (RuntimeError, MemoryError) as error:
             if not _is_full(error):
                 raise
-            if torch.distributed.is_available() and torch.distributed.is_initialized():
-                raise _too_large(self.plain.parts, "the other processes would not wait: set accumulate") from None
         return None
 
     def _halve(self, batch: Any) -> None:
         before = len(batch.split(self.plain.parts))
-        self.plain.parts = 2 * before
-        now = len(batch.split(self.plain.parts))
+        now = len(batch.split(2 * before))
         if now == before:
-            raise _too_large(now, "take a smaller model, set recompute=true, or free the memory")
+            hint = f"take a smaller model, free the memory, or compute activations again:\n{self.again} recompute=true"
+            raise _too_large(now, hint)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            pieces = 2 * before * torch.distributed.get_world_size()  # of all processes, as `accumulate` counts them
+            raise _too_large(before, f"go on in twice as many:\n{self.again} accumulate={pieces}")
+        self.plain.parts = 2 * before
         self.say(f"the memory is full: each batch is now worked on in {now} pieces; the batch stays as large as it is")
 
 

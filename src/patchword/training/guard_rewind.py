@@ -75,15 +75,5 @@ class Rewind:
         raise UserError(f"there is no place to go back to before step {spike.first + 1} in {self.folder}")
 
 
-def forget_from(checkpoints: Checkpoints, name: str) -> None:
-    """Removes the checkpoint of this place and later ones, the last first."""
-    for folder in reversed(checkpoints.all()):
-        if folder.name >= name:
-            doomed = folder.with_name(f".{folder.name}.old")
-            shutil.rmtree(doomed, ignore_errors=True)
-            folder.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
-
-
 def _number(step: int) -> str:
     return f"{step:09d}"

@@ -43,17 +43,13 @@ class Holder:
         return f"process {self.process} on {self.host}, since {self.since}"
 
     def is_gone(self) -> bool:
-        """Whether it has certainly ended: this machine was started anew, or has no such process any more."""
-        here = Holder.this()
-        if self.host != here.host:
-            return False
-        if self.boot != here.boot:
-            return True
-        return self.processes == here.processes and _began(self.process) != self.began
+        """Whether it has certainly ended: this machine has no such process any more."""
+        return not self.is_elsewhere() and self.processes == _processes() and _began(self.process) != self.began
 
     def is_elsewhere(self) -> bool:
-        """On another machine, whose processes cannot be seen from here."""
-        return self.host != platform.node()
+        """On another machine, whose processes cannot be seen from here. Several may have one name, as `localhost`; then
+        it may also be this one before it was started anew, which cannot be told apart."""
+        return (self.host, self.boot) != (platform.node(), _boot())
 
 
 def _boot() -> str:

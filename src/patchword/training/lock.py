@@ -2,8 +2,9 @@
 
 The lock is the system's (flock), which it drops when the holder dies, however it dies; the file says who holds it. Two
 cases need more. A process that the holder started may outlive it and keep the lock: a holder of this machine that has
-ended is not believed. And some shared disks do not pass locks between machines: a holder on another machine beats, it
-touches the file every few seconds, so that its silence or its beat is seen there, whatever the clocks say.
+ended is not believed. And shared disks may not pass locks between machines, or may keep those of a dead one: a holder
+on another machine beats, it touches the file every few seconds, so that its silence or its beat is seen there, whatever
+the lock and the clocks say.
 """
 
 import fcntl
@@ -56,19 +57,25 @@ def _taken(folder: Path) -> TextIO:
     path = folder / _LOCK
     file = path.open("a+")
     holder, free = _read(file), _locked(file)
-    if free is False:
-        if holder is None or not holder.is_gone():
-            file.close()
-            raise _in_use(folder, holder)
+    if _is_held(path, holder, free):
         file.close()
-        path.unlink(missing_ok=True)  # a process that outlived its holder keeps the old file; nobody looks at that now
+        raise _in_use(folder, holder)
+    if free is False:
+        file.close()
+        path.unlink(missing_ok=True)  # the old file is kept by who outlived its holder; nobody looks at that now
         file = path.open("a+")
         if _locked(file) is False:
             raise _in_use(folder, _read(file))
-    elif holder is not None and (_beats(path) if holder.is_elsewhere() else free is None and not holder.is_gone()):
-        file.close()
-        raise _in_use(folder, holder)
     return file
+
+
+def _is_held(path: Path, holder: Holder | None, free: bool | None) -> bool:
+    """free: what the system says of the lock, which counts for a holder on this machine only"""
+    if holder is None:
+        return free is False
+    if holder.is_elsewhere():
+        return _beats(path)
+    return not free and not holder.is_gone()
 
 
 def _locked(file: TextIO) -> bool | None:

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.training.abandon import Abandoned, abandonable
 from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints, Say, optimizer_tensors, restore_optimizer
+from patchword.training.checkpoint import Checkpoints, Say
 from patchword.training.guard import Watch
-from patchword.training.guard_rewind import Spike, forget_from
+from patchword.training.guard_rewind import Spike
+from patchword.training.optimizer import optimizer_tensors, restore_optimizer
 from patchword.training.state import Data, Journal, State, Validation
 from patchword.training.step import Step
 
@@ -162,12 +163,12 @@ class Loop:
             self.watch.keep(self.state, self._tensors())
 
     def _go_back(self, spike: Spike) -> None:
-        """To before the spike; what was saved since comes from a way that is not taken."""
+        """To before the spike; what was saved since comes from a way that is not taken, and goes when this is saved."""
         spent = self.state.seconds
         self._put_back(*self.watch.before(spike, self.state))
         self.state.seconds = spent
         self.checkpoints.wait()
-        forget_from(self.checkpoints, _place(self.state.epoch, self.state.batch))
+        self.checkpoints.outdate(_place(self.state.epoch, self.state.batch))
         self._save()
 
     def _tensors(self) -> dict[str, Tensor]:

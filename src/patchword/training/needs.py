@@ -19,10 +19,10 @@ def checkpoint_bytes(loop: Loop) -> int:
 
 def run_bytes(loop: Loop) -> int:
     """What a run still has to write at most at one time: the checkpoints that are kept, the best, and one that is being
-    written, less those that are there; and the best weights, twice while they are replaced."""
+    written, less those that are there; places to come back to; and the best weights, twice while they are replaced."""
     kept = loop.checkpoints.keep + 2
-    checkpoints = max(1, kept - len(loop.checkpoints.all())) * checkpoint_bytes(loop)
-    return checkpoints + 2 * _bytes(loop.model.state_dict().values())
+    copies = max(1, kept - len(loop.checkpoints.all())) + loop.watch.places()
+    return copies * checkpoint_bytes(loop) + 2 * _bytes(loop.model.state_dict().values())
 
 
 def check_disk(loop: Loop, folder: Path) -> None:

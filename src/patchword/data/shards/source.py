@@ -63,8 +63,9 @@ class ShardSource:
         return self.places.manifest.samples
 
     def _part(self, part: Part) -> Tensor:
+        index = self._index  # first, since it checks how many samples the manifest says there are
         given = [shard.part for shard in self.places.manifest.shards for _ in range(shard.samples)]
-        return in_part(self.name, part, given, self._index["label"], self._index["key"])
+        return in_part(self.name, part, given, index["label"], index["key"])
 
     @cached_property
     def _index(self) -> dict[str, Tensor]:

@@ -19,7 +19,8 @@ from patchword.training.parallel.sharded import Sharded
 
 MEETING = timedelta(seconds=120)  # that all have to come together
 WAITING = timedelta(minutes=30)  # that one waits for another in a step: longer means that something hangs
-NOTE = "PATCHWORD_JOINED"  # a file descriptor, by which the launcher hears that this process has met the others
+NOTE = "PATCHWORD_JOINED"  # a file descriptor, by which the launcher hears how far this process is
+BEGUN, MET, SAVED = b"b", b"m", b"s"  # looks for the others, has found them, has saved a checkpoint
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def _meet(place: Place, device: str) -> dist.ProcessGroup:
                 "more processes than GPUs on this machine", expected=torch.cuda.device_count(), got=place.local + 1
             )
         torch.cuda.set_device(place.local)
-    _tell(b"b")
+    tell_launcher(BEGUN)
     os.environ.setdefault("MASTER_PORT", "29500")
     for name, value in (("RANK", place.number), ("WORLD_SIZE", place.size), ("LOCAL_RANK", place.local)):
         os.environ[name] = str(value)
@@ -64,14 +65,14 @@ def _meet(place: Place, device: str) -> dist.ProcessGroup:
         raise UserError(
             f"the {place.size} processes did not find each other at {where}", got=str(error).splitlines()[0]
         ) from None
-    _tell(b"m")
+    tell_launcher(MET)
     if alive := os.environ.get(LAUNCHER):
         threading.Thread(target=_end_with, args=(int(alive),), daemon=True).start()
     return host
 
 
-def _tell(word: bytes) -> None:
-    """To the launcher, if there is one: that this process has begun to look for the others, or has met them."""
+def tell_launcher(word: bytes) -> None:
+    """How far this process is, if there is a launcher that listens."""
     if told := os.environ.get(NOTE):
         os.write(int(told), word)
 

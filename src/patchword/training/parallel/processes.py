@@ -11,9 +11,11 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from patchword.core.group import ALONE, Answer, Group
+from patchword.training.abandon import Abandoned
 from patchword.training.parallel.batch_norm import together
 from patchword.training.parallel.exchange import LOCAL, Exchange, Summed
 from patchword.training.parallel.shared import all_shared
+from patchword.training.signals import stop_asked
 from patchword.training.step import Batch
 
 Item = TypeVar("Item")
@@ -38,7 +40,7 @@ class One:
         return held
 
     def alone(self, asked: Callable[[], bool]) -> Callable[[], bool]:
-        """A question that a single process may act on; several go on until they agree."""
+        """A question that a single process may act on; several go on until they agree, as they do in `map`."""
         return asked
 
     def batches(self, own: Iterator[Batch]) -> Iterator[Batch]:
@@ -82,11 +84,15 @@ class Many(One):
         return index[torch.arange(len(index), device=index.device) // together % self.size == self.number]
 
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """Every process asks as often as the others, since all meet inside of a model whose weights are dealt out."""
-        rounds = -(-len(items) // self.size)
-        turns = [min(turn * self.size + self.number, len(items) - 1) for turn in range(rounds)]
+        """Every process asks as often as the others, since all meet inside of a model whose weights are dealt out.
+
+        Before each round they agree whether one was asked to stop; all then leave it in the middle.
+        """
         told: dict[str, Tensor] = {}
-        for turn, answer in enumerate([ask(items[number]) for number in turns]):
+        for turn in range(-(-len(items) // self.size)):
+            if any(self.agree(stop_asked())):
+                raise Abandoned
+            answer = ask(items[min(turn * self.size + self.number, len(items) - 1)])
             told |= {f"{turn}.{part}": tensor.cpu().contiguous() for part, tensor in enumerate(answer)}
         answers = [_answers(load(data)) for data in self._gather_bytes(save(told))]
         return [answers[number % self.size][number // self.size] for number in range(len(items))]
