@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types slow data clean
+.PHONY: demo test lint types slow survive data clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -20,6 +20,10 @@ types: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
+
+# 100 kills and 20 stops, of pictures and of masked words; SURVIVAL_SHARE=0.1 is a tenth of them.
+survive: $(VENV)/.test
+	$(BIN)/pytest -m slow tests/survival
 
 # Fashion-MNIST: Debian's package where we may install it, else a verified download into the data folder.
 data: $(VENV)/.demo

@@ -25,13 +25,14 @@ RANDOM = (
     "augmentation.shift=1",
     "augmentation.erase=0.3",
 )
+# an average and patience besides, which a restart must carry on
+WHOLE = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "rate=5e-3", "device=cpu")
 QUICK = (*TINY_MODEL, "epochs=1", "batch=128", "device=cpu")
 
 
 def tiny_recipe(*settings: str) -> Recipe:
     """The digits with a tiny model, everything random, an average, and patience."""
-    fixed = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "rate=5e-3", "device=cpu")
-    return find_recipe("digits-vit").with_settings([*TINY_MODEL, *RANDOM, *fixed, *settings])
+    return find_recipe("digits-vit").with_settings([*TINY_MODEL, *RANDOM, *WHOLE, *settings])
 
 
 def silent() -> Console:

@@ -1,11 +1,16 @@
-"""The command, run in this process, since a new one would wait for torch."""
+"""The command, run in this process, since a new one would wait for torch; and a run to look at."""
 
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from material import QUICK, silent
 from patchword.cli import main
+from patchword.recipes import find_recipe
+from patchword.recipes.train import train
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -34,3 +39,16 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     from patchword.reports import scatter
 
     monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one epoch; tests that change it copy it first."""
+    folder = tmp_path_factory.mktemp("trained") / "runs" / "digits"
+    train(find_recipe("digits-vit").with_settings(QUICK), folder, silent())
+    return folder
+
+
+@pytest.fixture
+def mine(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "mine"))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,9 @@ from safetensors.torch import load_file, save_file
 
 import patchword
 from helpers import tiny_text
-from material import QUICK, everything_below, silent, write_picture
+from material import everything_below, write_picture
 from patchword.core.text import Text
 from patchword.layers import record_attention
-from patchword.recipes import find_recipe
-from patchword.recipes import train as recipe_run
 from patchword.recipes.looking.attending import look
 from patchword.recipes.looking.attending_question import Question
 from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
@@ -30,18 +27,6 @@ from tiny_texts import vocabulary_of
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("trained") / "runs" / "digits"
-    recipe_run.train(find_recipe("digits-vit").with_settings(QUICK), folder, silent())
-    return folder
-
-
-@pytest.fixture
-def mine(trained, tmp_path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "mine"))
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from patchword.data.augmentation.stage import Given
 from patchword.data.augmentation.views import company, epoch_of
 from patchword.data.batches import Batches
 from patchword.data.images import Held, Images
+from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe
 
@@ -174,7 +175,7 @@ def test_an_epoch_with_everything_can_begin_anywhere(batches):
 
 
 def test_repeats_are_views_of_fewer_pictures(batches):
-    samples, keys = epoch_of(0, 0, 36, 3)
+    samples, keys = epoch_of(order(0, 0, 36), 3)
     assert len(samples.unique()) == 12
     assert samples.bincount(minlength=36).unique().tolist() == [0, 3]
     assert len(keys.unique()) == 36
@@ -186,7 +187,7 @@ def test_repeats_are_views_of_fewer_pictures(batches):
 
 
 def test_without_repeats_an_epoch_is_every_sample_once():
-    samples, keys = epoch_of(4, 2, 11, 1)
+    samples, keys = epoch_of(order(4, 2, 11), 1)
     assert sorted(samples.tolist()) == list(range(11))
     assert torch.equal(samples, keys)
 

@@ -291,7 +291,7 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
     [
         ("teacher=nowhere", "'teacher': expected a run, the folder of a model or a file of weights, got nowhere"),
         ("teacher=resnet-mini", "got resnet-mini, a model without weights"),
-        ("teacher=broken", "has weights that are no numbers: got NaN or infinity in head.linear.bias"),
+        ("teacher=broken", "broken has weights that are not finite, in 1 of"),
         (
             "teacher=other",
             "knows other classes than the model: expected 10 classes: 0, 1, 2, 3, 4, ..., got 2: cat, dog",
@@ -315,7 +315,7 @@ def test_a_teacher_that_was_being_trained_learns_nothing_more():
     """Its running statistics, too, would follow the student's pictures."""
     teacher = patchword.create("resnet-mini", image=8, width=4, depths=(1,), channels=1, classes=10).train()
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
-    found = ready(teacher, "it", torch.device("cpu"))
+    found = ready(teacher, torch.device("cpu"))
     assert not found(torch.randn(4, 1, 8, 8)).requires_grad
     assert all(torch.equal(tensor, before[name]) for name, tensor in found.state_dict().items())
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from helpers import tiny_text
 from patchword.models import create
-from patchword.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
-from patchword.training.optimizer import UncorrectedAdamW, adamw
+from patchword.training.checkpoint import Checkpoints
+from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupLinear
 from patchword.training.step import PlainStep
 
@@ -61,6 +61,23 @@ def test_without_correction_it_is_the_formula():
     taken(ours, optimizer, range(10))
     for parameter, expected in zip(ours.parameters(), reference.parameters(), strict=True):
         assert (parameter - expected).abs().max() < 1e-6
+
+
+def test_going_back_counts_anew():
+    """as when a run returns to before a spike of its loss"""
+    model = small()
+    optimizer = uncorrected(model)
+    taken(model, optimizer, range(4))
+    kept, before = copy.deepcopy(model), copy.deepcopy(optimizer_tensors(optimizer))
+    taken(model, optimizer, range(4, 9))
+    model.load_state_dict(kept.state_dict())
+    restore_optimizer(optimizer, copy.deepcopy(before))
+    fresh = uncorrected(kept)
+    restore_optimizer(fresh, before)
+    taken(model, optimizer, range(4, 6))
+    taken(kept, fresh, range(4, 6))
+    for one, other in zip(model.parameters(), kept.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_it_goes_on_from_a_checkpoint(tmp_path):

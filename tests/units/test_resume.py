@@ -164,6 +164,22 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(whole, tmp_path, stop_
     assert_the_same(folder, whole)
 
 
+def test_where_no_checkpoint_can_be_used_nothing_is_begun_anew(tmp_path, stop_after):
+    """It would write over the best weights and the log."""
+    folder = tmp_path / "run"
+    stop_after(STEPS + 3)
+    assert not train(RECIPE, folder, silent(), resume=True)
+    for found in (folder / "checkpoints").iterdir():
+        (found / "state.json").write_text("{}")
+    before = {path: path.read_bytes() for path in everything_below(folder) if path.is_file()}
+    stop_after(0)
+    with pytest.raises(UserError, match="no checkpoint can be used: expected a whole one, got 2 that are not"):
+        train(RECIPE, folder, silent(), resume=True)
+    assert (folder / "metrics.jsonl").read_text().count("\n") == 1
+    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
+    assert changed <= {".lock", "machine.json"}
+
+
 def test_what_a_kill_left_half_written_is_cleared_away(whole):
     litter = whole / ".model.safetensors.4711.tmp"
     litter.write_bytes(b"half")
@@ -249,10 +265,10 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
 
     score = image_task.score
 
-    def watched(model, batches, classes):
+    def watched(model, batches, classes, group):
         kept = list(batches)
         seen["validated"] += [number for batch in kept for number in numbers(batch.inputs, model)]
-        return score(model, kept, classes)
+        return score(model, kept, classes, group)
 
     monkeypatch.setattr(DigitsSource, "read", numbered)
     monkeypatch.setattr(image_task, "Classification", Watched)

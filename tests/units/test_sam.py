@@ -274,9 +274,8 @@ def one_process() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("gradients", [1, 2], ids=["climbing alone", "climbing together"])
-def test_processes_share_the_second_gradient_or_both(gradients):
-    """Both, unless the first pass is told to keep its own: then all climb one way, as one process with all would."""
+def test_processes_share_both_gradients():
+    """So that all climb one way, as one process with all samples would."""
     alone, shared = model_of(), model_of()
     steps_of(alone, Steepest(RHO), count=2)
     calls = []
@@ -291,11 +290,11 @@ def test_processes_share_the_second_gradient_or_both(gradients):
         spread = nn.parallel.DistributedDataParallel(shared)
         spread.register_comm_hook(None, hook)
         plain = PlainStep(Classification(spread, 0.1), adamw(shared, 1e-2, 0.05))
-        step = SharpnessAware(plain, shared, Steepest(RHO), spread.no_sync if gradients == 1 else nullcontext)
+        step = SharpnessAware(plain, shared, Steepest(RHO))
         for number in range(2):
             torch.manual_seed(number)
             step(batch_of(seed=number), 1e-2)
-            assert calls.count(0) == gradients * (number + 1)
+            assert calls.count(0) == 2 * (number + 1)
     for name, parameter in alone.named_parameters():
         assert torch.allclose(parameter, shared.get_parameter(name), atol=1e-5), name
 

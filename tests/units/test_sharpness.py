@@ -144,8 +144,10 @@ def change(run: Path, how) -> None:
 def test_bad_input_is_one_clear_error(command, run, tmp_path):
     assert "not a run" in refusal(command, "sharpness", tmp_path / "nothing")
     assert "rho" in refusal(command, "sharpness", run, "--rho", "-0.1")
-    change(run, lambda weights: weights * torch.nan)
+    change(run, lambda weights: weights.sign() * 3e38)  # numbers, whose loss is none
     assert "not a number" in refusal(command, "sharpness", run, *FEW)
+    change(run, lambda weights: weights * torch.nan)
+    assert "has weights that are not finite" in refusal(command, "sharpness", run, *FEW)
     (run / "model.safetensors").unlink()
     assert "no weights yet" in refusal(command, "sharpness", run, *FEW)
 

@@ -13,8 +13,10 @@ from material import idx_bytes, without_sets, write_classes, write_idx_set, writ
 from patchword.core.errors import UserError
 from patchword.data import images
 from patchword.data.images import Held, Images, OnDisk, decode, decoded, fitted, held
+from patchword.data.listing import folder_source, manifest_source
 from patchword.data.named import SETS, NamedSet, get, open_source, whereabouts
-from patchword.data.sources import PICTURES, folder_source, held_out, manifest_source
+from patchword.data.parts import held_out
+from patchword.data.sources import PICTURES
 
 FILES = [f"{stem}-{kind}-ubyte" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 
@@ -95,7 +97,7 @@ def test_what_is_no_picture_is_named(tmp_path, content):
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("patchword.data.images.PIXELS", 300)
+    monkeypatch.setattr("patchword.data.pictures.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
     with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got 20 x 20 pixels, more than 300"):
         decode(tmp_path / "a.png", 8, 1)
@@ -403,7 +405,9 @@ def test_the_users_folder_can_be_anywhere(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("where", ["fashion_mnist", "digit", "/no/such/folder"])
 def test_a_name_nobody_knows(where):
-    with pytest.raises(UserError, match=r"there is no data set .*: expected a name, a folder or a \.csv/\.jsonl file"):
+    with pytest.raises(
+        UserError, match=r"there is no data set .*: expected a name, a folder, a \.zip, \.tar, \.csv or"
+    ):
         open_source(where)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from patchword.core import files
 from patchword.core.errors import UserError
+from patchword.data.faults import one_report
 from patchword.data.text import stored
 from patchword.data.text.cache import build_cache
 from patchword.data.text.stored import whole_manifest
@@ -131,6 +132,16 @@ def test_broken_utf8_in_the_middle_leaves_no_cache(texts, tmp_path):
     with pytest.raises(UserError, match=r"b.txt, line 101, byte 1 of the line: not UTF-8"):
         build(texts, tmp_path / "cache")
     assert whole_manifest(tmp_path / "cache") is None
+
+
+def test_broken_utf8_leaves_no_cache_inside_the_report_of_others_either(texts, tmp_path):
+    """There an error is no exception at once, and lines that were left out must not be kept as the whole text."""
+    with (texts / "b.txt").open("ab") as file:
+        file.write(b"\xff\nfine\n")
+    with pytest.raises(UserError, match=r"b\.txt, line \d+, byte 1 of the line: not UTF-8"), one_report():
+        build(texts, tmp_path / "cache")
+    assert whole_manifest(tmp_path / "cache") is None
+    assert not list((tmp_path / "cache").glob("shard-*"))
 
 
 def test_texts_that_grow_meanwhile_leave_no_cache(texts, tmp_path):

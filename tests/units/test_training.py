@@ -14,12 +14,13 @@ from patchword.core.errors import UserError
 from patchword.data.batches import Batch
 from patchword.objectives.classification import Classification
 from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints, optimizer_tensors, restore_optimizer
+from patchword.training.checkpoint import Checkpoints
 from patchword.training.journal import read_metrics
-from patchword.training.lock import exclusive, interruptible
+from patchword.training.lock import exclusive
 from patchword.training.loop import Loop, State, Validation
-from patchword.training.optimizer import adamw
+from patchword.training.optimizer import adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupCosine
+from patchword.training.signals import interruptible
 from patchword.training.step import PlainStep
 
 # The optimizer
@@ -519,7 +520,10 @@ def test_a_folder_has_one_process(tmp_path):
         with exclusive(tmp_path):
             pass
 
-    with exclusive(tmp_path), pytest.raises(UserError, match=r"is in use: got process \d+\n.*another --name"):
+    with (
+        exclusive(tmp_path),
+        pytest.raises(UserError, match=r"is in use: got process \d+ on \S+, since .*\n.*another --name"),
+    ):
         enter()
     enter()  # free again
 

@@ -2,7 +2,9 @@
 
 import sys
 
-from patchword.core.errors import UserError
+from patchword.core.errors import Parted, UserError
+
+FAULTS = "data-faults.txt"  # in the folder one is in
 
 
 def main() -> None:
@@ -17,9 +19,32 @@ def main() -> None:
         console = Console(stderr=True, soft_wrap=True)
         first, *rest = str(error).splitlines()
         console.print(f"[bold red]error:[/bold red] {_plain(first)}", highlight=False)
-        for line in rest:
+        for line in [*rest, *_whole_list(error)]:
             console.print(f"  {_plain(line)}", highlight=False)
         sys.exit(2)
+    except Parted as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+def _whole_list(error: UserError) -> list[str]:
+    """Where all faults of some data are written down, if they are more than a message shows."""
+    from patchword.data.faults import SHOWN, DataError, told
+
+    if not isinstance(error, DataError) or len(told(error.faults)) == len(told(error.faults, None)):
+        return []
+    import tempfile
+    from pathlib import Path
+
+    from patchword.core.files import write_text
+
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        try:
+            write_text(folder / FAULTS, "\n".join(told(error.faults, None)) + "\n")
+            return [f"the first {SHOWN} of each kind; all of them are in {folder / FAULTS}"]
+        except UserError:
+            continue
+    return []
 
 
 def _plain(text: str) -> str:

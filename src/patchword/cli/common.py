@@ -40,10 +40,12 @@ def _device(name: str) -> str:
     return check_device(name)
 
 
-def console(least: int = 0) -> "Console":
+def console(least: int = 0, quiet: bool = False) -> "Console":
     """Where answers are printed; `least` columns wide, for tables that would lose a column."""
     from rich.console import Console
 
+    if quiet:
+        return Console(quiet=True)
     found = Console(soft_wrap=True)
     return Console(soft_wrap=True, width=least) if found.width < least else found
 
@@ -136,3 +138,14 @@ def finish(run: "Run", out: "Console", device: str = "auto") -> None:
         out.print(line, highlight=False, markup=False)
     report = write_report(run, found)
     out.print(f"\nreport: {report}", highlight=False, markup=False)
+
+
+def stopped(folder: Path, out: "Console") -> NoReturn:
+    """Says how to go on; before the first save, the command that was typed is the one."""
+    from patchword.recipes.run import resume_command
+    from patchword.training.signals import stop_code
+
+    begun = (folder / "recipe.yaml").is_file()
+    told = f"everything is saved. Go on with:\n  {resume_command(folder)}" if begun else "nothing was written yet"
+    out.print(f"\nstopped; {told}", highlight=False, markup=False)
+    raise typer.Exit(stop_code())

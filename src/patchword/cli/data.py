@@ -4,13 +4,17 @@ from typing import Annotated
 
 import typer
 
-from patchword.cli import data_show
+from patchword.cli import data_check, data_shard, data_show
 from patchword.cli.common import console
 from patchword.cli.help import help_of
 
 app = typer.Typer(
-    help="Show which data sets are here; bring one with `get`, look at one with `show`.", invoke_without_command=True
+    help="Show which data sets are here; bring one with `get`, look at one with `show`, find faults with `check`, "
+    "cut one into shards with `shard`.",
+    invoke_without_command=True,
 )
+app.command("check", help=help_of(data_check.check))(data_check.check)
+app.command("shard", help=help_of(data_shard.shard))(data_shard.shard)
 app.command("show", help=help_of(data_show.show))(data_show.show)
 
 
@@ -31,7 +35,11 @@ def listing(context: typer.Context) -> None:
     out = console()
     out.print(table)
     out.print(f"data folder: {data_folder()} (or $PATCHWORD_DATA)", highlight=False)
-    out.print("your own: a folder with one sub-folder a class, or a .csv/.jsonl with path and label", highlight=False)
+    out.print(
+        "your own: a folder with one sub-folder a class, a .zip of it, a folder of shards, or a .csv/.jsonl with path "
+        "and label",
+        highlight=False,
+    )
 
 
 @app.command("get")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import typer
+
 from patchword.cli.common import Runs, console, finish
 
 
@@ -16,6 +18,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
     from patchword.recipes.train import train
+    from patchword.training.signals import stop_code
 
     out = console()
     if whereabouts("fashion-mnist"):
@@ -30,7 +33,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {data}: {recipe.expect.time}\n", highlight=False)
     if not train(recipe, folder, out, resume=True):
         out.print("\nstopped; `patchword demo` goes on from here")
-        return
+        raise typer.Exit(stop_code())
     out.print("\n[bold]2. The test set[/bold], read for the first time")
     finish(Run(folder), out, recipe.device)
     out.print("\n[bold]3. One encoder layer[/bold], counted by hand\n")

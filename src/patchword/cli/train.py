@@ -1,6 +1,7 @@
 """train: from a recipe to a run."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Runs, console, finish
+from patchword.cli.common import Runs, console, finish, stopped
+from patchword.cli.launch import launch, one_run_only
 from patchword.cli.study_tables import SeedsTable, Table, table_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,12 @@ def train(
             "--seeds", metavar="NUMBER", help="Train from so many seeds, and tell mean, standard deviation and median."
         ),
     ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, metavar="NUMBER", help="Share every batch among so many processes.")
+    ] = 1,
+    restarts: Annotated[
+        int, typer.Option("--restarts", min=0, metavar="NUMBER", help="Starts anew when one of several dies.")
+    ] = 3,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
@@ -44,6 +52,8 @@ def train(
     own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
     by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
     A study does each of its runs from so many seeds.
+    --processes 8 shares every batch among 8 processes, on a GPU each or on the CPU: the batch, the order of the samples
+    and the result stay those of one process. If one dies, all go on from the newest checkpoint. docs/scale.md has more.
     sam=0.05 is SAM, with two gradients a step (twice the time). teacher=RUN learns from another model, too.
 
     Examples:
@@ -54,6 +64,7 @@ def train(
       patchword train fashion-mnist-families
       patchword train fashion-mnist-vit sam=0.05
       patchword train deit-distillation teacher=runs/fashion-mnist-resnet
+      patchword train fashion-mnist-vit --processes 2
       patchword train sharpness-aware --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train tag model=runs/bert train=names.conll test=others.conll
@@ -62,8 +73,17 @@ def train(
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
     from patchword.recipes.seeds import check_seeds_folder, over_seeds, study_over_seeds
+    from patchword.training.parallel.place import leads, place_of
 
-    changes, out = [*(settings or []), *(fields or [])], console()
+    changes, out = [*(settings or []), *(fields or [])], console(quiet=not leads())
+    if processes > 1 or place_of() is not None:
+        one_run_only(seeds is not None or recipe in STUDIES)
+    if processes > 1 and place_of() is None:
+        place = [*(("--name", name) if name else ()), "--runs", str(runs), *(("--resume",) if resume else ())]
+        words = [sys.executable, "-m", "patchword", "train", recipe, *changes, *place]
+        raise typer.Exit(
+            launch(words, processes, restarts, lambda text: out.print(text, highlight=False, markup=False))
+        )
     again = ["patchword", "train", recipe, *changes]
     if recipe in STUDIES:
         study = STUDIES[recipe]().with_settings(changes)
@@ -86,18 +106,23 @@ def train(
 
 
 def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
+    from patchword.recipes.resuming import resumable
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
+    from patchword.training.parallel.place import leads
+    from patchword.training.signals import breakable
 
     if resume:
         _check_epochs(recipe, folder)
-    if not run_recipe(recipe, folder, out, resume):
-        place = ["--name", folder.name, "--runs", folder.parent]
-        words = ["patchword", "train", folder / "recipe.yaml", *place, "--resume"]
-        again = shlex.join(str(word) for word in words)
-        out.print(f"\nstopped; everything is saved. Go on with:\n  {again}", highlight=False, markup=False)
-        raise typer.Exit(130)
-    finish(Run(folder), out, recipe.device)
+    with breakable():
+        try:
+            if not run_recipe(recipe, folder, out, resume):
+                stopped(folder, out)
+            if leads():
+                with resumable(folder):
+                    finish(Run(folder), out, recipe.device)
+        except KeyboardInterrupt:
+            stopped(folder, out)
 
 
 def _check_epochs(recipe: "Recipe", folder: Path) -> None:
@@ -152,10 +177,10 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
             if not (done and resume):
                 _run(recipe, folder / label, out, resume)
             _measure(study, Run(folder / label), recipe.device, out)
-    except (typer.Exit, KeyboardInterrupt):
+    except (typer.Exit, KeyboardInterrupt) as stop:
         told = f"\nthe whole {several.table.name} goes on with:\n  {several.again()}"
         out.print(told, highlight=False, markup=False)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stop.exit_code if isinstance(stop, typer.Exit) else 130) from None
     rows = results(study, folder)
     for path in several.table.tell(study, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Self
 
 
 class UserError(ValueError):
@@ -16,6 +17,19 @@ class UserError(ValueError):
         detail = ", ".join(part for part in parts if part)
         message = f"{what}: {detail}" if detail else what
         super().__init__(f"{message}\n{hint}" if hint else message)
+
+
+class Mendable(UserError):  # noqa: N818  (what it is, not what it does)
+    """Something outside of a run went wrong, such as a full disk: once it is mended, the run can go on."""
+
+    def with_hint(self, hint: str) -> Self:
+        """the same, with one thing more to do about it"""
+        told = "\n".join(part for part in (self.hint, hint) if part)
+        return type(self)(self.what, expected=self.expected, got=self.got, hint=told)
+
+
+class Parted(RuntimeError):  # noqa: N818  (what happened)
+    """Another process of the run is gone, and this one cannot go on without it. Why, the other one has told."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

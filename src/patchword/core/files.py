@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
+from patchword.core.room import unwritten
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         flush(path.parent)
     except OSError as error:
-        raise UserError(f"cannot write {path}", got=error.strerror or str(error)) from None
+        raise unwritten(f"cannot write {path}", path, error) from None
     finally:
         if temporary.exists():
             temporary.unlink()
@@ -45,9 +46,29 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}", expected="a JSON file", got=str(error)) from None
+
+
+def parse_json(text: str) -> Any:
+    """JSON that every reader understands alike; what is not is a ValueError: a name twice in one object, half a
+    character, brackets without end."""
+    try:
+        value = json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("brackets in brackets without end") from None
+    if "\\ud" in text or "\\uD" in text:
+        json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be written, which is a ValueError
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(name for name in found if names.count(name) > 1)[:80]!r} twice in one object")
+    return found
 
 
 def flush(path: Path) -> None:

@@ -1,23 +1,50 @@
 """Folders of sentence-transformers: a list of modules, of which the encoder may lie in a folder of its own."""
 
 from pathlib import Path
+from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 
 
 def modules_of(folder: Path) -> dict[str, str]:
-    """The kinds of its modules, in order, and the folder of each below this one; none if it is no such folder."""
+    """The kinds of its modules, in order, and the folder of each below this one; none if it is no such folder.
+
+    A type is an import path, of which only the last word is read: nothing is imported, whatever stands before it.
+    """
     path = folder / "modules.json"
     if not path.is_file():
         return {}
     modules = read_json(path)
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise UserError(f"{path} is not a list of modules", expected="a JSON list of objects")
-    found = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
-    if any(Path(below).name != below for below in found.values() if below):
+    types, places = ([module.get(name, "") for module in modules] for name in ("type", "path"))
+    for kind in types:
+        _check_type(kind, path)
+    found = {kind.rpartition(".")[2]: place for kind, place in zip(types, places, strict=True)}
+    if len(found) < len(modules):
+        raise UserError(f"{path} has parts we do not know", expected="each kind once", got=", ".join(types))
+    if not all(place == "" or _is_inside(place) for place in found.values()):
         raise UserError(f"{path} has parts we do not know", expected="folders inside it", got=found)
     return found
+
+
+def _check_type(kind: Any, path: Path) -> None:
+    """What is no name may be anything, and a module whose code the folder brings may do anything with its weights."""
+    if not isinstance(kind, str) or not all(word.isidentifier() for word in kind.split(".")):
+        raise UserError(f"{path} has parts we do not know", expected="names of modules", got=repr(kind)[:120])
+    first = kind.partition(".")[0]
+    if (path.parent / f"{first}.py").exists() or (path.parent / first / "__init__.py").exists():
+        raise UserError(
+            f"{path} asks for code that comes with the folder",
+            expected="modules of sentence-transformers",
+            got=kind[:120],
+            hint="nothing was run",
+        )
+
+
+def _is_inside(place: Any) -> bool:
+    return isinstance(place, str) and Path(place).name == place and place != ".."
 
 
 def encoder_folder(folder: Path) -> Path:

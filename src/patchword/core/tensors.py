@@ -13,9 +13,11 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
+from patchword.core.room import unwritten
 
 Tensors = dict[str, Tensor]
 
+_UNPACKED = 2**28  # bytes that an .npz may grow to, however small it is
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
@@ -43,7 +45,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         try:
             save_file(whole, temporary, dict(metadata or {}))
         except SafetensorError as error:  # a full disk, among others
-            raise UserError(f"cannot write {path}", got=str(error)) from None
+            raise unwritten(
+                f"cannot write {path}", path, error, sum(tensor.nbytes for tensor in whole.values())
+            ) from None
         temporary.chmod(0o644)  # safetensors makes files that only their owner may read
 
 
@@ -51,9 +55,18 @@ def _read_arrays(path: Path) -> Tensors:
     """NpzFile knows arrays only, where numpy.load would also try a pickle."""
     try:
         with path.open("rb") as file, NpzFile(file, allow_pickle=False) as arrays:
+            _refuse_bomb(arrays)
             return {name: _tensor(name, arrays[name]) for name in arrays.files}
     except Exception as error:  # a damaged zip or a damaged header fails in many ways
         raise UserError(f"cannot read {path}", expected="a whole .npz file of numbers", got=str(error)) from None
+
+
+def _refuse_bomb(arrays: NpzFile) -> None:
+    """A small file that fills the memory; zeros may pack well, but not so much of them."""
+    entries = arrays.zip.infolist() if arrays.zip else []
+    packed, whole = (sum(getattr(entry, size) for entry in entries) for size in ("compress_size", "file_size"))
+    if whole > max(_UNPACKED, 100 * packed):
+        raise ValueError(f"{packed:,} bytes that grow to {whole:,}, more than 100 times")
 
 
 def _tensor(name: str, array: object) -> Tensor:
@@ -77,7 +90,7 @@ def refuse_pickle(path: Path) -> None:
     is_bare = (
         start.startswith(b"\x80") and start[8:] != b"{"
     )  # a pickle's first byte, which a header's length may equal
-    if path.suffix in PICKLES or is_zip or is_bare:
+    if path.suffix.lower() in PICKLES or is_zip or is_bare:
         convert = f"safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), 'model.safetensors')"
         raise UserError(
             f"{path} is a pickle, which can run any code when it is opened",

@@ -1,6 +1,6 @@
 """Batches: which samples, in which order, from which place on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
+from patchword.core.group import ALONE, Group, Lazily
 from patchword.data.augment import Augmentation, Changes, prepared
 from patchword.data.augmentation.mixing import shares
-from patchword.data.augmentation.views import Company, alone, company, epoch_of
+from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of
 from patchword.data.images import Held, Images
 
 RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole
@@ -64,23 +65,26 @@ class Batches:
     def __len__(self) -> int:
         return -(-len(self.images) // self.size)
 
-    def whole(self) -> Iterator[Batch]:
-        """Every sample once, in the set's own order, unchanged: for evaluation."""
-        for index in torch.arange(len(self.images), device=self.images.labels.device).split(self.size):
-            yield self._batch(index, self.images.pixels.take(index))
+    def whole(self) -> Sequence[Batch]:
+        """Every sample once, in the set's own order, unchanged: for evaluation. Each is made when it is asked for."""
+        parts = torch.arange(len(self.images), device=self.images.labels.device).split(self.size)
+        return Lazily(lambda index: self._batch(index, self.images.pixels.take(index)), parts)
 
-    def epoch(self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0) -> Iterator[Batch]:
+    def epoch(
+        self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0, group: Group = ALONE
+    ) -> Iterator[Batch]:
         """The batches of one epoch from number `first` on; a last batch too small to fill is left out.
 
-        The next batch's pixels are fetched while this one is worked on.
+        Of each batch, the samples that are this process's. The next batch's pixels are fetched while this one is
+        worked on.
         """
         count = len(self.images)
         full = count // self.size * self.size or count
-        samples, keys = epoch_of(seed, epoch, count, augmentation.repeats)
+        samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
         samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
         starts = range(first * self.size, full, self.size)
-        taken = [meet(start, min(start + self.size, full), count) for start in starts]
+        taken = [dealt(meet(start, min(start + self.size, full), count), group) for start in starts]
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = [pool.submit(self.images.pixels.take, samples[part.places]) for part in taken[:1]]
             for number, part in enumerate(taken, 1):

@@ -12,14 +12,18 @@ from torch import Tensor
 from patchword.core.errors import UserError
 
 _UNSIGNED_BYTES = 0x08
+LARGEST = 2**33  # bytes that are unpacked: a small file may grow without end
 
 
 def read_idx(path: Path) -> Tensor:
     """A uint8 tensor of the sizes that the file states; plain or gzipped."""
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path}", expected="a whole gzip file", got=str(error)) from None
+    if len(data) > LARGEST:
+        raise UserError(f"{path} is too large to unpack", expected=f"{LARGEST:,} bytes at most")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
         raise UserError(f"{path} is not an idx file", expected="bytes 00 00 08 at its start", got=data[:3].hex(" "))
     start = 4 + 4 * data[3]

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image, ImageOps
 from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
+from patchword.data.decoding import decode, each, examined
 from patchword.data.progress import Progress
+from patchword.data.randomness import order
 
-PIXELS = 64 * 2**20  # a picture with more is refused before it is decoded
 MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
+WHOLE = 200_000  # pictures that are read whole before training even if they cannot be kept
 
 
 class Pixels(Protocol):
@@ -30,6 +30,14 @@ class Pixels(Protocol):
         ...
 
     def subset(self, index: Tensor) -> "Pixels": ...
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """every sample once, in an order that follows from (seed, epoch) and that this place hands out well"""
+        ...
+
+    def arrangement(self) -> bytes:
+        """what the order follows from besides the number of samples"""
+        ...
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,12 @@ class Held:
 
     def subset(self, index: Tensor) -> "Held":
         return Held(self.take(index))
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.pixels))
+
+    def arrangement(self) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,12 @@ class OnDisk:
 
     def subset(self, index: Tensor) -> "OnDisk":
         return replace(self, paths=tuple(self.paths[i] for i in index.tolist()))
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.paths))
+
+    def arrangement(self) -> bytes:
+        return b""
 
     def _decode(self, position: int) -> Tensor:
         return decode(self.paths[position], self.size, self.channels)
@@ -79,11 +99,12 @@ class Images:
         wrong = ((self.labels < 0) | (self.labels >= len(self.classes))).nonzero()
         if len(wrong):
             row = int(wrong[0])
+            samples = ", ".join(str(int(sample)) for sample in wrong[:20]) + (", ..." if len(wrong) > 20 else "")
             raise UserError(
                 f"the label of sample {row} of {self.name} is out of range",
                 expected=f"0 to {len(self.classes) - 1} ({len(self.classes)} classes)",
                 got=int(self.labels[row]),
-                hint=f"{len(wrong)} labels are out of range; the set is {self.origin}",
+                hint=f"{len(wrong)} labels are out of range, of the samples {samples}; the set is {self.origin}",
             )
 
     def __len__(self) -> int:
@@ -94,7 +115,7 @@ class Images:
 
     def fingerprint(self) -> str:
         """Differs when samples, their order, their labels or the classes differ."""
-        digest = hashlib.sha256(repr(self.classes).encode())
+        digest = hashlib.sha256(repr(self.classes).encode() + self.pixels.arrangement())
         for part in (self.labels, self.keys):
             digest.update(part.cpu().numpy().tobytes())
         return digest.hexdigest()
@@ -109,43 +130,21 @@ class Images:
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 
 
-def decode(path: Path, size: Size, channels: int) -> Tensor:
-    """One picture as (channels, height, width) uint8: upright, shorter side resized, middle cut out."""
-    if channels not in (1, 3):
-        raise UserError("pictures have 1 or 3 channels", got=f"a model with {channels}", hint="set model.channels=3")
-    try:
-        with Image.open(path) as opened:
-            if opened.width * opened.height > PIXELS:
-                raise ValueError(f"{opened.width:,} x {opened.height:,} pixels, more than {PIXELS:,}")
-            picture = _plain(ImageOps.exif_transpose(opened), channels)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = str(error).split(" <")[0].replace(f" '{path}'", "")
-        raise UserError(f"cannot read the picture {path}", got=reason, hint="remove or replace this file") from None
-    height, width = sides(size)
-    array = np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC))
-    return torch.from_numpy(array.reshape(height, width, channels).copy()).permute(2, 0, 1)
-
-
-def _plain(picture: Image.Image, channels: int) -> Image.Image:
-    """8 bits a channel, grey or RGB; 16-bit greys are scaled (converting would clip them to white)."""
-    if picture.mode.startswith(("I", "F")):
-        values = np.asarray(picture).astype(np.float32)
-        top = 65535.0 if picture.mode.startswith("I") else max(float(values.max()), 1e-12)
-        picture = Image.fromarray((values / top * 255).clip(0, 255).astype(np.uint8))
-    return picture.convert("L" if channels == 1 else "RGB")
-
-
 def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
-    """Decodes every picture once, so that a corrupt one is named before any training; keeps them if they fit."""
+    """Reads every picture once, so that a corrupt one is named before any training; keeps them if they fit.
+
+    Of a set that does not fit and has more than `WHOLE` pictures the headers alone are read: decoding it would take as
+    long as an epoch. A picture with a broken end is then an error with its name when a batch asks for it.
+    """
     height, width = sides(size)
-    keep = len(paths) * channels * height * width <= MEMORY
-    source, held = OnDisk(tuple(paths), size, channels), []
-    for start in range(0, len(paths), 256):
-        batch = source.take(torch.arange(start, min(start + 256, len(paths))))
-        held.extend([batch] if keep else [])
-        if progress:
-            progress(min(start + 256, len(paths)), len(paths))
-    return Held(torch.cat(held)) if keep else source
+    if len(paths) * channels * height * width > MEMORY:
+        examined(paths, progress, whole=len(paths) <= WHOLE)
+        return OnDisk(tuple(paths), size, channels)
+    found = torch.zeros(len(paths), channels, height, width, dtype=torch.uint8)
+    for row, pixels in enumerate(each(paths, lambda path: decode(path, size, channels), progress)):
+        if pixels is not None:
+            found[row] = pixels
+    return Held(found)
 
 
 @dataclass(frozen=True)
@@ -161,6 +160,12 @@ class Resized:
 
     def subset(self, index: Tensor) -> "Resized":
         return replace(self, pixels=self.pixels[index])
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        return order(seed, epoch, len(self.pixels))
+
+    def arrangement(self) -> bytes:
+        return b""
 
 
 def held(pixels: Tensor, size: Size, channels: int) -> Pixels:

@@ -13,7 +13,11 @@ from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import whole_file
-from patchword.data.sources import DigitsSource, IdxSource, Source, folder_source, manifest_source
+from patchword.data.archives import SUFFIXES, refuse_packed
+from patchword.data.listing import archive_source, folder_source, manifest_source
+from patchword.data.shards.manifest import is_sharded
+from patchword.data.shards.source import shard_source
+from patchword.data.sources import DigitsSource, IdxSource, Source
 
 _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
@@ -90,7 +94,7 @@ def whereabouts(name: str) -> tuple[Path, str] | None:
 
 
 def open_source(where: str) -> Source:
-    """A named set, a folder with one sub-folder a class, or a .csv / .jsonl manifest."""
+    """A named set, a folder of classes, a .zip or .tar of one, a folder of shards, or a .csv / .jsonl manifest."""
     if where == "digits":
         return DigitsSource()
     if where in SETS:
@@ -100,11 +104,16 @@ def open_source(where: str) -> Source:
         return IdxSource(where, found[0], SETS[where].classes, found[1])
     path = Path(where)
     if path.is_dir():
-        return folder_source(path)
+        return shard_source(path) if is_sharded(path) else folder_source(path)
     if path.is_file() and path.suffix.lower() in (".csv", ".jsonl"):
         return manifest_source(path)
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return archive_source(path)
+    refuse_packed(path)
     hint = nearest(where, [*SETS, "digits"])
-    raise UserError(f"there is no data set {where!r}", expected="a name, a folder or a .csv/.jsonl file", hint=hint)
+    raise UserError(
+        f"there is no data set {where!r}", expected="a name, a folder, a .zip, .tar, .csv or .jsonl file", hint=hint
+    )
 
 
 def ways_to_get(name: str) -> str:

@@ -1,12 +1,14 @@
 """How good a classifier is: loss, accuracy, each class, the confusion, the mistakes it was surest of."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from patchword.core.group import ALONE, Group
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,20 @@ class Scores:
 
 @torch.inference_mode()
 def score(
-    model: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor, Tensor]], classes: tuple[str, ...]
+    model: Callable[[Tensor], Tensor],
+    batches: Sequence[tuple[Tensor, Tensor, Tensor]],
+    classes: tuple[str, ...],
+    group: Group = ALONE,
 ) -> Scores:
-    """Asks the model, which must be in evaluation mode, about every batch."""
-    losses, labels, predictions, confidence = [], [], [], []
-    for inputs, truth, _ in batches:
+    """Asks the model, which must be in evaluation mode, about every batch. group: the processes that share them"""
+
+    def ask(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
+        inputs, truth, _ = batch
         scores = model(inputs).float()
-        losses.append(F.cross_entropy(scores, truth, reduction="sum"))
         best = scores.softmax(-1).max(-1)
-        labels.append(truth)
-        predictions.append(best.indices)
-        confidence.append(best.values)
-    truth = torch.cat(labels).cpu()
+        return F.cross_entropy(scores, truth, reduction="sum"), truth, best.indices, best.values
+
+    losses, *rest = zip(*group.map(ask, batches), strict=True)
+    truth, predictions, confidence = (torch.cat(parts).cpu() for parts in rest)
     loss = float(torch.stack(losses).cpu().double().sum()) / len(truth)
-    return Scores(loss, truth, torch.cat(predictions).cpu(), torch.cat(confidence).cpu(), classes)
+    return Scores(loss, truth, predictions, confidence, classes)

@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
+from patchword.core.yaml_text import parse_yaml
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -52,7 +53,10 @@ def from_text(value: Any) -> Any:
 
 
 # Fields that change how a run is done, not what comes out.
-HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "accumulate", "save_minutes"}
+HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "accumulate", "save_minutes", "on_bad"}
+HARMLESS |= {"sharding"}
+# Those of them that a run may go on with when they differ, and what is not about this run at all.
+CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
 
 
 class Recipe(BaseModel):
@@ -78,6 +82,12 @@ class Recipe(BaseModel):
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
     sam: float = Field(0.0, ge=0, description="SAM, e.g. 0.05: how far to climb; two gradients a step; 0 is off")
     sam_adaptive: bool = Field(False, description="ASAM: climb by the size of each weight, with a sam of about 2")
+    on_bad: Literal["stop", "skip"] = Field(
+        "stop", description="when a loss or a gradient is no number: stop and name the rows, or leave the step out"
+    )
+    rewind: float = Field(
+        0.0, ge=0, description="e.g. 3: go back when the loss rises above so many times its median; 0 is off"
+    )
     average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
     averaged_epochs: int = Field(
         0, ge=0, description="instead: the mean of the weights at the end of so many last epochs; 0 is off"
@@ -87,6 +97,9 @@ class Recipe(BaseModel):
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
     recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(from_text)] = Field(
         False, description="compute activations again instead of keeping them, to save memory: true, or stages [0, 1]"
+    )
+    sharding: Literal["none", "full"] = Field(
+        "none", description="full: processes hold a part of the weights each (FSDP2), to save memory"
     )
     device: Annotated[str, Field(pattern=DEVICE)] = Field("auto", description=DEVICES)
     seed: int = Field(0, ge=0, lt=2**63)
@@ -123,7 +136,7 @@ def checked(values: Mapping[str, Any]) -> Recipe:
     from patchword.recipes.kinds import KINDS
 
     kind = values.get("kind", "images")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UserError("recipe field 'kind'", expected=" or ".join(KINDS), got=kind)
     try:
         return KINDS[kind].model_validate(values)
@@ -155,9 +168,9 @@ def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
 def read_recipe(path: Path) -> Recipe:
     """A recipe from a YAML file, such as the one every run saves."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")) from None
+        values = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
     return checked(values)

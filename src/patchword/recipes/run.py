@@ -12,6 +12,7 @@ data.json           which samples it was trained on
 report.html         all of it, to read
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,15 @@ from patchword.layers.model import Model
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.training.journal import read_metrics
+from patchword.training.parallel.place import launched
 from patchword.weights import load
+
+
+def resume_command(folder: Path) -> str:
+    """What goes on with the run of a folder, ready to be typed; with as many processes as we are."""
+    place = ["--name", folder.name, "--runs", folder.parent, "--resume"]
+    together = ["--processes", processes] if (processes := launched()) > 1 else []
+    return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, *together])
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,8 @@ class Run:
 
     def model(self, **overrides: Any) -> Model:
         if not (self.folder / "model.safetensors").is_file():
-            hint = f"patchword train {self.folder / 'recipe.yaml'} --name {self.folder.name} --resume"
-            raise UserError(f"{self.folder} has no weights yet", hint=f"let its first epoch end: {hint}")
+            hint = f"let its first epoch end: {resume_command(self.folder)}"
+            raise UserError(f"{self.folder} has no weights yet", hint=hint)
         return load(self.folder, **overrides)
 
     def test_images(self, card: Card) -> Images:

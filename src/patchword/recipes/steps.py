@@ -1,13 +1,25 @@
-"""How the weights of a run move: from the fields of a recipe to a step."""
+"""How the weights of a run move: from the fields of a recipe to a step, and what watches over it."""
+
+from pathlib import Path
 
 import torch
+from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.recipes.device import pick_precision
 from patchword.recipes.recipe import Recipe
+from patchword.recipes.rows import rows_named
+from patchword.recipes.run import resume_command
+from patchword.recipes.task import Task
+from patchword.training.average import Average, EpochAverage
+from patchword.training.guard import Guard
+from patchword.training.guard_memory import Sparing
+from patchword.training.guard_rewind import Rewind
+from patchword.training.parallel.place import place_of
+from patchword.training.parallel.processes import ONE, One
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
-from patchword.training.step import Objective, PlainStep, Step
+from patchword.training.step import Objective, PlainStep
 
 
 def check_step(recipe: Recipe) -> None:
@@ -16,19 +28,56 @@ def check_step(recipe: Recipe) -> None:
         raise UserError(
             "recipe field 'sam_adaptive' has no effect without 'sam'", expected="sam above 0", hint="e.g. sam=2"
         )
+    if recipe.rewind and place_of() is not None:
+        raise UserError("recipe field 'rewind' is for runs of one process", hint="leave it out, or --processes")
+    if 0 < recipe.rewind <= 1:
+        raise UserError("recipe field 'rewind'", expected="0, or a number above 1, e.g. 3", got=recipe.rewind)
 
 
 def step_of(
-    recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer, model: Model, device: torch.device
-) -> Step:
+    recipe: Recipe,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    model: Model,
+    device: torch.device,
+    group: One = ONE,
+) -> PlainStep | SharpnessAware:
     """The plain step, or SAM over it."""
     plain = PlainStep(
         objective,
         optimizer,
         clip=recipe.clip,
-        parts=recipe.accumulate,
+        parts=group.parts(recipe.accumulate),
         precision=pick_precision(recipe.precision, device),
+        exchange=group.exchange(model, [weight for part in optimizer.param_groups for weight in part["params"]]),
     )
     if not recipe.sam:
         return plain
     return SharpnessAware(plain, model, Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam))
+
+
+def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
+    """The weights that are tested. steps: of an epoch"""
+    return (
+        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
+    )
+
+
+def guarded(step: PlainStep | SharpnessAware, recipe: Recipe, task: Task, folder: Path, console: Console) -> Guard:
+    """The step, taken again in smaller pieces when the memory is full, and left out where its numbers are none."""
+
+    def say(text: str) -> None:
+        console.print(text, style="yellow", highlight=False, markup=False)
+
+    plain, again = step if isinstance(step, PlainStep) else step.plain, resume_command(folder)
+    return Guard(
+        Sparing(step, plain, task.model, say, again),
+        plain,
+        task.model,
+        folder,
+        say,
+        on_bad=recipe.on_bad,
+        name=rows_named(task),
+        again=f"{again} on_bad=skip",
+        rewind=Rewind(recipe.rewind, folder / "checkpoints" / "rewind", say) if recipe.rewind else None,
+    )

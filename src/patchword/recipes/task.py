@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
+from patchword.core.group import ALONE, Group
 from patchword.layers.model import Model
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective
@@ -37,15 +38,17 @@ class Task(Protocol):
 
     def steps_per_epoch(self) -> int: ...
 
-    def data(self, epoch: int, first: int) -> Iterator[Batch]:
-        """the batches of an epoch from number `first` on"""
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+        """the batches of an epoch from number `first` on; of each, what is this process's"""
         ...
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         """forward: the model, perhaps compiled"""
         ...
 
-    def validate(self) -> Validation: ...
+    def validate(self, group: Group = ALONE) -> Validation:
+        """group: the processes that share the work"""
+        ...
 
     def save(self, folder: Path) -> None:
         """the model as it is now, and whatever is needed to use it"""

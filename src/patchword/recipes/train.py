@@ -20,10 +20,12 @@ from patchword.recipes.elmo import task as elmo_task
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.image import task as image_task
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.parallel import check_group
 from patchword.recipes.pretraining import task as pretraining_task
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import Recipe, read_recipe
-from patchword.recipes.steps import check_step, step_of
+from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
+from patchword.recipes.resuming import go_on, resumable, tell_cost
+from patchword.recipes.steps import averaged, check_step, guarded, step_of
 from patchword.recipes.task import Task
 from patchword.recipes.text import task as text_task
 from patchword.recipes.text.recipe import TextRecipe
@@ -31,13 +33,19 @@ from patchword.recipes.translation import task as translation_task
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors import task as over_vectors_task
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
-from patchword.training.average import Average, EpochAverage
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.background import BackgroundCheckpoints
+from patchword.training.checkpoint import Cost
 from patchword.training.journal import RunJournal
-from patchword.training.lock import exclusive, interruptible
+from patchword.training.lock import exclusive, refuse_second
 from patchword.training.loop import Loop
+from patchword.training.needs import check_disk
 from patchword.training.optimizer import adamw
+from patchword.training.parallel.files import Silent, checkpoints_of
+from patchword.training.parallel.joining import SAVED, joined, tell_launcher
+from patchword.training.parallel.place import leads
+from patchword.training.parallel.processes import ONE, One
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
+from patchword.training.signals import interruptible, stop_asked
 
 SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]] = {
     "cosine": WarmupCosine,
@@ -51,19 +59,33 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
     check_step(recipe)
-    task = gather(recipe, console)
-    if recipe.recompute is not False:
-        recompute(task.model, None if recipe.recompute is True else recipe.recompute)
-    with exclusive(folder), interruptible() as interrupted:
-        remember_data(task.fingerprint(), folder)
-        clear_litter(folder)
-        write_text(folder / "recipe.yaml", recipe.to_yaml())
-        write_json(folder / "machine.json", machine(task.device))
-        loop = assemble(recipe, task, folder, console)
-        loop.interrupted = interrupted
-        if resume and loop.resume(console.print) and not loop.finished():
-            console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
-        return loop.run()
+    if leads():
+        refuse_second(folder)  # the others hear of it by the end of the first one
+    with joined(recipe.sharding, recipe.device) as group:
+        console = console if group.leads else Console(quiet=True)
+        check_group(recipe, group)
+        task = gather(recipe, console)
+        if recipe.recompute is not False:
+            recompute(task.model, None if recipe.recompute is True else recipe.recompute)
+        group.prepare(task.model)
+        with resumable(folder), group.first(exclusive(folder)), interruptible() as interrupted:
+            if group.leads:
+                begin(recipe, task, folder)
+            loop = assemble(recipe, task, folder, console, group)
+            loop.interrupted, loop.abandoned = interrupted, group.alone(stop_asked)
+            if resume:
+                go_on(loop, console)
+            if group.leads:
+                check_disk(loop, folder)
+            return loop.run() and not any(group.agree(stop_asked()))
+
+
+def begin(recipe: Recipe, task: Task, folder: Path) -> None:
+    """What a run's folder says before the first step."""
+    remember_data(task.fingerprint(), folder)
+    clear_litter(folder)
+    write_text(folder / "recipe.yaml", recipe.to_yaml())
+    write_json(folder / "machine.json", machine(task.device))
 
 
 def gather(recipe: Recipe, console: Console) -> Task:
@@ -106,7 +128,7 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
                 f"{folder} holds a run already", hint="add --resume to go on with it, or give another --name"
             )
         changed = [name for name in type(recipe).model_fields if getattr(before, name, None) != getattr(recipe, name)]
-        changed = [name for name in changed if name not in ("about", "expect", "save_minutes")]
+        changed = [name for name in changed if name not in CHANGEABLE]
         if changed:
             was = ", ".join(f"{name}={getattr(before, name)}" for name in changed)
             raise UserError(
@@ -127,37 +149,40 @@ def check_writable(folder: Path) -> None:
     make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
-def assemble(recipe: Recipe, task: Task, folder: Path, console: Console) -> Loop:
-    """The loop of a recipe."""
+def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: One = ONE) -> Loop:
+    """The loop of a recipe. group: the processes of the run, which the model is prepared for"""
     model = task.model
     forward: Callable[[Any], Any] = compiled(model, task) if recipe.compile else model
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
+    step = step_of(recipe, task.objective(forward), optimizer, model, task.device, group)
+    guard = guarded(step, recipe, task, folder, console)
+
+    def first_saved(cost: Cost) -> None:
+        tell_launcher(SAVED)
+        tell_cost(cost, folder, console)
+
+    saved = BackgroundCheckpoints(folder / "checkpoints", tell=first_saved)
     return Loop(
         model=model,
         optimizer=optimizer,
-        step=step_of(recipe, task.objective(forward), optimizer, model, task.device),
+        step=guard,
+        watch=guard,
         schedule=SCHEDULES[recipe.schedule](recipe.rate, total, round(total * recipe.warmup), recipe.floor),
         average=averaged(recipe, model, steps),
-        data=task.data,
-        validate=task.validate,
-        keep_best=lambda: task.save(folder),
-        checkpoints=Checkpoints(folder / "checkpoints"),
-        journal=RunJournal(folder, console, task.unit, task.metric),
-        step_seed=lambda step: step_seed(recipe.seed, step),
+        data=lambda epoch, first: group.batches(task.data(epoch, first, group.deal)),
+        validate=lambda: task.validate(group.deal),
+        keep_best=lambda: group.save(model, lambda: task.save(folder)),
+        checkpoints=checkpoints_of(group, saved, model, optimizer),
+        journal=RunJournal(folder, console, task.unit, task.metric) if group.leads else Silent(),
+        step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),
+        agree=group.agree,
         epochs=recipe.epochs,
         steps_per_epoch=steps,
         patience=recipe.patience,
         save_seconds=60 * recipe.save_minutes,
         metric=task.metric,
-    )
-
-
-def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
-    """The weights that are tested. steps: of an epoch"""
-    return (
-        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
     )
 
 

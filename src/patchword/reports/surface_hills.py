@@ -84,7 +84,8 @@ def _hill(axes: Any, found: Surface, losses: np.ndarray, norm: Normalize, loss_n
     bottom, top = (np.log10(low), np.log10(high)) if is_log else (low, high)
     axes.set_zlim(bottom, top)
     if is_log:
-        ticks = [value for value in LogLocator(subs=(1, 2, 5)).tick_values(low, high) if low <= value <= high]
+        subs = (1, 2, 5) if high < 100 * low else (1,)  # the axis is short: more would lie on each other
+        ticks = [value for value in LogLocator(subs=subs).tick_values(low, high) if low <= value <= high]
         axes.set_zticks(np.log10(ticks), [f"{value:g}" for value in ticks])
     axes.set_xlabel(short(kind, 0), size=9, labelpad=8)
     axes.set_ylabel(short(kind, 1), size=9, labelpad=8)

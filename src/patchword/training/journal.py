@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from patchword.core.files import write_text
-from patchword.training.loop import State
+from patchword.training.state import State
 
 _LINE_SECONDS = 30.0  # between lines where the output is no terminal
 _LOOK_SECONDS = 0.5  # between looks at the loss

@@ -2,57 +2,24 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
+from patchword.training.abandon import Abandoned, abandonable
 from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints, Say, optimizer_tensors, restore_optimizer
-from patchword.training.step import Batch, Step
+from patchword.training.checkpoint import Checkpoints, Say
+from patchword.training.guard import Watch
+from patchword.training.guard_rewind import Spike
+from patchword.training.optimizer import optimizer_tensors, restore_optimizer
+from patchword.training.state import Data, Journal, State, Validation
+from patchword.training.step import Step
 
-
-@dataclass
-class State:
-    """Where a run is. All of it is in every checkpoint, so that a restart goes on as if nothing had happened."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0  # batches of this epoch already taken
-    seen: int = 0  # examples of this epoch already seen, or masked words, or tags
-    loss: float = 0.0  # summed over them
-    right: float = 0.0
-    best: float = float("-inf")
-    best_epoch: int = -1
-    waited: int = 0  # epochs since the best
-    seconds: float = 0.0  # spent training, over all starts
-
-
-class Validation(NamedTuple):
-    """score: what the best weights are chosen by; measures: what else is worth keeping"""
-
-    loss: float
-    score: float
-    measures: Mapping[str, float] = MappingProxyType({})
-
-
-class Data(Protocol):
-    """The batches of an epoch from one on; everything random in them follows from the epoch and the sample."""
-
-    def __call__(self, epoch: int, first: int) -> Iterator[Batch]: ...
-
-
-class Journal(Protocol):
-    """Who wants to hear of the run's progress."""
-
-    def start(self, state: State, epochs: int, steps_per_epoch: int) -> None: ...
-    def step(self, state: State, loss: Callable[[], float], accuracy: Callable[[], float]) -> None: ...
-    def epoch(self, record: dict[str, float], state: State) -> None: ...
-    def stop(self) -> None: ...
+__all__ = ["Loop", "State", "Validation"]
 
 
 @dataclass
@@ -75,7 +42,10 @@ class Loop:
     patience: int = 0  # epochs without a better validation score before stopping; 0 is never
     save_seconds: float = 60.0
     metric: str = "accuracy"  # what the validation's score is
-    interrupted: Callable[[], bool] = lambda: False
+    interrupted: Callable[[], bool] = lambda: False  # asked once after every step
+    abandoned: Callable[[], bool] = lambda: False  # asked at any time where nothing is lost, as during validation
+    watch: Watch = field(default_factory=Watch)
+    agree: Callable[[bool, bool], tuple[bool, ...]] = lambda *asked: asked  # what one process asks for, all do
     state: State = field(default_factory=State)
 
     def resume(self, say: Say) -> bool:
@@ -83,22 +53,28 @@ class Loop:
         found = self.checkpoints.newest(say)
         if found is None:
             return False
-        tensors, state = found
+        self._put_back(*found)
+        return True
+
+    def _put_back(self, tensors: dict[str, Tensor], state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(_below(tensors, "model."))
         restore_optimizer(self.optimizer, tensors)
         for name, tensor in _below(tensors, "average.").items():
             self.average.shadow[name].copy_(tensor)
         self.state = State(**state)
-        return True
+        self.watch.resumed(self.state)
 
     def run(self) -> bool:
         """True when the run is finished, False when it was interrupted; either way all of it is on the disk."""
         self.journal.start(self.state, self.epochs, self.steps_per_epoch)
         try:
-            while not self.finished():
-                if not self._train_epoch():
-                    return False
-                self._end_epoch()
+            with self.checkpoints:
+                while not self.finished():
+                    try:
+                        if self.abandoned() or not self._train_epoch() or not self._end_epoch():
+                            return False
+                    except Spike as spike:
+                        self._go_back(spike)
             return True
         finally:
             self.journal.stop()
@@ -112,7 +88,12 @@ class Loop:
         self.model.train()
         loss = right = None
         before = state.seconds
+        self._keep_place()
         for batch in self.data(state.epoch, state.batch):
+            if state.step in state.skipped:
+                state.step, state.batch = state.step + 1, state.batch + 1
+                self.average.update(state.step)
+                continue
             torch.manual_seed(self.step_seed(state.step))  # dropout and the like repeat themselves after a restart
             step_loss, step_right = self.step(batch, self.schedule(state.step))
             # double, so that the sum is the same however often it passed through a checkpoint
@@ -120,33 +101,46 @@ class Loop:
             right = _exact(step_right) + (state.right if right is None else right)
             state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
             self.average.update(state.step)
+            self.watch.took(state, batch)
             now = time.monotonic()
             state.seconds = before + now - began
             self.journal.step(state, _mean_of(loss, state.seen), _mean_of(right, state.seen))
-            stop = self.interrupted()
-            if stop or now - saved > self.save_seconds:
+            self.checkpoints.check()
+            stop, due = self.agree(self.interrupted(), now - saved > self.save_seconds)
+            save = stop or due
+            if save or self.watch.anchors(state):
+                self.watch.settle(state)
                 state.loss, state.right = float(loss), float(right)
+                self._keep_place()
+            if save:
                 self._save()
                 saved = time.monotonic()
             if stop:
                 return False
+        self.watch.settle(state)
         if loss is not None and right is not None:
             state.loss, state.right = float(loss), float(right)
         return True
 
-    def _end_epoch(self) -> None:
+    def _end_epoch(self) -> bool:
+        """False when asked to stop before the validation was done; it is begun again after a restart."""
         state = self.state
         if not math.isfinite(state.loss):
             raise UserError(f"the loss is {state.loss} in epoch {state.epoch + 1}", hint="lower the rate, or set clip")
         began = time.monotonic()
-        with self.average.applied():
-            self.model.eval()
-            validation = self.validate()
-            if validation.score > state.best:
-                state.best, state.best_epoch, state.waited = validation.score, state.epoch, 0
-                self.keep_best()
-            else:
-                state.waited += 1
+        try:
+            with self.average.applied():
+                self.model.eval()
+                with abandonable(self.model, self.abandoned):
+                    validation = self.validate()
+                if validation.score > state.best:
+                    state.best, state.best_epoch, state.waited = validation.score, state.epoch, 0
+                    self.keep_best()
+                else:
+                    state.waited += 1
+        except Abandoned:
+            self._save()
+            return False
         state.seconds += time.monotonic() - began
         record = {
             "epoch": state.epoch + 1,
@@ -162,13 +156,35 @@ class Loop:
         state.epoch, state.batch, state.seen, state.loss, state.right = state.epoch + 1, 0, 0, 0.0, 0.0
         self.journal.epoch(record, state)  # before the checkpoint: a restart drops lines of epochs it has not finished
         self._save()
+        return True
 
-    def _save(self) -> None:
+    def _keep_place(self) -> None:
+        if self.watch.anchors(self.state):
+            self.watch.keep(self.state, self._tensors())
+
+    def _go_back(self, spike: Spike) -> None:
+        """To before the spike; what was saved since comes from a way that is not taken, and goes when this is saved."""
+        spent = self.state.seconds
+        self._put_back(*self.watch.before(spike, self.state))
+        self.state.seconds = spent
+        self.checkpoints.wait()
+        self.checkpoints.outdate(_place(self.state.epoch, self.state.batch))
+        self._save()
+
+    def _tensors(self) -> dict[str, Tensor]:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"average.{name}": tensor for name, tensor in self.average.shadow.items()}
-        tensors |= optimizer_tensors(self.optimizer)
-        name = f"epoch-{self.state.epoch:05d}-batch-{self.state.batch:07d}"
-        self.checkpoints.save(name, tensors, asdict(self.state))
+        return tensors | optimizer_tensors(self.optimizer)
+
+    def _save(self) -> None:
+        state = self.state
+        best = _place(state.best_epoch + 1, 0) if state.best_epoch >= 0 else ""
+        self.checkpoints.save(_place(state.epoch, state.batch), self._tensors(), asdict(state), best)
+
+
+def _place(epoch: int, batch: int) -> str:
+    """the name of the checkpoint of that place in a run; names sort as places do"""
+    return f"epoch-{epoch:05d}-batch-{batch:07d}"
 
 
 def _exact(value: Tensor) -> Tensor:

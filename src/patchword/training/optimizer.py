@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def adamw(
@@ -57,9 +57,35 @@ class UncorrectedAdamW(torch.optim.AdamW):
             group["eps"] /= second**0.5
             group["weight_decay"] /= factor
         answer = super().step(closure)
+        self._count_left_out()
         for group, (rate, eps, decay) in zip(self.param_groups, before, strict=True):
             group["lr"], group["eps"], group["weight_decay"] = rate, eps, decay
         return answer
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        super().load_state_dict(state_dict)
+        self.taken = None
+
+    def _count_left_out(self) -> None:
+        """A step that the device leaves out is not known here, and is counted in both places or in neither."""
+        left_out = getattr(self, "found_inf", None)
+        if left_out is not None:
+            counts = [state["step"] for weight, state in self.state.items() if weight.grad is not None]
+            torch._foreach_add_(counts, left_out)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    states = optimizer.state_dict()["state"]
+    return {f"optimizer.{index}.{key}": value for index, state in states.items() for key, value in state.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".", 2)
+            states.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _is_matrix(name: str, parameter: nn.Parameter) -> bool:

@@ -1,7 +1,7 @@
 """SAM: a step that looks for flat ground (Foret et al., 2020)."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,36 +53,36 @@ def norm(tensors: list[Tensor]) -> Tensor:
 class SharpnessAware:
     """min over w of the largest loss near w: climb by the ascent, and descend from w by the gradient found up there.
 
-    It costs two gradients a step. Both are of the whole batch, however many pieces it is worked on in. The first is
-    not clipped, since only its direction matters; the second is, as in the plain step. What is told is the loss at w.
+    It costs two gradients a step. Both are of the whole batch, however many pieces or processes it is worked on in. The
+    first is not clipped, since only its direction matters; the second is, as in the plain step. What is told is the
+    loss at w.
 
     As in the authors' code both passes draw the same random numbers (dropout, stochastic depth), so that both see one
     function, and only the first one, which sees the true weights, changes running statistics.
 
     plain: the step that this one takes at the top.
     model: whose buffers (running statistics, ranges) both passes begin with, and only the first one changes.
-    alone: a context in which the first gradient is not shared between processes; of a model on several devices its
-        `no_sync`. Each then climbs its own way (the paper's m-sharpness), and only the second gradient is averaged.
     """
 
-    def __init__(
-        self,
-        plain: PlainStep,
-        model: nn.Module,
-        ascent: Ascent,
-        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        self.plain, self.model, self.ascent, self.alone = plain, model, ascent, alone
+    def __init__(self, plain: PlainStep, model: nn.Module, ascent: Ascent) -> None:
+        self.plain, self.model, self.ascent = plain, model, ascent
 
     def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
+        told = self.gradient(batch)
+        self.descend(rate)
+        return told
+
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The one found at the top; what is told is of the true weights."""
         noted, back = copies(self.model.buffers()), drawing(batch.device)
-        with self.alone():
-            told = self.plain.gradient(batch)
+        told = self.plain.gradient(batch)
         with self.at_the_top(), with_buffers(self.model, noted):
             back()
             self.plain.gradient(batch)
-        self.plain.descend(rate)
         return told
+
+    def descend(self, rate: float) -> Tensor:
+        return self.plain.descend(rate)
 
     @contextmanager
     def at_the_top(self) -> Iterator[None]:

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from patchword.training.parallel.exchange import LOCAL, Exchange
+
 Precision = str  # "float32" or "bfloat16"
 
 
@@ -44,11 +46,18 @@ class Step(Protocol):
     def __call__(self, batch: Any, rate: float) -> tuple[Tensor, Tensor]: ...
 
 
+class Halves(Protocol):
+    """A step whose two halves can be had by themselves: all that is computed, and the change of the weights."""
+
+    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]: ...
+
+    def descend(self, rate: float) -> Tensor: ...
+
+
 class PlainStep:
     """Gradient of the batch, in `parts` pieces if it is too large for the memory; clip; descend.
 
-    Its two halves can be had by themselves, so that a step that needs another gradient asks for `gradient` elsewhere
-    and descends in the same way.
+    A step that needs another gradient asks for `gradient` elsewhere and descends in the same way.
     """
 
     def __init__(
@@ -59,7 +68,9 @@ class PlainStep:
         clip: float = 0.0,
         parts: int = 1,
         precision: Precision = "float32",
+        exchange: Exchange = LOCAL,
     ) -> None:
+        self.exchange = exchange  # with the other processes of the run
         self.objective, self.optimizer = objective, optimizer
         self.clip, self.parts, self.precision = clip, parts, precision
 
@@ -71,26 +82,59 @@ class PlainStep:
     def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Adds that of the batch's mean loss to what the weights hold; the summed loss and the right answers."""
         loss, right = torch.zeros((), device=batch.device), torch.zeros((), device=batch.device)
-        for piece in batch.split(self.parts):
+        pieces = batch.split(self.parts)
+        for number, piece in enumerate(pieces, 1):
             with autocast(self.precision, batch.device):
                 outcome = self.objective(piece, batch)
-            outcome.loss.backward()
+            self.exchange.backward(outcome.loss, telling(outcome.loss), last=number == len(pieces))
             loss += outcome.loss.detach() * batch.weight
             right += outcome.right
+        loss, right = self.exchange.finish(loss, right)
         return loss, right
 
-    def descend(self, rate: float) -> None:
-        """Clips the gradient that the weights hold, follows it, and forgets it."""
-        if self.clip:
-            torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True)
+    def descend(self, rate: float) -> Tensor:
+        """Clips the gradient that the weights hold, follows it, and forgets it; (): True where it was no number.
+
+        Such a gradient is not followed: weights, moments and their count stay as they are, bit by bit.
+        """
+        bad = ~self._clipped().isfinite()
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("share", 1.0)
-        self.optimizer.step()
+        self._step_unless(bad)
         self.optimizer.zero_grad(set_to_none=True)
+        return bad
+
+    def _clipped(self) -> Tensor:
+        """The norm that the gradient had."""
+        if self.clip:
+            return _whole(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True))
+        gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
+        return _whole(torch.nn.utils.get_total_norm(gradients, foreach=True))
+
+    def _step_unless(self, bad: Tensor) -> None:
+        """A fused optimizer looks for itself, on the device, so that nobody waits for the GPU; others are told."""
+        if getattr(self.optimizer, "_step_supports_amp_scaling", False) and bad.device.type in ("cpu", "cuda"):
+            self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]  # set as GradScaler does
+            self.optimizer.step()
+            del self.optimizer.found_inf  # type: ignore[attr-defined]
+        elif not bool(bad):
+            self.optimizer.step()
 
     def weights(self) -> list[Tensor]:
         """all that are trained"""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+
+
+def telling(loss: Tensor) -> Tensor:
+    """Where its gradient begins: at 1, or at NaN if the loss is no number, so that looking at the gradient is enough,
+    and every process that it is shared with sees it, too."""
+    return loss.detach() * 0 + 1
+
+
+def _whole(norm: Tensor) -> Tensor:
+    """of all processes, where each holds a part of the weights"""
+    gathered: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # DTensor takes a second to import
+    return gathered
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:

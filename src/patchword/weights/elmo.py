@@ -135,13 +135,32 @@ def _open(path: Path, config: ElmoConfig) -> Tensors:
         with h5py.File(path, "r") as file:
 
             def read(name: str) -> Tensor:
-                if not isinstance(file.get(name), h5py.Dataset):
+                _refuse_links(file, name, path)
+                if not isinstance(found := file.get(name), h5py.Dataset):
                     raise UserError(f"{path} does not fit its options", expected=name, got="no such tensor")
-                return torch.from_numpy(np.asarray(file[name], dtype=np.float32))
+                if found.nbytes > 100 * found.id.get_storage_size() + 2**20:
+                    raise UserError(f"{path}: {name} is not in the file", expected=f"{found.nbytes:,} bytes")
+                return torch.from_numpy(np.asarray(found, dtype=np.float32))
 
             return to_ours(read, config)
-    except OSError as error:
+    except UserError:
+        raise
+    except (OSError, TypeError, ValueError, RuntimeError, IndexError) as error:
         raise UserError(f"cannot read {path}", expected="an HDF5 file", got=str(error)) from None
+
+
+def _refuse_links(file: Any, name: str, path: Path) -> None:
+    """An entry may lead to another file, anywhere on the disk."""
+    import h5py
+
+    steps = name.split("/")
+    for end in range(1, len(steps) + 1):
+        step = "/".join(steps[:end])
+        if step in file and not isinstance(file.get(step, getlink=True), h5py.HardLink):
+            raise UserError(f"{path}: {step} is a link", expected="tensors in the file itself")
+    found = file.get(name)
+    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
+        raise UserError(f"{path}: {name} lies in another file", expected="tensors in the file itself")
 
 
 def _check(tensors: Tensors, model: Elmo, path: Path) -> None:

@@ -15,12 +15,13 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
+from patchword.weights.fitting import TASK, check_encoder, check_tensors
+from patchword.weights.refusing import refuse_depth, refuse_nonfinite
 from patchword.weights.source import Source, read_file, read_folder
 
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
 HEAD = ("head", "classes", "pool")  # fields with another value of which the model gets another head
 SPARE = ("head.pool.linear.weight", "head.pool.linear.bias")  # BERT's pooler, which not all heads read
-TASK = ("head.", "mixture.")  # how the names of a task's own weights begin; a mixture is ELMo's, of its layers
 COUNTER = "num_batches_tracked"  # of a batch norm; older files lack it, and nothing depends on it
 
 
@@ -120,24 +121,37 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
     wanted = {**card.config, **overrides}
-    with torch.device("meta"):
-        was = {field: card.config[field] for field in RESIZING if field in card.config}
-        old = REGISTRY.create(card.model, **{**wanted, **was})
-        new = REGISTRY.create(card.model, **wanted)
+    refuse_depth(wanted, len(source.ours), path)
+    refuse_nonfinite(source.ours, path)
+    was = {field: card.config[field] for field in RESIZING if field in card.config}
+    old, new = (_planned(card.model, config, path) for config in ({**wanted, **was}, wanted))
     fitted = fit_resolution(source.ours, old, new)
     fitted |= {name: torch.tensor(0) for name in new.state_dict() if name.endswith(COUNTER) and name not in fitted}
     changed = any(wanted[field] != card.config[field] for field in HEAD if field in wanted)
     if changed or _lacks_head(fitted, new, told="classes" in overrides):
         card = replace(card, labels=() if changed else card.labels)
+        check_encoder(fitted, new, path, source.unknown)
         fitted = _new_head(fitted, card, wanted)
     fitted = {name: tensor for name, tensor in fitted.items() if name not in SPARE or name in new.state_dict()}
     if any(name.endswith(MARK) for name in fitted):
         fitted = without_ranges(fitted) if changed else fitted  # another head has no ranges yet
         new = new if changed else cast(Model, quantise(new))
-    _check(fitted, new, path, source.unknown)
+    check_tensors(fitted, new, path, source.unknown)
     new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
     new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
     return new.requires_grad_(True).eval()
+
+
+def _planned(name: str, config: Mapping[str, Any], path: Path) -> Model:
+    """A model without memory; sizes that cannot be are an error of the config's."""
+    try:
+        with torch.device("meta"):
+            return REGISTRY.create(name, **config)
+    except UserError:
+        raise
+    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError, ZeroDivisionError) as error:
+        what = f"no model {name!r} has the sizes that {path} tells"
+        raise UserError(what, got=str(error).partition("\n")[0][:200]) from None
 
 
 def _lacks_head(tensors: Tensors, model: Model, told: bool) -> bool:
@@ -163,21 +177,6 @@ def _new_head(tensors: Tensors, card: Card, wanted: Mapping[str, Any]) -> Tensor
 
 def _float(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
-
-
-def _check(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
-    """Every tensor must be there, be expected and have its shape; otherwise all that is wrong is listed."""
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    wrong = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]
-    wrong += [f"unexpected  {name}" for name in [*unknown, *(name for name in tensors if name not in expected)]]
-    wrong += [
-        f"misshapen   {name}: expected {shape}, got {tuple(tensors[name].shape)}"
-        for name, shape in expected.items()
-        if name in tensors and tuple(tensors[name].shape) != shape
-    ]
-    if wrong:
-        listed = "\n".join(wrong[:20] + ([f"... and {len(wrong) - 20} more"] if len(wrong) > 20 else []))
-        raise UserError(f"{path} does not fit {model.card.model!r}: {len(wrong)} tensors differ", hint=listed)
 
 
 def card_from_dict(told: Mapping[str, Any]) -> Card:

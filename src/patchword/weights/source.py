@@ -1,18 +1,18 @@
 """What lies on disk: tensors of any library, brought under our names, and what the files say besides."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
+from patchword.core.files import parse_json, read_json
 from patchword.core.modules import encoder_folder, modules_of
 from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.weights import elmo
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout
+from patchword.weights.refusing import refuse_code
 from patchword.weights.tensorflow import is_old, modern
 
 OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
@@ -73,15 +73,18 @@ def _read_object(path: Path) -> Mapping[str, Any]:
     value = read_json(path) if path.is_file() else {}
     if not isinstance(value, dict):
         raise UserError(f"{path} is not a configuration", expected="a JSON object", got=type(value).__name__)
+    refuse_code(value, path)
     return value
 
 
 def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
     """The card that `save` puts into the file itself."""
     try:
-        told: Mapping[str, Any] = json.loads(metadata.get("patchword", "{}"))
+        told = parse_json(metadata.get("patchword", "{}"))
     except ValueError as error:
         raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
+    if not isinstance(told, dict):
+        raise UserError(f"the card inside {path} cannot be read", expected="a JSON object", got=type(told).__name__)
     return told
 
 
@@ -89,7 +92,10 @@ def _weight_files(folder: Path) -> list[Path]:
     """The weight file of a folder, or its shards."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted({str(name) for name in dict(_read_object(index).get("weight_map") or {}).values()})
+        places = _read_object(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise UserError(f"{index} names no files", expected='"weight_map": {NAME: FILE}')
+        names = sorted(set(map(str, places.values())))
         if any(Path(name).name != name for name in names):
             raise UserError(f"{index} names files outside its folder", got=names)
         return [folder / name for name in names]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.data.randomness import order
+from patchword.core.group import Group
 
 
 class Epoch(NamedTuple):
@@ -15,16 +15,17 @@ class Epoch(NamedTuple):
     keys: Tensor
 
 
-def epoch_of(seed: int, epoch: int, count: int, repeats: int = 1) -> Epoch:
+def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
     """The samples in this epoch's order; with repeats, fewer of them, each so often (Hoffer et al., 2020)
 
     Two neighbours alternate until both have been seen `repeats` times, so that views meet in a batch, but no picture
     is mixed with itself.
     """
+    count = len(order)
     place = torch.arange(count)
     pair, view = place // (2 * repeats), place // 2 % repeats
     chosen = (2 * pair + place % 2).clamp(max=count - 1)
-    samples = order(seed, epoch, count)[chosen]
+    samples = order[chosen]
     return Epoch(samples, samples + count * view)
 
 
@@ -40,6 +41,17 @@ class Company(NamedTuple):
 def alone(start: int, end: int, count: int) -> Company:
     """The batch from `start` to `end`, in which nobody meets anybody."""
     return Company(end - start, slice(start, end), torch.arange(end - start))
+
+
+def dealt(part: Company, group: Group) -> Company:
+    """Of a batch, what this process of several works on, with the partners of its samples wherever they are."""
+    own = group.share(torch.arange(part.size))
+    if len(own) == part.size:
+        return part
+    partners = part.partners[own]
+    chosen = torch.cat([own, partners[~torch.isin(partners, own)]])
+    places = torch.arange(part.places.start, part.places.stop) if isinstance(part.places, slice) else part.places
+    return Company(len(own), places[chosen], (chosen == partners[:, None]).int().argmax(1))
 
 
 def company(start: int, end: int, count: int) -> Company:

@@ -1,12 +1,13 @@
 """Batches of texts: which, in which order, padded to one length or one behind the other in a row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from patchword.core.group import ALONE, Group, Lazily
 from patchword.core.text import Rows, Text
 from patchword.data.randomness import order
 from patchword.data.text.packing import fitted
@@ -188,20 +189,22 @@ class TextBatches:
     def steps_per_epoch(self) -> int:
         return max(1, len(self.examples) // self.size)
 
-    def epoch(self, epoch: int, seed: int, first: int = 0) -> Iterator[TextBatch]:
-        """Texts of like length are together; a last batch too small to fill is left out."""
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[TextBatch]:
+        """Texts of like length are together; a last batch too small to fill is left out. Those of this process."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
-        return prefetched(lambda index: self.examples.batch(index, self.form).ready(), batches)
+        return prefetched(lambda index: self.examples.batch(group.share(index), self.form).ready(), batches)
 
-    def packed(self, tokens: int) -> Iterator[TextBatch]:
+    def packed(self, tokens: int) -> Sequence[TextBatch]:
         """Every text once, the longest first, as many in a batch as so many tokens hold."""
-        for index in fitted(self.examples.ids.lengths, tokens, self.form.in_row):
-            yield self.examples.batch(index, self.form)
+        return self._lazily(fitted(self.examples.ids.lengths, tokens, self.form.in_row))
 
-    def whole(self) -> Iterator[TextBatch]:
+    def whole(self) -> Sequence[TextBatch]:
         """Every text once, the longest first."""
-        for index in self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size):
-            yield self.examples.batch(index, self.form)
+        return self._lazily(self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size))
+
+    def _lazily(self, parts: Sequence[Tensor]) -> Sequence[TextBatch]:
+        """each batch is made when it is asked for"""
+        return Lazily(lambda index: self.examples.batch(index, self.form), parts)
 
 
 def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, whole_file, write_json
+from patchword.data.faults import give_up, one_report
 from patchword.data.progress import Progress, nothing
-from patchword.data.text.corpus import Source, check_unchanged, digest, sources_of, text_files
+from patchword.data.text.corpus import RECORDS, Source, check_unchanged, digest, examine, sources_of, text_files
+from patchword.data.text.passages import is_sound
 from patchword.data.text.shards import (
     Encoder,
     Label,
@@ -50,11 +52,13 @@ def build_cache(
 ) -> Corpus:
     """The corpus of these files and folders, tokenised now or before. `told` hears bytes done and bytes in all."""
     found = text_files(files)  # before anything is written
-    with _alone(folder):
+    with alone(folder):
         manifest = whole_manifest(folder)
-        sources = sources_of(found, documents, manifest.sources if manifest else ())
+        with one_report():
+            sources = sources_of(found, documents, manifest.sources if manifest else ())
         key = _key(sources, tokenizer, shard)
         if manifest is None or manifest.key != key:
+            _check(sources, documents)
             (folder / "manifest.json").unlink(missing_ok=True)
             clear_litter(folder)
             labels = _make_shards(folder, sources, tokenizer, key, told, shard)
@@ -65,8 +69,18 @@ def build_cache(
         return Corpus.mapped(folder, manifest)
 
 
+def _check(sources: Sequence[Source], documents: str) -> None:
+    """All that is wrong with the texts, by file and line, is one error, before time is spent on any of them."""
+    with one_report() as report:
+        for source in sources:
+            if source.form in RECORDS or not is_sound(Path(source.path)):
+                examine([Path(source.path)], documents)
+    if report.faults:  # of a report that goes on
+        give_up()
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Waits until no other process works on the folder. The system drops the lock when its holder dies."""
     make_folder(folder)
     with (folder / ".lock").open("a") as file:

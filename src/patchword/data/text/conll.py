@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.faults import tell
 from patchword.data.text.reading import lines_of, read_utf8, require_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 _WORD = re.compile(r"[0-9]+")
+UNEQUAL = "a line with another number of columns"
 _NO_WORD = re.compile(r"[0-9]+(-|\.)[0-9]+")  # 1-2 is written as one word, 1.1 is not written at all
 
 
@@ -38,8 +40,9 @@ def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
     for block in blocks:
         first = first or block[0]
         word, place = 1 if universal else 0, _tag_place(path, column, first, universal)
-        for line in block:
-            _check(path, line, first, (word, place))
+        sound = [line for line in block if _is_sound(path, line, first, (word, place))]
+        if len(sound) < len(block):
+            continue
         words, tags = (tuple(line.cells[cell] for line in block) for cell in (word, place))
         lines = tuple(line.number for line in block)
         sentences.append(Sentence(words, tags, lines[0], lines, _called(place, universal)))
@@ -63,7 +66,8 @@ def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]
                 line = sentence.lines[number] if sentence.lines else sentence.line
                 where = ", ".join(filter(None, (f"{path}, line {line}", sentence.column, f"word {word!r}")))
                 hint = f"{nearest(tag, known)}\nif the tags stand elsewhere, name their column: label=NUMBER"
-                raise UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=hint)
+                error = UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=hint)
+                tell(error, "a tag that is not one of the known tags")
 
 
 def _plain_lines(path: Path) -> Iterator[_Line]:
@@ -82,10 +86,12 @@ def _universal_lines(path: Path) -> Iterator[_Line]:
         if line.startswith("#") or (cells and _NO_WORD.fullmatch(cells[0])):
             continue
         if cells and len(cells) != len(COLUMNS):
-            raise _unequal(path, number, f"{len(COLUMNS)} columns between tabs", len(cells))
+            tell(_unequal(path, number, f"{len(COLUMNS)} columns between tabs", len(cells)), UNEQUAL)
+            continue
         if cells and not _WORD.fullmatch(cells[0]):
             where = f"{path}, line {number}, column 1"
-            raise UserError(where, expected="the number of the word", got=repr(cells[0]))
+            tell(UserError(where, expected="the number of the word", got=repr(cells[0])), "a word without its number")
+            continue
         yield _Line(number, cells)
 
 
@@ -120,13 +126,16 @@ def _tag_place(path: Path, column: str | int | None, first: _Line, universal: bo
     )
 
 
-def _check(path: Path, line: _Line, first: _Line, needed: tuple[int, int]) -> None:
+def _is_sound(path: Path, line: _Line, first: _Line, needed: tuple[int, int]) -> bool:
     if len(line.cells) != len(first.cells):
         expected = f"{len(first.cells)} columns as on line {first.number}"
-        raise _unequal(path, line.number, expected, len(line.cells))
-    for cell in needed:
-        if not line.cells[cell].strip():
-            raise UserError(f"{path}, line {line.number}, column {cell + 1} is empty", expected="a word and its tag")
+        tell(_unequal(path, line.number, expected, len(line.cells)), UNEQUAL)
+        return False
+    empty = [cell + 1 for cell in needed if not line.cells[cell].strip()]
+    for cell in empty:
+        where = f"{path}, line {line.number}, column {cell} is empty"
+        tell(UserError(where, expected="a word and its tag"), "a word or a tag is missing")
+    return not empty
 
 
 def _unequal(path: Path, line: int, expected: str, count: int) -> UserError:

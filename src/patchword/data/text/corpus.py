@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.faults import attempt, doubt, give_up, tell
+from patchword.data.shards.manifest import is_sharded, text_shards
 from patchword.data.text import passages as readers
 from patchword.data.text.passages import Passage, is_wrapped, lines, opened
 
@@ -19,6 +21,7 @@ FORMS: dict[Form, str] = {
     "file": "one document a file",
     "jsonl": "one JSON record a line, the document in its field text",
 }
+RECORDS: tuple[Form, ...] = ("doc", "jsonl")  # text of these can be UTF-8 and wrong all the same
 _IN_FOLDERS = {"", ".txt", ".text", ".md", ".jsonl", ".ndjson"}  # Wikipedia extractors write names without an ending
 _JSON = {".jsonl", ".ndjson"}
 _HEAD = 2**18  # bytes looked at to tell the form
@@ -45,24 +48,38 @@ class Source:
 
 def text_files(paths: Sequence[Path]) -> tuple[Path, ...]:
     """Files as they are, folders by all texts in them, sorted: the order of a corpus is that of its names."""
-    found: set[Path] = set()
+    found: dict[Path, Path] = {}  # with the name each is sorted by: of a shard, wherever it lies, the one in its set
+    missing = [path for path in paths if not (path.is_dir() or path.is_file())]
+    for path in missing:
+        tell(UserError(f"there is no file or folder {path}"), "a file or folder that is not there")
     for path in paths:
         if path.is_dir():
-            found |= {file for file in path.rglob("*") if file.is_file() and _is_text(file.relative_to(path))}
-        elif path.is_file():
-            found.add(path)
-        else:
-            raise UserError(f"there is no file or folder {path}")
+            found |= (
+                _shards(path) if is_sharded(path) else {file: file for file in path.rglob("*") if _is_text(file, path)}
+            )
+        elif path not in missing:
+            found[path] = path
+    if not found and missing:
+        give_up()
     if not found:
         places = ", ".join(map(str, paths)) or "nothing"
         raise UserError(
             "no text files", expected=f"files, or folders with {', '.join(sorted(_IN_FOLDERS)[1:])} files", got=places
         )
-    return tuple(sorted(found))
+    for path in sorted(found):
+        if not path.stat().st_size:
+            doubt("a file without text", str(path))
+    return tuple(sorted(found, key=found.__getitem__))
 
 
-def _is_text(path: Path) -> bool:
-    return path.suffix.lower() in _IN_FOLDERS and not any(part.startswith(".") for part in path.parts)
+def _is_text(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in _IN_FOLDERS and not hidden and path.is_file()
+
+
+def _shards(folder: Path) -> dict[Path, Path]:
+    """The files of a corpus in shards; any that is missing or cut short is told."""
+    return {path: folder / path.name for path in text_shards(folder)}
 
 
 def form_of(path: Path, documents: str = "auto") -> Form:
@@ -94,19 +111,33 @@ def _looks_like(path: Path) -> Form:
 
 def passages(path: Path, form: Form) -> Iterator[Passage]:
     """The passages of a file in their order. A record of JSON is held whole; other lines in parts, if they are long."""
-    return _READERS[form](path, lines(path, part=-1 if form == "jsonl" else _PART))
+    try:
+        yield from _READERS[form](path, lines(path, part=-1 if form == "jsonl" else _PART))
+    except UserError as error:
+        tell(error)
+
+
+def examine(files: Sequence[Path], documents: str = "auto") -> int:
+    """Reads every file to its end, keeps nothing, and answers how many documents there are.
+
+    For a report (data/faults.py), which then has all that is wrong with any line of any file.
+    """
+    forms = {path: attempt(form_of, path, documents) for path in files}
+    found = (passages(path, form) for path, form in forms.items() if form is not None)
+    return sum(passage.begins for some in found for passage in some)
 
 
 def sources_of(files: Sequence[Path], documents: str, known: Sequence[Source] = ()) -> tuple[Source, ...]:
     """With the digest of each; a file that has its known size and time of change is not read again."""
     before = {(source.path, source.size, source.changed): source.digest for source in known}
-    return tuple(_source(path.absolute(), form_of(path, documents), before) for path in files)
+    found = (attempt(_source, path.absolute(), documents, before) for path in files)
+    return tuple(source for source in found if source is not None)
 
 
-def _source(path: Path, form: Form, known: dict[tuple[str, int, int], str]) -> Source:
+def _source(path: Path, documents: str, known: dict[tuple[str, int, int], str]) -> Source:
     state = path.stat()
     place = (str(path), state.st_size, state.st_mtime_ns)
-    return Source(str(path), form, *place[1:], known.get(place) or digest(path))
+    return Source(str(path), form_of(path, documents), *place[1:], known.get(place) or digest(path))
 
 
 def check_unchanged(sources: Sequence[Source]) -> None:

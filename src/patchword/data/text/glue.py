@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.faults import tell
 from patchword.data.text.tables import Form, Table, read_table
 
 GluePart = Literal["train", "validation", "validation-mismatched", "test", "test-mismatched"]
@@ -109,8 +110,9 @@ def _named(table: Table, task: GlueTask) -> list[str]:
     names = dict(zip(task.written, task.labels, strict=True))
     for row, label in enumerate(table.columns["label"]):
         if label not in names:
-            raise UserError(table.where(row, "label"), expected=" or ".join(names), got=repr(label))
-    return [names[label] for label in table.columns["label"]]
+            error = UserError(table.where(row, "label"), expected=" or ".join(names), got=repr(label))
+            tell(error, "a label that is not one of the task's")
+    return [names.get(label, task.labels[0]) for label in table.columns["label"]]
 
 
 def glue_file(task: str, folder: Path, part: str) -> Path:

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.faults import attempt, tell
 from patchword.data.text.tables import Table
+
+UNSEEN = "a label that is not one of the known labels"
+MISSING = "a label that is NaN"
 
 
 def label_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -26,13 +30,22 @@ def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor
     cells = table.columns[role]
     for row, label in enumerate(cells):
         if label not in number:
-            raise _unseen(table, row, role, label, names)
-    return torch.tensor([number[label] for label in cells], dtype=torch.int64)
+            tell(_unseen(table, row, role, label, names), UNSEEN)
+    return torch.tensor([number.get(label, 0) for label in cells], dtype=torch.int64)
+
+
+def tell_missing(table: Table, role: str = "label") -> None:
+    """What some programs write for a cell without a value would be a class of its own."""
+    for row, label in enumerate(table.columns[role]):
+        if label.casefold() == "nan":
+            hint = "fill the cell, or remove the row; a class that is really called so needs another name"
+            tell(UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING)
 
 
 def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:
     """The labels of each row, of cells like `a|b|c` or a JSON list; an empty cell has none."""
-    return [_split(cell, separator, table.where(row, role)) for row, cell in enumerate(table.columns[role])]
+    cells = enumerate(table.columns[role])
+    return [attempt(_split, cell, separator, table.where(row, role)) or () for row, cell in cells]
 
 
 def label_flags(table: Table, names: Sequence[str], role: str = "label", separator: str = "|") -> Tensor:
@@ -42,8 +55,8 @@ def label_flags(table: Table, names: Sequence[str], role: str = "label", separat
     for row, labels in enumerate(split_labels(table, role, separator)):
         for label in labels:
             if label not in number:
-                raise _unseen(table, row, role, label, names)
-            flags[row, number[label]] = True
+                tell(_unseen(table, row, role, label, names), UNSEEN)
+            flags[row, number.get(label, 0)] = True
     return flags
 
 
@@ -55,8 +68,9 @@ def numbers(table: Table, role: str = "label") -> Tensor:
             cell = table.columns[role][row]
             comma = _number(cell.replace(",", ".", 1)) is not None
             hint = "write a decimal point, not a comma" if comma else ""
-            raise UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
-    return torch.tensor(found, dtype=torch.float64)
+            error = UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
+            tell(error, "a label that is no finite number")
+    return torch.tensor([0.0 if value is None else value for value in found], dtype=torch.float64)
 
 
 def _split(cell: str, separator: str, where: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from patchword.core.errors import UserError
+from patchword.data.faults import attempt
 from patchword.data.progress import Progress
 from patchword.data.text.corpus import form_of, passages, text_files
 from patchword.data.text.pieces import mended, parts_of
@@ -44,7 +45,8 @@ def texts_in(files: Sequence[Path], progress: Progress) -> Iterator[str]:
     sizes = [path.stat().st_size for path in found]
     before, told = 0, 0
     for path, size in zip(found, sizes, strict=True):
-        for passage in passages(path, form_of(path)):
+        form = attempt(form_of, path)
+        for passage in passages(path, form) if form is not None else ():
             yield passage.text
             if (done := before + passage.read) > told + 2**18:
                 progress(done, sum(sizes))

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.faults import attempt
 from patchword.data.randomness import uniform
 from patchword.data.text.reading import lines_of, parse_json, read_utf8
 
@@ -121,24 +122,25 @@ _NAMES = {"title": "headline", "text": "body", "article": "body", "publish_date"
 
 def read_articles(path: Path) -> list[dict[str, str]]:
     """JSON records, one a line, with some of the fields; other keys are passed over. Several authors are one text."""
-    articles = []
-    for number, line in enumerate(lines_of(read_utf8(path)), start=1):
-        if not line.strip():
-            continue
-        record = parse_json(line, path, number)
-        if not isinstance(record, dict):
-            raise UserError(f"{path}, line {number}: not an article", expected="a JSON object", got=line[:80])
-        article = {}
-        for key, value in record.items():
-            field = _NAMES.get(key, key)
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-            if field in FIELDS and text.strip():
-                article[field] = text.strip()
-        if "body" not in article:
-            raise UserError(f"{path}, line {number}: no body", expected="a text under body", got=", ".join(record))
-        articles.append(article)
-    if not articles:
+    lines = [(number, line.strip()) for number, line in enumerate(lines_of(read_utf8(path)), start=1) if line.strip()]
+    if not lines:
         raise UserError(
             f"{path} holds no articles", expected="a JSON record a line, e.g. {'headline': ..., 'body': ...}"
         )
-    return articles
+    found = (attempt(_article, path, number, line) for number, line in lines)
+    return [article for article in found if article is not None]
+
+
+def _article(path: Path, number: int, line: str) -> dict[str, str]:
+    record = parse_json(line, path, number)
+    if not isinstance(record, dict):
+        raise UserError(f"{path}, line {number}: not an article", expected="a JSON object", got=line[:80])
+    article = {}
+    for key, value in record.items():
+        field = _NAMES.get(key, key)
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+        if field in FIELDS and text.strip():
+            article[field] = text.strip()
+    if "body" not in article:
+        raise UserError(f"{path}, line {number}: no body", expected="a text under body", got=", ".join(record))
+    return article

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from patchword.data.text.header import plain_name
 from patchword.data.text.reading import lines_of, parse_json, read_utf8
-from patchword.data.text.tables import Form, plain_name, read_table
+from patchword.data.text.tables import Form, read_table
 
 Cells = Mapping[str, Any]
 

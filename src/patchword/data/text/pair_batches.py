@@ -1,12 +1,13 @@
 """Batches of sentences and their translations: of about as many tokens each, pairs of like length together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from patchword.core.group import ALONE, Group, Lazily
 from patchword.core.text import Pair, Text
 from patchword.data.randomness import order
 from patchword.data.text.prefetch import prefetched
@@ -113,17 +114,16 @@ class PairBatches:
     def steps_per_epoch(self) -> int:
         return len(self.sizes)
 
-    def epoch(self, epoch: int, seed: int, first: int = 0) -> Iterator[PairBatch]:
-        """In a random order."""
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[PairBatch]:
+        """In a random order; of each batch, the pairs that are this process's."""
         shuffled = order(seed, epoch, len(self))
         batches = shuffled[self.lengths[shuffled].argsort(stable=True)].split(self.sizes)
         chosen = [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]
-        return prefetched(lambda index: self.batch(index).ready(), chosen[first:])
+        return prefetched(lambda index: self.batch(group.share(index)).ready(), chosen[first:])
 
-    def whole(self) -> Iterator[PairBatch]:
-        """Every pair once, the shortest first."""
-        for index in self.lengths.argsort(stable=True).split(self.sizes):
-            yield self.batch(index)
+    def whole(self) -> Sequence[PairBatch]:
+        """Every pair once, the shortest first; each batch is made when it is asked for."""
+        return Lazily(self.batch, self.lengths.argsort(stable=True).split(self.sizes))
 
     def batch(self, index: Tensor) -> PairBatch:
         return PairBatch(self.source.take(index), self.target.take(index), index, self.form)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchword.core.errors import UserError
+from patchword.data.faults import attempt, tell
 from patchword.data.text.reading import lines_of, read_utf8
 
 _MOST = 2**31  # bytes that are unpacked
@@ -44,37 +45,45 @@ def read_parallel(paths: Sequence[Path]) -> Parallel:
 
 def _of_one(path: Path) -> Parallel:
     sides: list[tuple[str, str]] = []
-    for number, line in enumerate(_lines(path), start=1):
-        parts = line.split("\t")
-        if len(parts) != 2:
-            raise UserError(
-                f"{path}, line {number}: not a pair",
-                expected="a sentence, a tab, and its translation",
-                got=f"{len(parts) - 1} tabs",
-                hint=f"cut -f1,2 {path} > pairs.tsv keeps the first two columns" if len(parts) > 2 else "",
-            )
-        sides.append((parts[0].strip(), parts[1].strip()))
-        for side, text in zip(("first", "second"), sides[-1], strict=True):
-            if not text:
-                raise UserError(f"{path}, line {number}: the {side} sentence is empty")
-    if not sides:
+    lines = _lines(path)
+    for number, line in enumerate(lines, start=1):
+        if (pair := attempt(_pair, path, number, line)) is not None:
+            sides.append(pair)
+    if not lines:
         raise UserError(f"{path} is empty")
-    return Parallel(path.stem, *zip(*sides, strict=True))
+    return Parallel(path.stem, tuple(first for first, _ in sides), tuple(second for _, second in sides))
+
+
+def _pair(path: Path, number: int, line: str) -> tuple[str, str]:
+    parts = line.split("\t")
+    if len(parts) != 2:
+        raise UserError(
+            f"{path}, line {number}: not a pair",
+            expected="a sentence, a tab, and its translation",
+            got=f"{len(parts) - 1} tabs",
+            hint=f"cut -f1,2 {path} > pairs.tsv keeps the first two columns" if len(parts) > 2 else "",
+        )
+    first, second = parts[0].strip(), parts[1].strip()
+    for side, text in (("first", first), ("second", second)):
+        if not text:
+            raise UserError(f"{path}, line {number}: the {side} sentence is empty")
+    return first, second
 
 
 def _of_two(first: Path, second: Path) -> Parallel:
     left, right = _lines(first), _lines(second)
     if len(left) != len(right):
         shorter, number = (first, len(left)) if len(left) < len(right) else (second, len(right))
-        raise UserError(
+        error = UserError(
             "parallel files have to have as many lines as each other",
             expected=f"{len(left):,} lines in {second}, as in {first}",
             got=f"{len(right):,}",
             hint=f"line {number + 1} has no counterpart in {shorter}",
         )
+        tell(error)
     for path, lines in ((first, left), (second, right)):
-        if empty := next((number for number, line in enumerate(lines, start=1) if not line.strip()), 0):
-            raise UserError(f"{path}, line {empty}: empty", hint="leave the line out in both files")
+        for number in (number for number, line in enumerate(lines, start=1) if not line.strip()):
+            tell(UserError(f"{path}, line {number}: empty", hint="leave the line out in both files"), "an empty line")
     if not left:
         raise UserError(f"{first} is empty")
     return Parallel(first.stem, tuple(map(str.strip, left)), tuple(map(str.strip, right)))

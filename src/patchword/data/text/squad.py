@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchword.core.errors import UserError
+from patchword.data.faults import attempt, tell
 from patchword.data.text.reading import check_characters, parse_json, read_utf8, require_file
 
 _KINDS: dict[type, str] = {
@@ -76,10 +77,12 @@ def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "lef
         for paragraph in article.items("paragraphs"):
             context = paragraph.text("context")
             for node in paragraph.items("qas"):
-                question = _question(node, title, context, repair, answers == "needed")
+                question = attempt(_question, node, title, context, repair, answers == "needed")
+                if question is None:
+                    continue
                 if question.id in seen:
-                    first = seen[question.id]
-                    raise UserError(f"{path}: {node.place}.id is that of {first} too", got=repr(question.id))
+                    where = f"{path}: {node.place}.id is that of {seen[question.id]} too"
+                    tell(UserError(where, got=repr(question.id)), "an id that is there twice")
                 seen[question.id] = node.place
                 questions.append(question)
     if not questions:

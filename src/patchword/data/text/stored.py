@@ -1,9 +1,10 @@
 """A tokenised corpus as it lies in its folder: three files, read through memory maps, and their manifest."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -33,6 +34,14 @@ class Manifest:
     sources: tuple[Source, ...]
 
 
+class Tokens(Protocol):
+    """Tokens in a row: an array, or what can be indexed like one."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def __getitem__(self, index: Any, /) -> NDArray[Any]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """tokens: all of them in a row. sentences: offsets into the tokens. documents: offsets into the sentences.
@@ -41,15 +50,14 @@ class Corpus:
     """
 
     manifest: Manifest
-    tokens: NDArray[Any]
+    tokens: Tokens
     sentences: NDArray[np.int64]
     documents: NDArray[np.int64]
 
     @classmethod
     def mapped(cls, folder: Path, manifest: Manifest) -> "Corpus":
-        types = (token_type(manifest.vocabulary), np.int64, np.int64)
-        maps = [np.memmap(part_file(folder, part), kind, "r") for part, kind in zip(PARTS, types, strict=True)]
-        return cls(manifest, *map(np.asarray, maps))  # numpy's own class for maps makes every slice slower
+        tokens = np.asarray(np.memmap(part_file(folder, "tokens"), token_type(manifest.vocabulary), "r"))
+        return cls(manifest, tokens, mapped_offsets(folder, "sentences"), mapped_offsets(folder, "documents"))
 
     def __len__(self) -> int:
         return len(self.documents) - 1
@@ -79,15 +87,20 @@ def part_file(folder: Path, part: str) -> Path:
     return folder / f"{part}.bin"
 
 
+def mapped_offsets(folder: Path, part: str) -> NDArray[np.int64]:
+    """Read where they lie; numpy's own class for maps would make every slice slower."""
+    return np.asarray(np.memmap(part_file(folder, part), np.int64, "r"))
+
+
 def token_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
     return np.uint16 if vocabulary <= 2**16 else np.uint32
 
 
-def whole_manifest(folder: Path) -> Manifest | None:
-    """None unless a manifest is there and each of the three files is what it says."""
+def whole_manifest(folder: Path, parts: Sequence[str] = PARTS) -> Manifest | None:
+    """None unless a manifest is there and each of the files is what it says."""
     with suppress(UserError, TypeError, KeyError, OSError):
         fields = read_json(folder / "manifest.json")
         manifest = Manifest(**{**fields, "sources": tuple(Source(**source) for source in fields["sources"])})
-        if all(digest(part_file(folder, part)) == manifest.digests[part] for part in PARTS):
+        if all(digest(part_file(folder, part)) == manifest.digests[part] for part in parts):
             return manifest
     return None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from patchword.core.errors import UserError, nearest
-from patchword.data.text.reading import check_characters, lines_of, parse_json, read_utf8, require_file
+from patchword.core.errors import UserError
+from patchword.data.faults import attempt, tell
+from patchword.data.text.header import missing_column, places, plain_name
+from patchword.data.text.reading import check_characters, doubt_line_ends, lines_of, parse_json, read_utf8, require_file
 
 KINDS = (".csv", ".tsv", ".jsonl")
 TEXTS = frozenset({"text", "pair"})  # the roles whose cells are left as they are; others lose the space around them
@@ -61,19 +63,37 @@ def read_table(
     text = read_utf8(path)
     if not text or text.isspace():
         raise UserError(f"{path} is empty", expected="a table")
+    doubt_line_ends(path, text)
     rows = _records(path, text, columns) if form.kind == "jsonl" else _rows(path, text, columns, form)
     table = Table(path, dict(columns), {role: [] for role in columns}, [])
+    any_row = False
     for line, cells in rows:
-        for (role, name), cell in zip(columns.items(), cells, strict=True):
-            if role not in may_be_empty and not cell.strip():
-                raise UserError(
-                    f"{_place(path, line, name)}: the {role} is empty", hint="fill the cell, or remove the row"
-                )
-            table.columns[role].append(cell if role in TEXTS else cell.strip())
-        table.lines.append(line)
-    if not table.lines:
+        any_row = True
+        wrong = [  # every cell of the row is looked at
+            role
+            for (role, name), cell in zip(columns.items(), cells, strict=True)
+            if not _is_sound(path, line, role, name, cell, may_be_empty)
+        ]
+        if not wrong:
+            table.lines.append(line)
+            for role, cell in zip(columns, cells, strict=True):
+                table.columns[role].append(cell if role in TEXTS else cell.strip())
+    if not any_row:
         raise UserError(f"{path} has no rows", expected="rows below the names of the columns")
     return table
+
+
+def _is_sound(path: Path, line: int, role: str, name: str, cell: str, may_be_empty: Collection[str]) -> bool:
+    """A cell without a fault; one with a fault is told."""
+    if role not in may_be_empty and not cell.strip():
+        hint = "fill the cell, or remove the row"
+        tell(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
+        return False
+    if "\0" in cell:
+        hint = "no text has one: the file is damaged, or is in UTF-16 without its mark"
+        tell(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
+        return False
+    return True
 
 
 def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iterator[tuple[int, list[str]]]:
@@ -85,7 +105,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
         quoting=csv.QUOTE_MINIMAL if form.quoted else csv.QUOTE_NONE,
         strict=True,
     )
-    header, places, line = form.header, _places(path, form.header, columns) if form.header else [], 1
+    header, chosen, line = form.header, places(path, form.header, columns) if form.header else [], 1
     while True:
         try:
             row = next(reader)
@@ -93,49 +113,19 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
             return
         except csv.Error as error:
             hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
-            raise UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint) from None
+            tell(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
+            row = []
         if row and not header:
             header = tuple(map(plain_name, row))
-            places = _places(path, header, columns, line)
-        elif row and (len(row) == len(header) or form.short_rows == "refuse" or len(row) > len(header)):
-            _check_width(path, line, row, header)
-            yield line, [row[place] for place in places]
+            chosen = places(path, header, columns, line)
+        elif row and not (form.short_rows == "drop" and len(row) < len(header)) and _is_whole(path, line, row, header):
+            yield line, [row[place] for place in chosen]
         line = reader.line_num + 1
 
 
-def _places(path: Path, header: Collection[str], columns: Mapping[str, str], line: int = 1) -> list[int]:
-    """the number of each column asked for"""
-    names = list(header)
-    if twice := [name for name in names if name and names.count(name) > 1]:
-        hint = _NO_HEADER if _is_data(names) else "rename one"
-        raise UserError(f"{path}, line {line}: two columns have the name {twice[0]!r}", hint=hint)
-    wanted = {role: plain_name(name) for role, name in columns.items()}
-    for role, name in wanted.items():
-        if name not in names:
-            raise _missing(path, line, role, name, names, _NO_HEADER if _is_data(names) else "")
-    return [names.index(name) for name in wanted.values()]
-
-
-def plain_name(name: str) -> str:
-    """A column's name without the space around it and the mark some programs put at the start of a file."""
-    return name.strip(" \t\N{NO-BREAK SPACE}\N{ZERO WIDTH NO-BREAK SPACE}")
-
-
-_NO_HEADER = "is the line with the names of the columns missing? It must be the first: text,label"
-
-
-def _is_data(names: list[str]) -> bool:
-    """What no one would call a column: a number, or a sentence."""
-    return any(_is_number(name) or len(name) > 40 or len(name.split()) > 5 for name in names)
-
-
-def _is_number(name: str) -> bool:
-    return name.replace(".", "", 1).removeprefix("-").isdecimal()
-
-
-def _check_width(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> None:
+def _is_whole(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> bool:
     if len(row) == len(header):
-        return
+        return True
     if len(row) < len(header):
         what, hint = f"{_place(path, line, header[len(row)])}: the row is too short", ""
     else:
@@ -143,7 +133,9 @@ def _check_width(path: Path, line: int, row: list[str], header: tuple[str, ...])
             f"{path}, line {line}: the row is too long",
             "a text with the separator in it needs quotation marks",
         )
-    raise UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
+    error = UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
+    tell(error, "a row of another length than the names of the columns")
+    return False
 
 
 def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
@@ -151,36 +143,27 @@ def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tupl
     for line, source in enumerate(lines_of(text), 1):
         if not source.strip():
             continue
-        record = parse_json(source.rstrip(), path, line)
-        if not isinstance(record, dict):
-            raise UserError(f"{path}, line {line}: not a record", expected="a JSON object", got=source.strip()[:80])
-        yield line, [_field(path, line, role, name, record) for role, name in columns.items()]
+        cells = attempt(_record, path, line, source, columns)
+        if cells is not None:
+            yield line, cells
+
+
+def _record(path: Path, line: int, source: str, columns: Mapping[str, str]) -> list[str]:
+    record = parse_json(source.rstrip(), path, line)
+    if not isinstance(record, dict):
+        raise UserError(f"{path}, line {line}: not a record", expected="a JSON object", got=source.strip()[:80])
+    return [_field(path, line, role, name, record) for role, name in columns.items()]
 
 
 def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) -> str:
     if name not in record:
-        raise _missing(path, line, role, name, list(record))
+        raise missing_column(path, line, role, name, list(record))
     value, where = record[name], _place(path, line, name)
     if value is None or isinstance(value, str):
         return check_characters(value or "", where)
     if role in TEXTS or isinstance(value, dict):
         raise UserError(f"{where}: the {role} is not a text", got=json.dumps(value)[:80])
     return json.dumps(value, ensure_ascii=False)  # a number, true or false, or a list of labels
-
-
-def _missing(path: Path, line: int, role: str, name: str, names: list[str], doubt: str = "") -> UserError:
-    close = nearest(name, names)
-    if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
-        return UserError(
-            f"{path}, line {line}: the cells are separated by {'tabs' if mark == chr(9) else repr(mark)}",
-            expected="commas in a .csv, tabs in a .tsv",
-            hint="save it with commas, or as .tsv with tabs",
-        )
-    return UserError(
-        f"{path}, line {line}: there is no column {name!r} for the {role}",
-        expected="one of " + ", ".join(repr(known if len(known) <= 60 else f"{known[:59]}…") for known in names),
-        hint=doubt or (close if close.startswith("did") else ""),
-    )
 
 
 def _place(path: Path, line: int, name: str) -> str:

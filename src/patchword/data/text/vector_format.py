@@ -45,7 +45,7 @@ def read_vectors(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
 def _head(line: bytes) -> tuple[int, int] | None:
     """The number of words and the width, if the line says that."""
     fields = line.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields):
         return None
     return int(fields[0]), int(fields[1])
 
@@ -95,5 +95,8 @@ def _binary(path: Path, head: tuple[int, int] | None, begin: int) -> Iterator[tu
         end = begin + len(name) + 1 + 4 * width
         if not space or end > len(data):
             raise UserError(f"{path} is not whole", expected=f"{count:,} words, as its first line says", got=number)
-        yield name.lstrip(b"\n").decode("utf-8", "replace"), np.frombuffer(data[end - 4 * width : end].tobytes(), "<f4")
+        word, vector = name.lstrip(b"\n").decode("utf-8", "replace"), data[end - 4 * width : end].tobytes()
+        if not np.isfinite(numbers := np.frombuffer(vector, "<f4")).all():
+            raise UserError(f"{path}, word {number + 1}: not finite numbers", got=repr(word[:80]))
+        yield word, numbers
         begin = end

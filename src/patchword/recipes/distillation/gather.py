@@ -75,7 +75,7 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
             got=f"{other.config['head']} {list(other.labels)[:5]}",
             hint="train the teacher on the same task first, or learn layers alone: teacher.soft=0",
         )
-    return as_text(ready(teacher, fields.name, task.device), fields.name)
+    return as_text(ready(teacher, task.device), fields.name)
 
 
 def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console) -> None:

@@ -58,7 +58,7 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
         return task
     tokens = tokens_of(fields, task.model)
     check_idle(fields, tokens)
-    teacher = ready(open_teacher(fields, task.model, console), fields.name, task.device)
+    teacher = ready(open_teacher(fields, task.model, console), task.device)
     console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
     return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from patchword.core.errors import UserError
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text import TextModel
@@ -58,14 +59,14 @@ class TaughtTask(ABC):
     def steps_per_epoch(self) -> int:
         return self.task.steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[Batch]:
-        return self.task.data(epoch, first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+        return self.task.data(epoch, first, group)
 
     @abstractmethod
     def objective(self, forward: Callable[[Any], Any]) -> Objective: ...
 
-    def validate(self) -> Validation:
-        return self.task.validate()
+    def validate(self, group: Group = ALONE) -> Validation:
+        return self.task.validate(group)
 
     def save(self, folder: Path) -> None:
         self.task.save(folder)
@@ -96,9 +97,9 @@ class TaughtTexts(TaughtTask):
         taught = look_at_text(self.teacher, parts)
         return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
 
-    def validate(self) -> Validation:
+    def validate(self, group: Group = ALONE) -> Validation:
         """Where only layers are learned, the head still answers at random: what counts is how close the layers are."""
-        own = self.task.validate()
+        own = self.task.validate(group)
         if self._answers():
             return own
         loss = self._distance()
@@ -158,13 +159,6 @@ def check_compile(asked: bool, lessons: tuple[Weighted, ...]) -> None:
         )
 
 
-def ready(teacher: Model, name: str, device: torch.device) -> Model:
-    """Frozen, on the device; a weight that is no number would make every loss one."""
-    for key, tensor in teacher.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise UserError(
-                f"the teacher {name} has weights that are no numbers",
-                got=f"NaN or infinity in {key}",
-                hint="train it anew",
-            )
+def ready(teacher: Model, device: torch.device) -> Model:
+    """Frozen, on the device; that its weights are numbers was seen when they were read."""
     return cast(Model, frozen(teacher.to(device)))

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
+from patchword.core.errors import UserError
 from patchword.data.text.vocabulary import Cutting
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
 from patchword.recipes.text.recipe import Files, whole_path
@@ -32,6 +33,10 @@ class ElmoRecipe(Recipe):
     def located(self) -> Self:
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         return self.model_copy(update={"text": tuple(map(whole_path, self.text)), "model": model})
+
+    def require_text(self) -> None:
+        if not self.text:
+            raise UserError("no texts were named", expected="text=FILE, or several with commas between")
 
     def files(self) -> list[Path]:
         return [Path(name) for name in self.text]

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
+from patchword.core.group import ALONE, Group
+from patchword.data.faults import one_report
 from patchword.data.text.characters import SpelledBatch
 from patchword.data.text.learning import texts_in
 from patchword.data.text.prefetch import prefetched
@@ -23,6 +25,7 @@ from patchword.objectives.two_ways import FullSoftmax, SampledSoftmax, TwoWayMod
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of
+from patchword.recipes.notes import print_notes
 from patchword.recipes.pretraining.shares import set_aside
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
@@ -51,8 +54,8 @@ class ElmoTask:
     def steps_per_epoch(self) -> int:
         return len(self._batches(0))
 
-    def data(self, epoch: int, first: int) -> Iterator[SpelledBatch]:
-        return prefetched(self.train.batch, self._batches(epoch)[first:])
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[SpelledBatch]:
+        return prefetched(lambda index: self.train.batch(group.share(index)), self._batches(epoch)[first:])
 
     def _batches(self, epoch: int) -> list[torch.Tensor]:
         return by_words(self.train.texts.lengths, self.recipe.batch, self.recipe.seed, epoch)
@@ -61,8 +64,8 @@ class ElmoTask:
         softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
         return TwoWays(cast(TwoWayModel, self.model), softmax)
 
-    def validate(self) -> Validation:
-        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device))
+    def validate(self, group: Group = ALONE) -> Validation:
+        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device), group)
         return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
 
     def save(self, folder: Path) -> None:
@@ -74,20 +77,24 @@ class ElmoTask:
 
 
 @torch.inference_mode()
-def judge(model: Elmo, texts: SpelledTexts, precision: str = "float32") -> dict[str, float]:
+def judge(model: Elmo, texts: SpelledTexts, precision: str = "float32", group: Group = ALONE) -> dict[str, float]:
     """The loss among all words, how often the likeliest word is right, and the perplexity of either direction."""
-    ask, words = TwoWays(cast(TwoWayModel, model)), 0
-    found = torch.zeros(2, 2, dtype=torch.float64)  # next and previous words: loss and right answers
-    for index in by_words(texts.texts.lengths, 4096, 0, 0):
+    two = TwoWays(cast(TwoWayModel, model))
+
+    def ask(index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """of next and previous words: loss and right answers; and how many they are"""
         batch = texts.batch(index)
         with autocast(precision, texts.device):
-            ways = ask.ways(batch)
-        found += torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
-        words += batch.weight // 2
-    (after, right), (before, also_right) = found.tolist()
+            ways = two.ways(batch)
+        found = torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
+        return found, torch.tensor(batch.weight // 2)
+
+    told = zip(*group.map(ask, by_words(texts.texts.lengths, 4096, 0, 0)), strict=True)
+    found, counts = (torch.stack(parts).sum(0) for parts in told)
+    (after, right), (before, also_right), words = *found.tolist(), int(counts)
     loss = (after + before) / (2 * words)
-    told = {"loss": loss, "accuracy": (right + also_right) / (2 * words), "perplexity": _perplexity(loss)}
-    return told | {"next_perplexity": _perplexity(after / words), "previous_perplexity": _perplexity(before / words)}
+    both = {"loss": loss, "accuracy": (right + also_right) / (2 * words), "perplexity": _perplexity(loss)}
+    return both | {"next_perplexity": _perplexity(after / words), "previous_perplexity": _perplexity(before / words)}
 
 
 def _perplexity(loss: float) -> float:
@@ -118,8 +125,7 @@ def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
 
 
 def check(recipe: ElmoRecipe) -> None:
-    if not recipe.text:
-        raise UserError("no texts were named", expected="text=FILE, or several with commas between")
+    recipe.require_text()
     for field in ("compile", "recompute"):
         if getattr(recipe, field):
             raise UserError(f"{field} has no effect on an ELMo", expected=f"{field}=false")
@@ -149,7 +155,9 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"reading: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
-        corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+        with one_report() as report:
+            corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+    print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
     told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
     console.print(f"{told_words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)

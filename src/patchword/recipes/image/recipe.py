@@ -66,7 +66,9 @@ class ImageRecipe(Recipe):
     kind: Literal["images"] = "images"
     model: Chosen = ModelChoice(name="vit-exercise")
     data: str = Field(
-        "fashion-mnist", min_length=1, description="a named set, a folder of classes, or a .csv/.jsonl manifest"
+        "fashion-mnist",
+        min_length=1,
+        description="a named set, a folder of classes or shards, or a .csv/.jsonl manifest",
     )
     validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
     augmentation: Annotated[Augment, BeforeValidator(augment_fields)] = Field(

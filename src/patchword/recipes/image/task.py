@@ -1,6 +1,6 @@
 """Classifiers of images: from a recipe to what the loop needs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,22 @@ from rich.console import Console
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
+from patchword.core.grid import Size
+from patchword.core.group import ALONE, Group
 from patchword.data.batches import Batch, Batches
+from patchword.data.faults import Fault, one_report
 from patchword.data.images import Images
 from patchword.data.named import open_source
-from patchword.data.sources import Source, held_out
+from patchword.data.parts import held_out
+from patchword.data.progress import Progress
+from patchword.data.sources import Source
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
 from patchword.objectives.scores import score
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.notes import print_notes
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -43,15 +49,15 @@ class ImageTask:
     def steps_per_epoch(self) -> int:
         return self.train.steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[Batch]:
-        return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+        return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return Classification(forward, self.recipe.smoothing)
 
-    def validate(self) -> Validation:
+    def validate(self, group: Group = ALONE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
-            scores = score(self.model, self.held.whole(), self.model.card.labels)
+            scores = score(self.model, self.held.whole(), self.model.card.labels, group)
         return Validation(scores.loss, scores.accuracy)
 
     def save(self, folder: Path) -> None:
@@ -73,9 +79,8 @@ def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
         def told(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
 
-        source = open_source(recipe.data)
-        images = source.read("train", config.image, config.channels, told)
-        source.check(config.image, config.channels)
+        source, images, notes = read_checked(recipe.data, config.image, config.channels, told)
+    print_notes(notes, console)
     classes = int(overrides.get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
     images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
@@ -91,6 +96,17 @@ def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
         Batches(validation, EVALUATION_BATCH, preparation, device).on_device(),
         device,
     )
+
+
+def read_checked(where: str, size: Size, channels: int, progress: Progress) -> tuple[Source, Images, Sequence[Fault]]:
+    """The source, its training part, and doubts; what is wrong with any picture of any part is one error."""
+    with one_report() as report:
+        source = open_source(where)
+        images = report.attempt(source.read, "train", size, channels, progress)
+        report.attempt(source.check, size, channels)
+    if images is None:
+        raise AssertionError("what is missing was told")  # one_report has raised
+    return source, images, report.doubts
 
 
 def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:

@@ -13,6 +13,7 @@ from rich.console import Console
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.group import ALONE, Group
 from patchword.data.randomness import order
 from patchword.data.text.batches import TextBatch
 from patchword.data.text.packing import filled
@@ -21,6 +22,7 @@ from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.shares import Examples, Share
@@ -57,10 +59,11 @@ class PretrainingTask:
     def steps_per_epoch(self) -> int:
         return self._steps
 
-    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
         """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
         examples = self.train.examples(epoch)
-        return prefetched(examples.batch, self._batches(examples, epoch)[first : self._steps])
+        batches = self._batches(examples, epoch)[first : self._steps]
+        return prefetched(lambda index: examples.batch(group.share(index)), batches)
 
     def _batches(self, examples: Examples, epoch: int) -> list[Tensor]:
         """The numbers of the examples of each: so many of them, or as many as so many tokens hold."""
@@ -74,8 +77,8 @@ class PretrainingTask:
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return MaskedWords(forward)
 
-    def validate(self) -> Validation:
-        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device))
+    def validate(self, group: Group = ALONE) -> Validation:
+        judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device), group)
         return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
 
     def save(self, folder: Path) -> None:
@@ -87,24 +90,28 @@ class PretrainingTask:
 
 
 @torch.inference_mode()
-def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[str, float]:
+def judge(model: TextModel, texts: Share, precision: str = "float32", group: Group = ALONE) -> dict[str, float]:
     """The loss as in training, the accuracy and perplexity of masked words, how often the next sentence was right."""
     held = texts.examples(0)
-    words = right = follow = loss = parting = 0.0
     examples = min(len(held), _HELD_EXAMPLES)
-    for index in torch.arange(examples).split(256):
+
+    def ask(index: torch.Tensor) -> tuple[torch.Tensor]:
         batch = held.batch(index)
+        follow = parting = 0.0
         with autocast(precision, texts.form.device):
             answer = model(batch.text)
         scores, following = answer if isinstance(answer, tuple) else (answer, None)
         targets = batch.asked_targets
-        loss += float(F.cross_entropy(scores.float(), targets, reduction="sum"))
-        right += float((scores.argmax(-1) == targets).sum())
-        words += len(targets)
+        loss = float(F.cross_entropy(scores.float(), targets, reduction="sum"))
+        right = float((scores.argmax(-1) == targets).sum())
         if following is not None and batch.labels is not None:
             labels = batch.labels.to(following.device)
-            follow += float((following.argmax(-1) == labels).sum())
-            parting += float(F.cross_entropy(following.float(), labels, reduction="sum"))
+            follow = float((following.argmax(-1) == labels).sum())
+            parting = float(F.cross_entropy(following.float(), labels, reduction="sum"))
+        return (torch.tensor([loss, right, len(targets), follow, parting], dtype=torch.float64),)
+
+    answers = group.map(ask, torch.arange(examples).split(256))
+    loss, right, words, follow, parting = torch.stack([answer for (answer,) in answers]).sum(0).tolist()
     whole = loss / words + parting / examples
     told = {"loss": whole, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
     return told | ({f"{texts.second}_accuracy": follow / examples} if texts.second else {})
@@ -112,13 +119,7 @@ def judge(model: TextModel, texts: Share, precision: str = "float32") -> dict[st
 
 def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     device = pick_device(recipe.device)
-    if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
-        told = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
-        raise UserError(
-            f"{'too many' if told else 'no'} texts were named",
-            expected="text=FILE, or several with commas between",
-            got=told,
-        )
+    check_named(recipe)
     torch.manual_seed(recipe.seed)
     dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     fields = {**dropouts, **recipe.model.overrides()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,10 +11,10 @@ from patchword.core.errors import UserError
 from patchword.data.text.batches import Form
 from patchword.data.text.grouping import Alone, Grouping, NGrams, Units, Words
 from patchword.data.text.masking import Masking
-from patchword.data.text.news import FieldTokens, read_articles
-from patchword.data.text.parallel import read_parallel
+from patchword.data.text.news import FieldTokens
 from patchword.data.text.ragged import Ragged
 from patchword.data.text.tokenizer import Tokenizer
+from patchword.recipes.pretraining.checks import checked_articles, checked_pairs
 from patchword.recipes.pretraining.others import NewsShare, PairShare
 from patchword.recipes.pretraining.parts import Asked, NextPairs, OrderPairs, Packed, Sentences
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
@@ -61,7 +60,7 @@ def _translations(
     """Languages are numbered as they stand: the first 0, the second 1."""
     if tokenizer.sep is None:
         raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, to stand between two sentences")
-    texts = read_parallel([Path(name) for name in recipe.parallel])
+    texts = checked_pairs(recipe)
     if len(texts) < 2:
         raise UserError("too few pairs of sentences", expected="2 or more", got=len(texts))
     sides = [Ragged.of(tokenizer.ids_of(side)) for side in (texts.first, texts.second)]
@@ -78,7 +77,7 @@ def _news(
     recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
 ) -> tuple[NewsShare, NewsShare]:
     FieldTokens.of(tokenizer)  # an error if it has none
-    articles = [article for name in recipe.articles for article in read_articles(Path(name))]
+    articles = checked_articles(recipe)
     if len(articles) < 2:
         raise UserError("too few articles", expected="2 or more", got=len(articles))
     console.print(f"{len(articles):,} articles")

@@ -6,10 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from patchword.data.faults import one_report
 from patchword.data.named import data_folder
+from patchword.data.shards.manifest import is_sharded
+from patchword.data.shards.tokens import build_spread
 from patchword.data.text.cache import build_cache
+from patchword.data.text.corpus import examine, text_files
 from patchword.data.text.stored import Corpus
 from patchword.data.text.tokenizer import Tokenizer
+from patchword.recipes.notes import print_notes
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 
 
@@ -17,6 +22,11 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
     """The texts as tokens, from the cache if they are there."""
     names = "\n".join([*recipe.text, recipe.documents, tokenizer.fingerprint()])
     default = data_folder() / "tokens" / hashlib.sha256(names.encode()).hexdigest()[:16]
+    with one_report() as report:
+        files = text_files(recipe.files())
+        if report.faults:  # then those of the files that are there belong to them
+            examine(files, recipe.documents)
+    print_notes(report.doubts, console)
     began = time.monotonic()
     with console.status("tokenising") as status:
 
@@ -24,8 +34,12 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"tokenising: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
-        folder = Path(recipe.cache) if recipe.cache else default
-        corpus = build_cache(recipe.files(), tokenizer, folder, recipe.documents, told)
+        given = recipe.files()
+        if not recipe.cache and len(given) == 1 and is_sharded(given[0]):
+            corpus = build_spread(given[0], tokenizer, told)
+        else:
+            folder = Path(recipe.cache) if recipe.cache else default
+            corpus = build_cache(given, tokenizer, folder, recipe.documents, told)
     manifest = corpus.manifest
     console.print(
         f"{manifest.tokens:,} tokens in {manifest.sentences:,} sentences of {manifest.documents:,} documents "

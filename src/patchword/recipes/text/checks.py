@@ -1,23 +1,46 @@
 """What would be found out too late, looked for before an epoch is spent."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.recipes.text.data import Parts
+from patchword.data.faults import Fault, doubt, one_report
+from patchword.recipes.text.data import Parts, parted, require_train, set_aside
 from patchword.recipes.text.goal import TextGoal
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.table_sets import ClassSet, TableSet
 
 
-def check_parts(goal: TextGoal[Any], parts: Parts[Any]) -> None:
-    """The files."""
+def checked_parts(goal: TextGoal[Any]) -> tuple[Parts[Any], list[Fault]]:
+    """All files, read and checked before any is used: what is wrong with any of them is one error. And the doubts."""
     recipe = goal.recipe
-    goal.check(Path(recipe.validation), parts.validation, parts.labels)
-    if recipe.test and not recipe.glue:
-        goal.check(Path(recipe.test), goal.read("test"), parts.labels)
-    goal.check_trained(Path(recipe.train), parts.train)
+    require_train(goal)
+    others = [] if set_aside(goal) else ["validation"]
+    others += ["test"] if recipe.test and not recipe.glue else []
+    with one_report() as report:
+        train = report.attempt(goal.read, "train")
+        rows = {part: report.attempt(goal.read, part) for part in others}
+        labels = report.attempt(goal.labels, train) if train else None
+        for part, found in {"train": train, **rows}.items():
+            if found and labels is not None:
+                report.attempt(goal.check, Path(getattr(recipe, part)), found, labels)
+        if train and labels is not None:
+            report.attempt(goal.check_trained, Path(recipe.train), train)
+            _doubt_copies(goal, train, {part: found for part, found in rows.items() if found})
+    if train is None or labels is None:
+        raise AssertionError("what is missing was told")  # one_report has raised
+    return parted(goal, train, rows.get("validation"), labels), report.doubts
+
+
+def _doubt_copies(goal: TextGoal[Any], train: Any, others: Mapping[str, Any]) -> None:
+    """Texts that are trained on are no test."""
+    learned = dict(goal.known_by(train))
+    for part, rows in others.items():
+        for known, place in goal.known_by(rows):
+            if known in learned:
+                doubt(f"a {goal.row} of the {part} file that is trained on as well", f"{place} is {learned[known]}")
 
 
 def doubts(texts: TableSet) -> list[str]:

@@ -23,14 +23,27 @@ class Parts(Generic[Rows]):
 
 
 def read_parts(goal: TextGoal[Rows]) -> Parts[Rows]:
-    recipe = goal.recipe
-    if not recipe.train:
-        raise UserError("no training texts were named", expected="train=FILE", hint=goal.hint)
+    require_train(goal)
     train = goal.read("train")
     labels = goal.labels(train)  # of all rows, those set aside too
-    share = None if recipe.glue else recipe.share()
-    if share is None:
-        return Parts(train, goal.read("validation"), labels)
+    return parted(goal, train, None if set_aside(goal) else goal.read("validation"), labels)
+
+
+def require_train(goal: TextGoal[Rows]) -> None:
+    if not goal.recipe.train:
+        raise UserError("no training texts were named", expected="train=FILE", hint=goal.hint)
+
+
+def set_aside(goal: TextGoal[Rows]) -> float | None:
+    """the share of the training texts that is for validation; None if there is a file"""
+    return None if goal.recipe.glue else goal.recipe.share()
+
+
+def parted(goal: TextGoal[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
+    """validation: None takes some of the training rows."""
+    share = set_aside(goal)
+    if validation is not None or share is None:
+        return Parts(train, train if validation is None else validation, labels)
     groups = goal.groups(train)
     aside = held_out(groups, goal.strata(train, groups), share)
     learned, validated = (goal.taken(train, chosen.nonzero()[:, 0].tolist()) for chosen in (~aside, aside))

@@ -6,7 +6,7 @@ answers are judged is asked of the set of texts that the goal makes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -101,6 +101,10 @@ class TextGoal(ABC, Generic[Rows]):
 
     def check_trained(self, path: Path, rows: Rows) -> None:
         """What is trained on may have to be more than what is scored."""
+
+    @abstractmethod
+    def known_by(self, rows: Rows) -> Iterator[tuple[Hashable, str]]:
+        """of each row what makes it the same as another, and its place in words"""
 
     @abstractmethod
     def groups(self, rows: Rows) -> Tensor:

@@ -1,11 +1,13 @@
 """What is learned of each text of a table: its class, its labels, or a number."""
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.text.batches import Examples
-from patchword.data.text.labels import label_flags, label_ids, label_names, numbers, split_labels
+from patchword.data.text.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
 from patchword.data.text.tables import Table
 from patchword.recipes.text.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
 from patchword.recipes.text.goal import Labels, Wanted
@@ -36,6 +38,11 @@ class ClassGoal(TableGoal):
                 f"all texts of {rows.path} have the same label", expected="two classes or more", got=names[0]
             )
         return names
+
+    def read_file(self, path: Path) -> Table:
+        table = super().read_file(path)
+        tell_missing(table)
+        return table
 
     def truth(self, rows: Table, labels: Labels) -> Tensor:
         return label_ids(rows, labels)

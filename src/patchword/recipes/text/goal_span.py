@@ -1,12 +1,13 @@
 """The answer to a question, found in a text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.data.faults import tell
 from patchword.data.text.assembly import Limit
 from patchword.data.text.questions import windows
 from patchword.data.text.reading import require_file
@@ -66,11 +67,15 @@ class SpanGoal(TextGoal[list[Question]]):
         """An answer that is trained on has a known place; one that is scored need not."""
         for question in rows:
             if not question.impossible and all(answer.start is None for answer in question.answers):
-                raise UserError(
+                error = UserError(
                     f"{path}, question {question.id!r}: no answer to train on",
                     expected="an answer that is in its context, at answer_start or once",
                     got=repr(question.answers[0].text[:80]),
                 )
+                tell(error)
+
+    def known_by(self, rows: list[Question]) -> Iterator[tuple[Hashable, str]]:
+        return (((row.question, row.context), f"question {row.id!r}") for row in rows)
 
     def groups(self, rows: list[Question]) -> Tensor:
         """Questions over one article stay together."""

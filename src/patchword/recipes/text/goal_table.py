@@ -1,7 +1,7 @@
 """What the goals share that learn something of each text of a table."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, cast
@@ -79,6 +79,10 @@ class TableGoal(TextGoal[Table]):
 
     def check(self, path: Path, rows: Table, labels: Labels) -> None:
         self.truth(rows, labels)
+
+    def known_by(self, rows: Table) -> Iterator[tuple[Hashable, str]]:
+        pairs = zip(rows.columns["text"], rows.columns.get("pair", rows.columns["text"]), strict=True)
+        return ((pair, f"{rows.path}, line {line}") for pair, line in zip(pairs, rows.lines, strict=True))
 
     def groups(self, rows: Table) -> Tensor:
         """Equal texts stay together; a group has the number of its first row."""

@@ -1,6 +1,6 @@
 """A tag for each word of a sentence."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -48,6 +48,9 @@ class TagGoal(TextGoal[list[Sentence]]):
 
     def check(self, path: Path, rows: list[Sentence], labels: Labels) -> None:
         check_tags(path, rows, labels)
+
+    def known_by(self, rows: list[Sentence]) -> Iterator[tuple[Hashable, str]]:
+        return ((sentence.words, f"the sentence on line {sentence.line}") for sentence in rows)
 
     def groups(self, rows: list[Sentence]) -> Tensor:
         return torch.arange(len(rows))

@@ -1,10 +1,11 @@
 """What a model answers to each of many texts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
@@ -18,23 +19,31 @@ def nobody(done: float) -> None:
     """Is told what nobody looks at."""
 
 
-def outputs_of(ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody) -> Outputs:
-    """In the order of the examples. ask: a model in evaluation mode, given batches of this size."""
-    return _answered(ask, TextBatches(examples, size, form).whole(), advance)
+def outputs_of(
+    ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: Group = ALONE
+) -> Outputs:
+    """In the order of the examples. ask: a model in evaluation mode, given batches of this size. group: who asks"""
+    return _answered(ask, TextBatches(examples, size, form).whole(), advance, group)
 
 
-def packed_outputs(ask: Ask, examples: Examples, form: Form, advance: Advance = nobody) -> Outputs:
+def packed_outputs(
+    ask: Ask, examples: Examples, form: Form, advance: Advance = nobody, group: Group = ALONE
+) -> Outputs:
     """The same, in batches of as many texts as fill the device."""
     tokens = TOKENS_CPU if form.device.type == "cpu" else TOKENS
-    return _answered(ask, TextBatches(examples, len(examples), form).packed(tokens), advance)
+    return _answered(ask, TextBatches(examples, len(examples), form).packed(tokens), advance, group)
 
 
 @torch.inference_mode()
-def _answered(ask: Ask, batches: Iterable[TextBatch], advance: Advance) -> Outputs:
-    found: dict[int, Tensor] = {}
-    for batch in batches:
-        found.update(zip(batch.samples.tolist(), _per_text(batch, ask(batch)), strict=True))
+def _answered(ask: Ask, batches: Sequence[TextBatch], advance: Advance, group: Group) -> Outputs:
+    def answer(batch: TextBatch) -> tuple[Tensor, ...]:
+        found = batch.samples, *_per_text(batch, ask(batch))
         advance(len(batch))
+        return found
+
+    found: dict[int, Tensor] = {}
+    for samples, *outputs in group.map(answer, batches):
+        found.update(zip(samples.tolist(), outputs, strict=True))
     return [found[number] for number in range(len(found))]
 
 

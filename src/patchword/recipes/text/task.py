@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.text.checks import check_parts, check_settings, doubts
-from patchword.recipes.text.data import read_parts
+from patchword.recipes.notes import print_notes
+from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.goal import Labels, TextGoal
 from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.model import check_length, form_of, open_text_model
@@ -57,14 +58,15 @@ class TextTask:
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
-        return self._batches().epoch(epoch, self.recipe.seed, first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
+        return self._batches().epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return self.train.objective(forward, self.device)
 
-    def validate(self) -> Validation:
-        judged = judge(self.model, self.held, self.form, pick_precision(self.recipe.precision, self.device))
+    def validate(self, group: Group = ALONE) -> Validation:
+        precision = pick_precision(self.recipe.precision, self.device)
+        judged = judge(self.model, self.held, self.form, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
         return Validation(judged.loss, judged.measures[self.metric], others)
 
@@ -86,8 +88,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
     device, goal = pick_device(recipe.device), goal_of(recipe)
     with console.status("reading the texts"):
         check_settings(goal)
-        parts = read_parts(goal)
-        check_parts(goal, parts)
+        parts, notes = checked_parts(goal)
         metric = goal.metric(parts.labels)
         torch.manual_seed(recipe.seed)
         model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(goal, parts.labels))
@@ -96,6 +97,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
         held = goal.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
     tell(train, goal, console)
+    print_notes(notes, console)
     form = form_of(recipe.rows, tokenizer, device)
     return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
 
@@ -126,7 +128,9 @@ def tell(texts: TextSet, goal: TextGoal[Any], console: Console) -> None:
             console.print(line, highlight=False, markup=False)
 
 
-def answered(model: TextModel, examples: Examples, form: Form, precision: str = "float32") -> Outputs:
+def answered(
+    model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: Group = ALONE
+) -> Outputs:
     """What the model, which must be in evaluation mode, answers to every text, in their order."""
 
     def ask(batch: TextBatch) -> torch.Tensor:
@@ -134,11 +138,11 @@ def answered(model: TextModel, examples: Examples, form: Form, precision: str = 
             answer: torch.Tensor = model(batch.text)
         return answer
 
-    return packed_outputs(ask, examples, form)
+    return packed_outputs(ask, examples, form, group=group)
 
 
-def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32") -> Judged:
-    return texts.judge(answered(model, texts.examples, form, precision))
+def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: Group = ALONE) -> Judged:
+    return texts.judge(answered(model, texts.examples, form, precision, group))
 
 
 def fingerprint(examples: Examples) -> dict[str, Any]:

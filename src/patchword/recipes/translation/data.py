@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.data.faults import one_report
 from patchword.data.text.pair_batches import PairForm
 from patchword.data.text.parallel import Parallel, read_parallel
 from patchword.data.text.ragged import Ragged
@@ -80,6 +81,14 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
             f"no pairs were named for recipe field {part!r}", expected=f"{part}=ENGLISH,GERMAN or {part}=PAIRS.tsv"
         )
     return read_parallel([Path(name) for name in listed(names)])
+
+
+def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
+    """The files of every part, by the field that names them; what is wrong with any of them is one error."""
+    parts = ["train", *(["validation"] if recipe.share() is None else []), *(["test"] if recipe.test else [])]
+    with one_report() as report:
+        found = {part: report.attempt(read_files, recipe, part) for part in parts}
+    return {part: texts for part, texts in found.items() if texts is not None}
 
 
 def languages_of(recipe: TranslationRecipe, texts: Parallel) -> Languages:

@@ -10,13 +10,14 @@ import torch.nn.functional as F
 from rich.console import Console
 
 from patchword.core.errors import UserError
+from patchword.core.group import ALONE, Group
 from patchword.data.text.pair_batches import PairBatch, PairBatches
 from patchword.layers import Translator
 from patchword.models import REGISTRY
 from patchword.objectives.bleu import bleu, require_sacrebleu
 from patchword.objectives.translation import NextWords
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.translation.data import Languages, Pairs, languages_of, parted, read_files, tokenised
+from patchword.recipes.translation.data import Languages, Pairs, languages_of, parted, read_all, tokenised
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.translation.run import as_translator, open_tokenizers, open_translator, save_tokenizers
 from patchword.recipes.translation.search import Search, in_words, translated
@@ -49,17 +50,17 @@ class TranslationTask:
     def steps_per_epoch(self) -> int:
         return self.batches.steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[PairBatch]:
-        return self.batches.epoch(epoch, self.recipe.seed, first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[PairBatch]:
+        return self.batches.epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return NextWords(forward, self.recipe.smoothing)
 
-    def validate(self) -> Validation:
+    def validate(self, group: Group = ALONE) -> Validation:
         """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
         precision = pick_precision(self.recipe.precision, self.device)
         some = self.validation.take(torch.arange(min(_SCORED, len(self.validation))))
-        loss, accuracy = judged(self.model, self.languages, self.validation, precision)
+        loss, accuracy = judged(self.model, self.languages, self.validation, precision, group=group)
         found = in_words(
             self.languages, translated(self.model, self.languages, some.source, GREEDY, precision=precision)
         )
@@ -77,16 +78,24 @@ class TranslationTask:
 
 @torch.inference_mode()
 def judged(
-    model: Translator, languages: Languages, pairs: Pairs, precision: str = "float32", tokens: int = 8192
+    model: Translator,
+    languages: Languages,
+    pairs: Pairs,
+    precision: str = "float32",
+    tokens: int = 8192,
+    group: Group = ALONE,
 ) -> tuple[float, float]:
     """The mean loss of a token, without smoothing, and the share of tokens that were the likeliest."""
     device = next(model.parameters()).device
-    loss, right = torch.zeros((), device=device), torch.zeros((), device=device)
-    for batch in PairBatches(pairs.source, pairs.target, tokens, languages.form(device)).whole():
+
+    def ask(batch: PairBatch) -> tuple[torch.Tensor, ...]:
         with autocast(precision, device):
             scores = model(batch.pair).float()
-        loss += F.cross_entropy(scores, batch.asked_targets, reduction="sum")
-        right += (scores.argmax(-1) == batch.asked_targets).sum()
+        loss = F.cross_entropy(scores, batch.asked_targets, reduction="sum")
+        return loss, (scores.argmax(-1) == batch.asked_targets).sum()
+
+    batches = PairBatches(pairs.source, pairs.target, tokens, languages.form(device)).whole()
+    loss, right = (torch.stack(parts).cpu().double().sum() for parts in zip(*group.map(ask, batches), strict=True))
     count = len(pairs.target.values)
     return float(loss) / count, float(right) / count
 
@@ -94,20 +103,20 @@ def judged(
 def gather(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     require_sacrebleu()
     device, share = pick_device(recipe.device), recipe.share()
-    texts = read_files(recipe, "train")
+    texts = read_all(recipe)
     folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
     with console.status("learning the vocabulary"):
-        languages = languages_of(recipe, texts) if folder is None else Languages(*open_tokenizers(folder))
+        languages = languages_of(recipe, texts["train"]) if folder is None else Languages(*open_tokenizers(folder))
     torch.manual_seed(recipe.seed)
     model = _model(recipe, languages, folder)
     longest = int(model.card.config["positions"])
-    pairs = tokenised(texts, languages, longest, recipe.train)
+    pairs = tokenised(texts["train"], languages, longest, recipe.train)
     if share is None:
-        validation = tokenised(read_files(recipe, "validation"), languages, longest, recipe.validation)
+        validation = tokenised(texts["validation"], languages, longest, recipe.validation)
     else:
         pairs, validation = parted(pairs, share)
     if recipe.test:
-        tokenised(read_files(recipe, "test"), languages, longest, recipe.test)  # what is wrong is told before training
+        tokenised(texts["test"], languages, longest, recipe.test)  # what is wrong is told before training
     _tell(console, languages, pairs, validation)
     batches = PairBatches(pairs.source, pairs.target, recipe.batch, languages.form(device))
     return TranslationTask(recipe, model.to(device), languages, pairs, validation, batches)

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from patchword.core.errors import UserError
+from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import Form, TextBatch, TextBatches
 from patchword.layers import OverVectors
 from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device, pick_precision
-from patchword.recipes.text.checks import check_parts
-from patchword.recipes.text.data import read_parts
+from patchword.recipes.notes import print_notes
+from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.outputs import outputs_of
 from patchword.recipes.text.sets import Judged, TagSet, TextSet
@@ -59,14 +60,15 @@ class OverVectorsTask:
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
 
-    def data(self, epoch: int, first: int) -> Iterator[TextBatch]:
-        return self._batches().epoch(epoch, self.recipe.seed, first)
+    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
+        return self._batches().epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return self.train.objective(lambda text: forward(self.bank(text)), self.device)
 
-    def validate(self) -> Validation:
-        judged = judge(self.model, self.bank, self.held, pick_precision(self.recipe.precision, self.device))
+    def validate(self, group: Group = ALONE) -> Validation:
+        precision = pick_precision(self.recipe.precision, self.device)
+        judged = judge(self.model, self.bank, self.held, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
         return Validation(judged.loss, judged.measures[self.metric], others)
 
@@ -85,12 +87,12 @@ def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     listed_sources(recipe.vectors)
     check_choice(recipe)
     with console.status("reading the texts"):
-        parts = read_parts(goal)
-        check_parts(goal, parts)
+        parts, notes = checked_parts(goal)
         metric = goal.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)
     tell(train, recipe, console)
+    print_notes(notes, console)
     bank = bank_of(recipe, sources, all_words(train, held), device, console)
     torch.manual_seed(recipe.seed)
     shapes = tuple((source.layers, source.width) for source in sources)
@@ -148,7 +150,7 @@ def bank_of(
     return found
 
 
-def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32") -> Judged:
+def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32", group: Group = ALONE) -> Judged:
     """model: in evaluation mode"""
 
     def ask(batch: TextBatch) -> torch.Tensor:
@@ -156,7 +158,8 @@ def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "floa
             answer: torch.Tensor = model(bank(batch.text))
         return answer
 
-    return texts.judge(outputs_of(ask, texts.examples, Form(0, False, bank.device), EVALUATION_BATCH))
+    form = Form(0, False, bank.device)
+    return texts.judge(outputs_of(ask, texts.examples, form, EVALUATION_BATCH, group=group))
 
 
 def digest(read: Read, texts: TextSet) -> str:

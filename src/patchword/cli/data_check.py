@@ -1,0 +1,95 @@
+"""data check: everything that is wrong with some data, before anything is trained."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from patchword.recipes import Recipe
+
+TABLES, TAGS, QUESTIONS, RAW = (".csv", ".tsv", ".jsonl"), (".conll", ".conllu"), (".json",), (".txt", ".text", ".md")
+
+
+def check(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="DATA|RECIPE", help="A data set, a file of texts, or a recipe's name or YAML file."),
+    ],
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe, e.g. label=mood.")
+    ] = None,
+) -> None:
+    """Find everything that is wrong with pictures or texts, without training.
+
+    Training makes the same check before its first step. Every picture is read whole (a set of more than 200,000 that
+    does not fit in memory is trained on after a look at the headers alone; here it is read whole all the same), every
+    row of every file is looked at, and all faults are told at once, by file and row: pictures that are truncated,
+    empty or far too large, classes that are empty, rows of the wrong length, labels that are missing or unknown, text
+    that is not UTF-8, answers that are not in their text, archives with entries that lead out of them. What only looks
+    like a mistake, such as a picture in both the training and the test part, is a note.
+
+    The exit code is 0 if nothing is wrong, and 2 otherwise.
+
+    Examples:
+
+      patchword data check my/pictures
+      patchword data check pictures.zip
+      patchword data check reviews.csv text=review label=mood
+      patchword data check train.csv validation=valid.csv test=test.csv
+      patchword data check train.conllu test=test.conllu
+      patchword data check classify-text train=reviews.csv label=mood
+      patchword data check corpus.txt
+      patchword data check bert-pretrain text=corpus,more.jsonl
+    """
+    from patchword.recipes.checking import check_data
+
+    out, begun = console(), time.perf_counter()
+    with out.status(f"reading {what}") as status:
+
+        def told(done: int, of: int) -> None:
+            status.update(f"reading {what}: {done:,} of {of:,} pictures")
+
+        counts, notes = check_data(_recipe(what, fields or []), told)
+    from patchword.recipes.notes import print_notes
+
+    print_notes(notes, out, most=20)
+    seconds = time.perf_counter() - begun
+    out.print(f"nothing is wrong: {counts}, read in {seconds:.1f} s", highlight=False, markup=False)
+
+
+def _recipe(what: str, fields: list[str]) -> "Recipe":
+    """A recipe's own, or one for the data alone."""
+    from patchword.data.shards.manifest import is_sharded, read_manifest
+    from patchword.recipes import RECIPES, find_recipe
+    from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.pretraining.recipe import PretrainingRecipe
+    from patchword.recipes.recipe import read_recipe
+    from patchword.recipes.text.recipe import TextRecipe
+
+    path, suffix = Path(what), Path(what).suffix.lower()
+    if what in RECIPES:
+        return find_recipe(what).with_settings(fields)
+    if suffix in (".yaml", ".yml"):
+        return read_recipe(path).with_settings(fields)
+    if suffix in TAGS:
+        return TextRecipe(task="tags", train=what).with_settings(fields)
+    if suffix in QUESTIONS:
+        return TextRecipe(task="span", train=what).with_settings(fields)
+    if suffix in RAW or (is_sharded(path) and read_manifest(path).kind == "texts"):
+        return PretrainingRecipe(text=(what,)).with_settings(fields)
+    if suffix in TABLES and (fields or not _is_manifest(path)):
+        return TextRecipe(train=what).with_settings(fields)
+    return ImageRecipe(data=what).with_settings(fields)
+
+
+def _is_manifest(path: Path) -> bool:
+    """A table of pictures begins with the names path and label."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        first = file.readline(10_000)
+    return b"path" in first and b"text" not in first

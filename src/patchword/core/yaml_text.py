@@ -1,0 +1,33 @@
+"""YAML of which every part is where it is written: no tags of Python's, no anchors (a few of them can stand for
+billions of values), no name twice."""
+
+from typing import Any
+
+import yaml
+
+
+class _Plain(yaml.SafeLoader):
+    """Python's safe loader, with less."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # of PyYAML
+            raise yaml.constructor.ConstructorError(None, None, f"*{event.anchor}: write it out", event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        if twice := [str(name) for name in names if names.count(name) > 1]:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str) -> Any:
+    """What is not plain is a YAMLError or a ValueError."""
+    loader = _Plain(text)
+    try:
+        return loader.get_single_data()
+    except RecursionError:
+        raise ValueError("brackets in brackets without end") from None
+    finally:
+        loader.dispose()

@@ -1,0 +1,134 @@
+"""The folders that shards are written to: one writer at a time, the next folder when a disk is full, nothing halved."""
+
+import fcntl
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from patchword.core.errors import UserError
+from patchword.core.files import clear_litter, make_folder, read_json, write_json
+from patchword.core.room import disk_full, free_bytes, in_bytes
+from patchword.data.shards.manifest import MANIFEST, PLAN, read_manifest
+
+SMALLEST = 10**6  # bytes of a shard; less would only be many files
+_SPARE = 2**24  # bytes left free on every disk
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The first one also has the manifest and the indexes."""
+
+    paths: tuple[Path, ...]
+
+    @property
+    def first(self) -> Path:
+        return self.paths[0]
+
+    def names(self) -> tuple[str, ...]:
+        """As a manifest lists them: its own folder as a dot, so that it can be moved."""
+        return (".", *(str(path.absolute()) for path in self.paths[1:]))
+
+    def find(self, file: str, size: int) -> bool:
+        return any(path.is_file() and path.stat().st_size == size for path in (below / file for below in self.paths))
+
+    def with_room(self, size: int) -> Path:
+        """The first folder on whose disk there is room."""
+        for path in self.paths:
+            if free_bytes(path) >= size + _SPARE:
+                return path
+        raise self._full(size)
+
+    def check_room(self, size: int) -> None:
+        """Of all disks together, before anything is written."""
+        disks = {path.stat().st_dev: free_bytes(path) for path in self.paths}
+        if sum(disks.values()) < size:
+            raise self._full(size)
+
+    def _full(self, size: int) -> UserError:
+        hint = f"add a folder on another disk: --out {self.first} --out FOLDER; what is whole is not written again"
+        return disk_full("cannot write the shards", self.paths[-1], "too little room", size).with_hint(hint)
+
+
+@contextmanager
+def written_to(folders: Folders, key: str) -> Iterator[bool]:
+    """Alone in these folders, which are empty or hold shards of the same key. True: they are finished already."""
+    for path in folders.paths:
+        make_folder(path)
+    with (folders.first / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"another process writes shards into {folders.first}", hint="wait for it") from None
+        if (folders.first / MANIFEST).is_file():
+            _same(read_manifest(folders.first).key, key, folders.first)
+            yield True
+            return
+        planned = checked_before(folders)
+        _same(planned or key, key, folders.first)
+        for path in folders.paths:
+            clear_litter(path)
+            if not planned and any(path.glob("shard-*")):
+                raise UserError(f"{path} holds shards of something else", hint="remove them, or choose another --out")
+        yield False
+        (folders.first / PLAN).unlink(missing_ok=True)
+
+
+def checked_before(folders: Folders) -> str:
+    """The key of what was checked and is half-written; empty if there is none."""
+    path = folders.first / PLAN
+    return str(read_json(path)["key"]) if path.is_file() else ""
+
+
+def keep_plan(folders: Folders, key: str) -> None:
+    write_json(folders.first / PLAN, {"key": key})
+
+
+def _same(found: str, key: str, folder: Path) -> None:
+    if found != key:
+        raise UserError(
+            f"{folder} holds shards of something else, or of another --size",
+            hint="choose another --out, or remove it if it is not needed",
+        )
+
+
+@dataclass
+class Hashed:
+    """A file that knows the digest and the number of the bytes written to it."""
+
+    file: BinaryIO
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        self.size += len(data)
+        return self.file.write(data)
+
+    def tell(self) -> int:
+        return self.size
+
+    @property
+    def sha256(self) -> str:
+        return str(self.digest.hexdigest())
+
+
+def size_of(text: str) -> int:
+    """The bytes of e.g. 256MB or 1.5GB."""
+    for unit, factor in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("B", 1)):
+        number = text.strip().upper().removesuffix(unit).strip()
+        if text.strip().upper().endswith(unit) and number.replace(".", "", 1).isdecimal():
+            size = int(float(number) * factor)
+            if size >= SMALLEST:
+                return size
+            raise UserError("shards are too small", expected=f"{in_bytes(SMALLEST)} or more", got=text)
+    raise UserError("the size of a shard cannot be read", expected="e.g. 256MB or 1GB", got=text)
+
+
+def key_of(parts: Sequence[object]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(repr(part).encode(errors="surrogateescape"))
+    return digest.hexdigest()

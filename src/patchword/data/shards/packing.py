@@ -1,0 +1,156 @@
+"""Samples into shards, whatever they are: each shard is written whole or not at all, and a kill loses one at most.
+
+A shard counts when its record is there, a small JSON file that is written after it. The same call goes on behind the
+shards that count; when all do, the manifest is written and the records are removed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from safetensors.numpy import save
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json, whole_file, write_json
+from patchword.data.faults import one_report
+from patchword.data.parts import Part
+from patchword.data.progress import Progress, nothing
+from patchword.data.shards.folders import Folders, Hashed, checked_before, keep_plan, written_to
+from patchword.data.shards.manifest import Manifest, Shard, read_manifest, write_manifest
+from patchword.data.text.corpus import digest
+
+
+@dataclass(frozen=True)
+class Sample:
+    """done: how far one is when it is written, in the unit that progress is told in"""
+
+    part: Part | None
+    content: Any
+    done: int
+
+
+class Pack(Protocol):
+    """What a shard is filled with."""
+
+    def add(self, content: Any) -> None: ...
+
+    def close(self) -> dict[str, Any]:
+        """the arrays of its index; none if it needs none"""
+        ...
+
+
+class Contents(Protocol):
+    """What is put into shards. total: of what progress is told in; bytes: about; suffix: of the files"""
+
+    @property
+    def kind(self) -> Literal["pictures", "texts"]: ...
+    @property
+    def suffix(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def key(self) -> str: ...
+    def check(self, progress: Progress) -> None:
+        """Everything that is wrong, before anything is written."""
+        ...
+
+    def samples(self) -> Iterator[Sample]: ...
+    def pack(self, file: Hashed) -> Pack: ...
+
+
+def write_shards(
+    contents: Contents, folders: Folders, size: int, checking: Progress = nothing, writing: Progress = nothing
+) -> Manifest:
+    """The manifest of the shards, which are written now or were before."""
+    key = f"{contents.key()}-{size}"
+    with written_to(folders, key) as finished:
+        if finished:
+            return read_manifest(folders.first)
+        if checked_before(folders) != key:
+            with one_report():
+                contents.check(checking)
+            folders.check_room(contents.bytes)
+            keep_plan(folders, key)
+        shards = list(_shards(contents, folders, size, writing))
+        manifest = Manifest(contents.kind, contents.name, key, contents.classes, folders.names(), tuple(shards))
+        write_manifest(folders.first, manifest)
+        for shard in shards:
+            _record(folders, shard.file).unlink(missing_ok=True)
+        return manifest
+
+
+def index_file(folder: Path, file: str) -> Path:
+    return (folder / file).with_suffix(".index")
+
+
+def _record(folders: Folders, file: str) -> Path:
+    return (folders.first / file).with_suffix(".json")
+
+
+def _shards(contents: Contents, folders: Folders, size: int, told: Progress) -> Iterator[Shard]:
+    samples = _Ahead(contents.samples(), lambda done: told(done, contents.total))
+    number = 0
+    while samples.next is not None:
+        file = f"shard-{number:05d}.{contents.suffix}"
+        shard = _whole(folders, file)
+        if shard is None:
+            shard = _written(contents, folders, file, size, samples)
+            write_json(_record(folders, file), asdict(shard))
+        else:
+            samples.skip(shard.samples)
+        yield shard
+        number += 1
+
+
+def _whole(folders: Folders, file: str) -> Shard | None:
+    """A shard that was finished before; its key is that of the plan."""
+    if not _record(folders, file).is_file():
+        return None
+    try:
+        shard = Shard(**read_json(_record(folders, file)))
+    except (UserError, TypeError):
+        return None
+    index = index_file(folders.first, file)
+    whole = not shard.index or (index.is_file() and digest(index) == shard.index)
+    return shard if whole and folders.find(file, shard.bytes) else None
+
+
+def _written(contents: Contents, folders: Folders, file: str, size: int, samples: "_Ahead") -> Shard:
+    """A shard of one part, filled with whole samples until it has its size."""
+    first = samples.next
+    assert first is not None, "there is a sample to begin with"
+    count, path = 0, folders.with_room(size) / file
+    with whole_file(path) as temporary, temporary.open("wb") as raw:
+        hashed = Hashed(raw)
+        pack = contents.pack(hashed)
+        while (sample := samples.next) is not None and sample.part == first.part and hashed.size < size:
+            pack.add(sample.content)
+            samples.skip(1)
+            count += 1
+        arrays = pack.close()
+    index = ""
+    if arrays:
+        with whole_file(index_file(folders.first, file)) as temporary:
+            temporary.write_bytes(save(arrays))
+        index = digest(index_file(folders.first, file))
+    return Shard(file, count, hashed.size, hashed.sha256, first.part, index)
+
+
+class _Ahead:
+    """Samples one by one, the next of which can be looked at."""
+
+    def __init__(self, samples: Iterator[Sample], told: Callable[[int], None]) -> None:
+        self._samples, self._told = samples, told
+        self.next = next(samples, None)
+
+    def skip(self, count: int) -> None:
+        for _ in range(count):
+            if self.next is not None:
+                self._told(self.next.done)
+            self.next = next(self._samples, None)

@@ -1,0 +1,134 @@
+"""Pictures into shards: plain .tar files, each with an index of where its pictures are.
+
+They are written in the order of a digest of their names, part by part, so that every shard is a random sample of the
+set. Files go in as they are, and the same files give the same bytes.
+"""
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from patchword.core.errors import UserError
+from patchword.data.archives import opened
+from patchword.data.progress import Progress
+from patchword.data.shards.folders import Hashed, key_of
+from patchword.data.shards.packing import Sample
+from patchword.data.sources import ListedSource, Source
+
+_ORDER = (None, "train", "validation", "test")
+_BLOCK = tarfile.BLOCKSIZE
+
+
+@dataclass(frozen=True)
+class Picture:
+    path: Path
+    name: str
+    label: int
+    key: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """The pictures that a folder, an archive or a table lists."""
+
+    source: ListedSource
+    kind: Literal["pictures"] = "pictures"
+    suffix: str = "tar"
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(sorted({label for _, label, _ in self.source.rows}))
+
+    @property
+    def total(self) -> int:
+        return len(self.source.rows)
+
+    @property
+    def bytes(self) -> int:
+        """With a block for the header and a half to fill up; of an archive, its own."""
+        return sum({path: size for path, size, _ in self._states}.values()) + self.total * _BLOCK * 3 // 2
+
+    def key(self) -> str:
+        rows = ((name, *row[1:]) for name, row in zip(self.source.names(), self.source.rows, strict=True))
+        return key_of(["pictures", *zip(rows, (state[1:] for state in self._states), strict=True)])
+
+    def check(self, progress: Progress) -> None:
+        self.source.examine(progress)
+
+    def samples(self) -> Iterator[Sample]:
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        keys, names = self.source.keys().tolist(), self.source.names()
+        rows = self.source.rows
+        ordered = sorted(range(len(rows)), key=lambda row: (_ORDER.index(rows[row][2]), keys[row]))
+        for done, row in enumerate(ordered, 1):
+            path, label, part = rows[row]
+            yield Sample(part, Picture(path, names[row], numbers[label], keys[row]), done)
+
+    def pack(self, file: Hashed) -> "TarPack":
+        return TarPack(file)
+
+    @cached_property
+    def _states(self) -> list[tuple[Path, int, int]]:
+        """Of each picture the file it is in, its size and when it was changed."""
+        return [_state(path) for path, _, _ in self.source.rows]
+
+
+def pictures_of(source: Source, where: str) -> Pictures:
+    if not isinstance(source, ListedSource):
+        raise UserError(
+            f"{where} cannot be cut into shards",
+            expected="a folder of classes, a .zip or .tar of one, or a .csv or .jsonl with path and label",
+            hint="sets that are shards already, or that fit in memory, need none",
+        )
+    return Pictures(source)
+
+
+def _state(path: Path) -> tuple[Path, int, int]:
+    file = path if path.is_file() else next((above for above in path.parents if above.is_file()), path)
+    state = file.stat()
+    return file, state.st_size, state.st_mtime_ns
+
+
+@dataclass
+class TarPack:
+    """A .tar that is being filled; nothing in it but names and bytes."""
+
+    file: Hashed
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)  # begin, length, label, key
+
+    def __post_init__(self) -> None:
+        self._tar = tarfile.TarFile(fileobj=self.file, mode="w", format=tarfile.PAX_FORMAT)  # type: ignore[arg-type]
+
+    def add(self, content: Picture) -> None:
+        try:
+            with opened(content.path) as picture:
+                data = picture.read()
+        except OSError as error:
+            got = error.strerror or str(error)
+            raise UserError(f"cannot read the picture {content.path}", got=got, hint="try again") from None
+        info = tarfile.TarInfo(os.fsencode(content.name).decode(errors="replace"))
+        info.size = len(data)
+        self._tar.addfile(info, io.BytesIO(data))
+        begin = self._tar.offset - -(-len(data) // _BLOCK) * _BLOCK
+        self.rows.append((begin, len(data), content.label, content.key))
+
+    def close(self) -> dict[str, Any]:
+        self._tar.close()
+        begin, length, label, key = np.array(self.rows, np.int64).T
+        return {
+            "begin": begin.copy(),
+            "length": length.astype(np.int32),
+            "label": label.astype(np.int32),
+            "key": key.copy(),
+        }

@@ -1,0 +1,69 @@
+"""Pictures in shards, read one by one where they lie, in an order that needs few shards at a time."""
+
+import os
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.grid import Size
+from patchword.data.decoding import decode, decode_bytes
+from patchword.data.randomness import order
+from patchword.data.shards import reading
+from patchword.data.shards.reading import OpenFile, OpenFiles
+
+
+@dataclass(frozen=True, eq=False)
+class Sharded:
+    """shard, begin, length: where the bytes of each sample are. No picture is held."""
+
+    files: OpenFiles
+    shard: Tensor  # (count,) int32
+    begin: Tensor  # (count,) int64
+    length: Tensor  # (count,) int32
+    size: Size
+    channels: int
+
+    def take(self, index: Tensor) -> Tensor:
+        index = index.cpu()
+        numbers = self.shard[index].tolist()
+        files = self.files.take(dict.fromkeys(numbers))
+        places = [files[number] for number in numbers], self.begin[index].tolist(), self.length[index].tolist()
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            return torch.stack(list(pool.map(self._decode, *places)))
+
+    def subset(self, index: Tensor) -> "Sharded":
+        return replace(self, shard=self.shard[index], begin=self.begin[index], length=self.length[index])
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The shards are shuffled and grouped, `TOGETHER` at a time; then the samples of each group are shuffled."""
+        filled = self.shard.long().bincount()  # some shards are of another part
+        shards = filled.nonzero()[:, 0]
+        group = torch.zeros_like(filled)
+        group[shards[order(seed + 1, epoch, len(shards))]] = torch.arange(len(shards)) // reading.TOGETHER
+        shuffled = order(seed, epoch, len(self.shard))
+        return shuffled[group[self.shard[shuffled].long()].argsort(stable=True)]
+
+    def arrangement(self) -> bytes:
+        return self.shard.numpy().tobytes()
+
+    def name_of(self, sample: int) -> str:
+        """The shard and the entry of a sample."""
+        return str(_entry(self.files.find(int(self.shard[sample])), int(self.begin[sample])))
+
+    def _decode(self, file: OpenFile, begin: int, length: int) -> Tensor:
+        data = file.read(begin, length)
+        try:
+            return decode_bytes(data, file.path, self.size, self.channels)
+        except UserError:
+            return decode(_entry(file.path, begin), self.size, self.channels)  # fails again, with the entry's name
+
+
+def _entry(shard: Path, begin: int) -> Path:
+    """The entry whose bytes begin there, as a path below the shard."""
+    with tarfile.open(shard, "r:") as file:
+        return shard / next((info.name for info in file if info.offset_data == begin), f"byte {begin}")

@@ -1,0 +1,70 @@
+"""Files that are read at many places, few of which are open at a time."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+
+from patchword.core.errors import Mendable
+
+TOGETHER = 16  # shards whose samples are shuffled together
+OPEN = 2 * TOGETHER  # files kept open: a batch may end one group of shards and begin the next
+
+
+class OpenFile:
+    """A file, closed when nobody reads from it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise _gone(path, error) from None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def read(self, begin: int, length: int) -> bytes:
+        try:
+            found = os.pread(self._descriptor, length, begin)  # at a place of its own, so that threads do not meet
+            if len(found) < length:
+                raise OSError(f"it ends before byte {begin + length:,}")
+        except OSError as error:
+            raise _gone(self.path, error) from None
+        return found
+
+
+def _gone(path: Path, error: OSError) -> Mendable:
+    hint = "see that its disk or mount is there and the file is whole (`patchword data check` reads all)"
+    return Mendable(f"cannot read the shard {path}", got=error.strerror or str(error), hint=hint)
+
+
+class OpenFiles:
+    """Of many files, those used last stay open: `OPEN` at most, beside those of a batch. find: where each one is."""
+
+    def __init__(self, find: Callable[[int], Path]) -> None:
+        self.find = find
+        self._open: OrderedDict[int, OpenFile] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def take(self, numbers: Iterable[int]) -> dict[int, OpenFile]:
+        with self._lock:
+            found = {number: self._opened(number) for number in numbers}
+            while len(self._open) > OPEN:
+                self._open.popitem(last=False)
+            return found
+
+    def close(self) -> None:
+        with self._lock:
+            self._open.clear()
+
+    def _opened(self, number: int) -> OpenFile:
+        if number not in self._open:
+            self._open[number] = OpenFile(self.find(number))
+        self._open.move_to_end(number)
+        return self._open[number]

@@ -1,0 +1,103 @@
+"""A set of pictures in shards, as training sees it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.grid import Size
+from patchword.data.faults import attempt, doubt, give_up
+from patchword.data.images import Images
+from patchword.data.parts import Part, brings_validation, in_part
+from patchword.data.progress import Progress
+from patchword.data.shards.manifest import Places, Shard, places_of
+from patchword.data.shards.packing import index_file
+from patchword.data.shards.pixels import Sharded
+from patchword.data.shards.reading import OpenFiles
+from patchword.data.text.corpus import digest
+
+_FIELDS = {"begin": torch.int64, "length": torch.int32, "label": torch.int32, "key": torch.int64}
+
+
+@dataclass(frozen=True)
+class ShardSource:
+    """Pictures are read from the shards when a batch asks for them; the index of all of them is in memory."""
+
+    places: Places
+
+    @property
+    def name(self) -> str:
+        return self.places.manifest.name
+
+    @property
+    def brings_validation(self) -> bool:
+        return brings_validation(shard.part for shard in self.places.manifest.shards)
+
+    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+        manifest = self.places.manifest
+        if len(self.places.check()) < len(manifest.shards):
+            give_up()
+        chosen = self._part(part).nonzero()[:, 0]
+        index = {name: values[chosen] for name, values in self._index.items()}
+        pixels = Sharded(OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels)
+        origin = f"{manifest.samples:,} pictures in {len(manifest.shards):,} shards"
+        return Images(self.name, origin, pixels, index["label"].long(), manifest.classes, index["key"])
+
+    def check(self, size: Size, channels: int) -> None:
+        """Sizes were compared when it was read, and the pictures were looked at when the shards were written."""
+        classes = self.places.manifest.classes
+        if len(classes) == 1:
+            raise UserError(f"all pictures of {self.name} are of one class", expected="two or more", got=classes[0])
+        trained = set(self._index["label"][self._part("train")].unique().tolist())
+        for label in sorted(set(range(len(classes))) - trained):
+            doubt("a class without pictures to train on", f"{self.name}: {classes[label]}")
+
+    def examine(self, progress: Progress | None = None) -> int:
+        attempt(self.check, 8, 3)
+        self.places.verify(self.places.check(), progress)
+        return self.places.manifest.samples
+
+    def _part(self, part: Part) -> Tensor:
+        index = self._index  # first, since it checks how many samples the manifest says there are
+        given = [shard.part for shard in self.places.manifest.shards for _ in range(shard.samples)]
+        return in_part(self.name, part, given, index["label"], index["key"])
+
+    @cached_property
+    def _index(self) -> dict[str, Tensor]:
+        """Of every picture: its shard, where it begins there, its length, label and key."""
+        shards = self.places.manifest.shards
+        found = [_read_index(self.places.folder, shard) for shard in shards]
+        joined = {name: torch.cat([arrays[name] for arrays in found]) for name in _FIELDS}
+        numbers = torch.arange(len(shards), dtype=torch.int32)
+        return {**joined, "shard": numbers.repeat_interleave(torch.tensor([shard.samples for shard in shards]))}
+
+
+def shard_source(folder: Path) -> ShardSource:
+    return ShardSource(places_of(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
+
+
+def _read_index(folder: Path, shard: Shard) -> dict[str, Tensor]:
+    path = index_file(folder, shard.file)
+    try:
+        if digest(path) != shard.index:
+            raise ValueError("another digest than shards.json has")
+        arrays = load(path.read_bytes())
+        whole = all(
+            arrays[name].dtype == kind and arrays[name].shape == (shard.samples,) for name, kind in _FIELDS.items()
+        )
+        if not whole or not _inside(arrays, shard):
+            raise ValueError("numbers that do not belong to the shard")
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        got = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"cannot read {path}, the index of a shard", got=got, hint="copy it anew") from None
+    return arrays
+
+
+def _inside(arrays: dict[str, Tensor], shard: Shard) -> bool:
+    begin, length = arrays["begin"], arrays["length"]
+    return bool((begin >= 0).all() and (length >= 0).all() and (begin + length <= shard.bytes).all())

@@ -1,0 +1,100 @@
+"""Texts into shards: .jsonl files, a document a line, in their order."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from patchword.core.errors import UserError
+from patchword.data.faults import attempt
+from patchword.data.progress import Progress
+from patchword.data.shards.folders import Hashed, key_of
+from patchword.data.shards.manifest import is_sharded
+from patchword.data.shards.packing import Sample
+from patchword.data.sources import PICTURES
+from patchword.data.text.corpus import form_of, passages, text_files
+
+_TEXTS = {".txt", ".text", ".md", ".ndjson"}
+LONGEST = 2**24  # characters of a document that is held at once; a longer one becomes several
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """The documents of text files."""
+
+    name: str
+    files: tuple[Path, ...]
+    documents: str
+    kind: Literal["texts"] = "texts"
+    suffix: str = "jsonl"
+    classes: tuple[str, ...] = ()
+
+    @cached_property
+    def total(self) -> int:
+        return sum(file.stat().st_size for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return self.total
+
+    def key(self) -> str:
+        states = ((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self.files)
+        return key_of(["texts", self.documents, *states])
+
+    def check(self, progress: Progress) -> None:
+        before = 0
+        for file in self.files:
+            attempt(self._look, file, before, progress)
+            before += file.stat().st_size
+
+    def _look(self, file: Path, before: int, progress: Progress) -> None:
+        for passage in passages(file, form_of(file, self.documents)):
+            progress(before + passage.read, self.total)
+
+    def samples(self) -> Iterator[Sample]:
+        before = 0
+        for file in self.files:
+            held, length, done = list[str](), 0, 0
+            for passage in passages(file, form_of(file, self.documents)):
+                if held and (passage.begins or length > LONGEST):
+                    yield Sample(None, "\n".join(held), before + done)
+                    held, length = [], 0
+                held.append(passage.text)
+                length, done = length + len(passage.text), passage.read
+            before += file.stat().st_size
+            if held:
+                yield Sample(None, "\n".join(held), before)
+
+    def pack(self, file: Hashed) -> "LinePack":
+        return LinePack(file)
+
+
+@dataclass(frozen=True)
+class LinePack:
+    file: Hashed
+
+    def add(self, content: str) -> None:
+        self.file.write(json.dumps({"text": content}, ensure_ascii=False).encode() + b"\n")
+
+    def close(self) -> dict[str, Any]:
+        return {}
+
+
+def texts_of(path: Path, documents: str = "auto") -> Texts:
+    if path.is_dir() and is_sharded(path):
+        raise UserError(f"{path} is in shards already")
+    return Texts(path.stem, text_files([path]), documents)
+
+
+def holds_texts(path: Path) -> bool:
+    """Told apart from pictures, and from tables of pictures, by the names and the first record."""
+    if path.is_dir():
+        files = (file.suffix.lower() for file in path.rglob("*") if file.is_file())
+        kinds = {"texts" if suffix in {*_TEXTS, ".jsonl"} else suffix for suffix in files}
+        return "texts" in kinds and not kinds & PICTURES
+    if path.suffix.lower() == ".jsonl" and path.is_file():
+        with path.open("rb") as file:
+            return b'"text"' in file.readline(10_000)
+    return path.suffix.lower() in _TEXTS

@@ -1,0 +1,55 @@
+"""The first row of a table: the names of its columns, and what may be wrong with them."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.faults import tell
+
+
+def places(path: Path, header: Collection[str], columns: Mapping[str, str], line: int = 1) -> list[int]:
+    """the number of each column asked for"""
+    names = list(header)
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        hint = _NO_HEADER if _is_data(names) else "rename one"
+        raise UserError(f"{path}, line {line}: two columns have the name {twice[0]!r}", hint=hint)
+    wanted = {role: plain_name(name) for role, name in columns.items()}
+    hint = _NO_HEADER if _is_data(names) else ""
+    missing = [missing_column(path, line, *one, names, hint) for one in wanted.items() if one[1] not in names]
+    if missing:
+        for error in missing[:-1]:
+            tell(error)
+        raise missing[-1]
+    return [names.index(name) for name in wanted.values()]
+
+
+def plain_name(name: str) -> str:
+    """A column's name without the space around it and the mark some programs put at the start of a file."""
+    return name.strip(" \t\N{NO-BREAK SPACE}\N{ZERO WIDTH NO-BREAK SPACE}")
+
+
+_NO_HEADER = "is the line with the names of the columns missing? It must be the first: text,label"
+
+
+def _is_data(names: list[str]) -> bool:
+    """What no one would call a column: a number, or a sentence."""
+    return any(_is_number(name) or len(name) > 40 or len(name.split()) > 5 for name in names)
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(".", "", 1).removeprefix("-").isdecimal()
+
+
+def missing_column(path: Path, line: int, role: str, name: str, names: list[str], doubt: str = "") -> UserError:
+    close = nearest(name, names)
+    if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
+        return UserError(
+            f"{path}, line {line}: the cells are separated by {'tabs' if mark == chr(9) else repr(mark)}",
+            expected="commas in a .csv, tabs in a .tsv",
+            hint="save it with commas, or as .tsv with tabs",
+        )
+    return UserError(
+        f"{path}, line {line}: there is no column {name!r} for the {role}",
+        expected="one of " + ", ".join(repr(known if len(known) <= 60 else f"{known[:59]}…") for known in names),
+        hint=doubt or (close if close.startswith("did") else ""),
+    )

@@ -1,0 +1,14 @@
+"""What looks like a mistake in the data and stops nothing, said before training."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from patchword.data.faults import Fault, told
+
+SHOWN = 3  # of each kind
+
+
+def print_notes(doubts: Sequence[Fault], console: Console, most: int | None = SHOWN) -> None:
+    for line in told(doubts, most):
+        console.print(line if line.startswith(" ") else f"note: {line}", highlight=False, markup=False)

@@ -1,0 +1,56 @@
+"""Raw texts, looked at before any is learned from: what is wrong with any line of any file is one error."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.data.faults import Fault, attempt, one_report
+from patchword.data.shards.manifest import verify_texts
+from patchword.data.text.corpus import examine, text_files
+from patchword.data.text.news import read_articles
+from patchword.data.text.parallel import Parallel, read_parallel
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+
+
+def check_named(recipe: PretrainingRecipe) -> None:
+    """One kind of texts, and not several."""
+    if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
+        told = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
+        raise UserError(
+            f"{'too many' if told else 'no'} texts were named",
+            expected="text=FILE, or several with commas between",
+            got=told,
+        )
+
+
+def checked_pairs(recipe: PretrainingRecipe) -> Parallel:
+    with one_report():
+        texts = attempt(read_parallel, [Path(name) for name in recipe.parallel])
+    if texts is None:
+        raise AssertionError("what is missing was told")  # one_report has raised
+    return texts
+
+
+def checked_articles(recipe: PretrainingRecipe) -> list[dict[str, str]]:
+    with one_report():
+        found = [attempt(read_articles, Path(name)) for name in recipe.articles]
+    return [article for articles in found for article in articles or ()]
+
+
+def checked_texts(recipe: PretrainingRecipe) -> tuple[str, Sequence[Fault]]:
+    """What there is, in words, and what looks like a mistake."""
+    check_named(recipe)
+    if recipe.parallel:
+        return f"{len(checked_pairs(recipe)):,} pairs of sentences", ()
+    if recipe.articles:
+        return f"{len(checked_articles(recipe)):,} articles", ()
+    return documents_in(recipe.files(), recipe.documents)
+
+
+def documents_in(names: Sequence[Path], documents: str = "auto") -> tuple[str, Sequence[Fault]]:
+    """names: files, or folders of them"""
+    with one_report() as report:
+        files = text_files(names)
+        verify_texts(names, files)
+        count = examine(files, documents)
+    return f"{count:,} documents in {len(files):,} {'file' if len(files) == 1 else 'files'}", report.doubts
