@@ -129,6 +129,8 @@ class ScaledDotProduct(nn.Module):
 
     def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, in_order: bool) -> Tensor:
         dropout = self.dropout if self.training else 0.0
+        if bias is not None and bias.ndim == 3:  # on a CPU the fused kernel takes masks of two or four dimensions alone
+            bias = bias[None]
         with _sound(query, bias):
             return F.scaled_dot_product_attention(query, key, value, bias, dropout, in_order, scale=self.scale)
 
