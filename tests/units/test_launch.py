@@ -63,6 +63,21 @@ if not again:
     ]
 
 
+def test_none_is_left_behind_if_one_cannot_be_started(tmp_path, monkeypatch):
+    begun, plain = [], subprocess.Popen
+
+    def scarce(*given, **more):
+        if begun:
+            raise OSError("no more processes")
+        begun.append(plain(*given, **more))
+        return begun[0]
+
+    monkeypatch.setattr(subprocess, "Popen", scarce)
+    with pytest.raises(OSError, match="no more processes"), started(command(tmp_path, "time.sleep(60)"), 2):
+        pass
+    assert begun[0].returncode == -signal.SIGKILL
+
+
 def test_restarts_are_counted(tmp_path):
     said = []
     body = "join(); print('a reason', file=sys.stderr); sys.exit(5 if number == 1 else 0)"

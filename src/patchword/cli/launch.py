@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
 from patchword.core.errors import UserError
 
@@ -141,34 +141,40 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
     alive, held = os.pipe()
     os.set_blocking(joined, False)
     common = _environment(processes) | {NOTE: str(note), LAUNCHER: str(alive)}
-    files = ExitStack()
-    errors = [files.enter_context(tempfile.TemporaryFile()) for _ in range(processes)]  # noqa: SIM115  (it is one)
-    children = []
-    for number in range(processes):
-        own = {"RANK": str(number), "LOCAL_RANK": str(number)}
-        streams = {} if number == 0 else {"stdout": subprocess.DEVNULL, "stderr": errors[number]}
-        children.append(
-            subprocess.Popen(list(words), env=common | own, pass_fds=(note, alive), start_new_session=True, **streams)  # type: ignore[call-overload]
-        )
-    for end in (note, alive):
-        os.close(end)
-    attempt = Attempt(children, errors, joined)
+    with ExitStack() as files:
+        errors = [files.enter_context(tempfile.TemporaryFile()) for _ in range(processes)]
+        attempt = Attempt([], errors, joined)
+        before: dict[int, Any] = {}  # handlers
 
-    def hear(number: int, frame: FrameType | None) -> None:
-        attempt.stop(number)
+        def hear(number: int, frame: FrameType | None) -> None:
+            attempt.stop(number)
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield attempt
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        attempt.send(signal.SIGKILL)
-        for child in children:
-            child.wait()
-        files.close()
-        for end in (joined, held):
-            os.close(end)
+        try:
+            for number, complaints in enumerate(errors):
+                own = {"RANK": str(number), "LOCAL_RANK": str(number)}
+                out, told = (subprocess.DEVNULL, complaints) if number else (None, None)  # the first is heard at once
+                attempt.processes.append(
+                    subprocess.Popen(
+                        list(words),
+                        env=common | own,
+                        pass_fds=(note, alive),
+                        start_new_session=True,
+                        stdout=out,
+                        stderr=told,
+                    )
+                )
+            for end in (note, alive):
+                os.close(end)
+            before |= {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+            yield attempt
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            attempt.send(signal.SIGKILL)
+            for child in attempt.processes:
+                child.wait()
+            for end in (joined, held):
+                os.close(end)
 
 
 def _environment(processes: int) -> dict[str, str]:

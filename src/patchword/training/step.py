@@ -116,7 +116,7 @@ class PlainStep:
         if getattr(self.optimizer, "_step_supports_amp_scaling", False) and bad.device.type in ("cpu", "cuda"):
             self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]  # set as GradScaler does
             self.optimizer.step()
-            del self.optimizer.found_inf  # type: ignore[attr-defined]
+            del self.optimizer.found_inf  # type: ignore[attr-defined]  # and taken away, as it does
         elif not bool(bad):
             self.optimizer.step()
 

@@ -108,7 +108,8 @@ class TarPack:
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)  # begin, length, label, key
 
     def __post_init__(self) -> None:
-        self._tar = tarfile.TarFile(fileobj=self.file, mode="w", format=tarfile.PAX_FORMAT)  # type: ignore[arg-type]
+        file: Any = self.file  # which can only be written to; nothing else is asked of it
+        self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
 
     def add(self, content: Picture) -> None:
         try:
