@@ -39,7 +39,7 @@ def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contende
     torch.manual_seed(0)
     sizes = {name: config[name] for name in ("vocabulary", "width", "depth", "heads", "hidden", "positions")}
     theirs = PlainBert(**sizes).to(setting.device).train()
-    run = setting.prepared(theirs)
+    run = setting.peer(theirs, PLAIN)
     batches = texts.packed(setting.batch, setting.device)
     step = stepping(theirs, lambda one: run(one.text.ids, one.text.places, one.asked_targets), setting)
     return [turns(PLAIN, batches, step, 3 * texts.macs(config, words=True))]

@@ -6,13 +6,14 @@ from functorch.compile import make_boxed_func
 from test_window_kernel import DEVICE, farthest
 from torch._dynamo.backends.common import aot_autograd
 
-from helpers import pixels, randomise
+from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import windows
 from patchword.layers import (
     Attention,
     Interlaced,
+    LinearProjection,
     LocalEnhancement,
     Pattern,
     Position,
@@ -156,3 +157,40 @@ def test_a_compiled_model_runs_the_two_operations(taken):
     with torch.no_grad():
         compiled(pixels(1, GRID.tokens, 32).to(DEVICE), SCOPE)
     assert seen[2:] == [["patchword.windows_forward.default"]]
+
+
+def ways_to_attend(attention, tokens):
+    """the operations of attention that a compiler sees"""
+    seen = []
+
+    def keep(module, inputs):
+        named = [str(node.target) for node in module.graph.nodes]
+        seen.extend(name for name in named if "patchword" in name or "attention" in name)
+        return module.forward
+
+    answer = torch.compile(attention, backend=keep, fullgraph=True)(tokens, Scope())
+    return seen, answer
+
+
+def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken):
+    """more of them, if a gradient is wanted"""
+    attention = layer(Pattern(), projection=LinearProjection(32)).to(torch.float16)
+    for count, learns, expected in ((64, False, True), (65, False, False), (128, True, True), (129, True, False)):
+        tokens = pixels(1, count, 32).to(DEVICE, torch.float16).requires_grad_(learns)
+        with torch.set_grad_enabled(learns):
+            seen, answer = ways_to_attend(attention, tokens)
+            assert (seen == ["patchword.windows.default"]) == expected
+            with plain_attention(attention):
+                assert difference(answer.float(), attention(tokens, Scope()).float()) < 0.03
+        torch.compiler.reset()
+
+
+def test_a_few_tokens_are_left_to_torch_where_that_is_not_it(taken):
+    tokens = pixels(1, 20, 32).to(DEVICE)
+    seen, _ = ways_to_attend(layer(Pattern()), tokens)  # float32
+    mask = torch.ones(1, 1, 1, 20, dtype=torch.bool, device=DEVICE)
+    narrow = layer(Pattern()).to(torch.float16)
+    narrow(tokens.half(), Scope())  # not compiled
+    torch.compile(narrow, backend="eager")(tokens.half(), Scope(mask=mask))
+    assert "patchword.windows.default" not in seen
+    assert not taken

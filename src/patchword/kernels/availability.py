@@ -10,6 +10,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+_KINDS = (torch.bfloat16, torch.float16)
+
 
 def is_usable(tensor: Tensor, works: Callable[[int], bool]) -> bool:
     """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export).
@@ -46,3 +48,17 @@ def _is_exporting() -> bool:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def is_installed() -> bool:
     return find_spec("triton") is not None
+
+
+def short_kind(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
+    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike"""
+    if torch.is_autocast_enabled(tokens.device.type):
+        kind = torch.get_autocast_dtype(tokens.device.type)
+        return kind if kind in _KINDS and tokens.dtype in (*_KINDS, torch.float32) else None
+    return matrix.dtype if matrix.dtype in _KINDS and tokens.dtype == matrix.dtype else None
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def is_hopper(index: int) -> bool:
+    """For no other GPU the launches were planned."""
+    return torch.cuda.get_device_capability(index) == (9, 0)

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import is_tried, is_usable
+from patchword.kernels.availability import is_hopper, is_tried, is_usable, short_kind
 from patchword.kernels.feed_forward_plan import is_known, launch
+from patchword.kernels.raised import plain_raised
 
 FORMS = ("gelu", "gelu-tanh", "quick-gelu")
-_KINDS = (torch.bfloat16, torch.float16)
 
 
 class Weights(NamedTuple):
@@ -37,18 +37,18 @@ def may_have_kernel(tokens: Tensor) -> bool:
 
 def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or _narrow(tokens, weights.up) is None:
+    if not may_have_kernel(tokens) or short_kind(tokens, weights.up) is None:
         return False
     if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *weights)):
         return False
     hidden, width = weights.up.shape
     fits = tokens.shape[-1] == width and is_known(width, hidden)
-    return fits and _is_hopper(tokens.device.index) and is_usable(tokens, _tried)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, _tried)
 
 
 def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     """(..., width) -> (..., width); form: one of FORMS"""
-    narrow = _narrow(tokens, weights.up)
+    narrow = short_kind(tokens, weights.up)
     scale, shift, up, up_bias, down, down_bias = weights
     run = torch.ops.patchword.feed_forward
     answer: Tensor = run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
@@ -57,11 +57,7 @@ def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Ten
 
 def plain_feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     normed = F.layer_norm(tokens, tokens.shape[-1:], weights.scale, weights.shift, eps)
-    between = F.linear(normed, weights.up, weights.up_bias)
-    if form == "quick-gelu":
-        between = between * (1.702 * between).sigmoid()
-    else:
-        between = F.gelu(between, approximate="tanh" if form == "gelu-tanh" else "none")
+    between = plain_raised(normed, weights.up, weights.up_bias, form)
     return tokens + F.linear(between, weights.down, weights.down_bias)
 
 
@@ -97,23 +93,9 @@ torch.library.impl(_NAME, "default", _one_step)
 torch.library.register_fake(_NAME, _shape)
 
 
-def _narrow(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
-    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike"""
-    if torch.is_autocast_enabled(tokens.device.type):
-        kind = torch.get_autocast_dtype(tokens.device.type)
-        return kind if kind in _KINDS and tokens.dtype in (*_KINDS, torch.float32) else None
-    return matrix.dtype if matrix.dtype in _KINDS and tokens.dtype == matrix.dtype else None
-
-
 @cache
 def _processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-def _is_hopper(index: int) -> bool:
-    """For no other GPU the launches were planned."""
-    return torch.cuda.get_device_capability(index) == (9, 0)
 
 
 @cache

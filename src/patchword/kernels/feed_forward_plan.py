@@ -39,7 +39,8 @@ def launch(width: int, hidden: int, size: int) -> Plan:
     if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
     chunk = min(chunk, 64 if width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    return Plan(False, first, second, _ROWS, chunk, _WARPS, 3)
+    parts = 2 if width <= 128 else 1  # two small programs at a time on each processor, where registers are left
+    return Plan(False, first, second, _ROWS // parts, chunk, _WARPS // parts, 3)
 
 
 def _parts(width: int) -> tuple[int, int]:

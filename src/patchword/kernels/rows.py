@@ -12,7 +12,12 @@ def has_row_kernel(query: Tensor, width: int) -> bool:
     """torch's kernel for rows of different length runs on NVIDIA's GPUs since Ampere, in 16 bits, for heads whose
     width is a multiple of 8 and 256 at most."""
     fits = width % 8 == 0 and width <= 256 and query.dtype in (torch.float16, torch.bfloat16)
-    return query.is_cuda and fits and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    return query.is_cuda and fits and _has_sm80(query.get_device())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def _has_sm80(index: int) -> bool:
+    return torch.cuda.get_device_capability(index) >= (8, 0)
 
 
 def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.feed_forward import FeedForward
+from patchword.layers.gradient import short_gradient
 
 
 class Norm(Enum):
@@ -56,10 +57,10 @@ class Residual(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         if self.where is Norm.PRE:
             whole = self._at_once(tokens)
-            return tokens + self._branch(self.sublayer(self.norm(tokens), scope)) if whole is None else whole
+            return self._sum(tokens, self.sublayer(self.norm(tokens), scope)) if whole is None else whole
         if self.where is Norm.BRANCH:
-            return tokens + self._branch(self.norm(self.sublayer(tokens, scope)))
-        after: Tensor = self.norm(tokens + self._branch(self.sublayer(tokens, scope)))
+            return self._sum(tokens, self.norm(self.sublayer(tokens, scope)))
+        after: Tensor = self.norm(self._sum(tokens, self.sublayer(tokens, scope)))
         return after
 
     def _at_once(self, tokens: Tensor) -> Tensor | None:
@@ -69,9 +70,8 @@ class Residual(nn.Module):
         drops = self.training and (self.dropout.p or self.drop_path.rate)
         return None if drops else self.sublayer.at_once(tokens, self.norm)
 
-    def _branch(self, branch: Tensor) -> Tensor:
-        kept: Tensor = self.drop_path(self.scale(self.dropout(branch)))
-        return kept
+    def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
+        return short_gradient(tokens + self.drop_path(self.scale(self.dropout(branch))))
 
 
 class Block(nn.Module):

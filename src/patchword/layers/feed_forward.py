@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel, may_have_kernel
+from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
 
 _FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
@@ -23,8 +24,18 @@ class FeedForward(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
-        lowered: Tensor = self.down(self.dropout(self.activation(self.up(tokens))))
+        lowered: Tensor = self.down(self.dropout(self._raised(tokens)))
         return lowered
+
+    def _raised(self, tokens: Tensor) -> Tensor:
+        """up and activation, in one kernel where there is one and nobody watches the parts"""
+        if may_have_kernel(tokens):
+            up, form = self.up, _form(self.activation)
+            parts = type(up) is nn.Linear and up.bias is not None and not any(map(_is_watched, (up, self.activation)))
+            if form is not None and parts and has_raised_kernel(tokens, up.weight, up.bias):
+                return raised(tokens, up.weight, up.bias, form)
+        between: Tensor = self.activation(self.up(tokens))
+        return between
 
     def at_once(self, tokens: Tensor, norm: nn.Module) -> Tensor | None:
         """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 
+_FEW = 4  # channels of an image
+
 
 class Entrance(Protocol):
     stride: int
@@ -72,8 +74,22 @@ class OverlapEmbed(nn.Module):
         below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
         if below or beside:  # smaller than the kernel
             feature_map = F.pad(feature_map, (0, beside, 0, below))
+        if feature_map.is_cuda and self.channels <= _FEW and type(self.convolution) is nn.Conv2d:
+            return self.as_product(feature_map)
         convolved = self.convolution(feature_map)
         return convolved.flatten(2).transpose(1, 2), Grid(convolved.shape[2], convolved.shape[3])
+
+    def as_product(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
+        """The same as one matrix product over copied patches. A GPU's convolutions want more channels than an image
+        has, and would turn it round first. A tap of zeros makes rows of patches begin where they are read best."""
+        convolution, stride = self.convolution, self.stride
+        kernel, padding = convolution.kernel_size[0], cast(int, convolution.padding[0])
+        more = -kernel % 8
+        around = F.pad(feature_map, (padding, padding + more, padding, padding))
+        cut = around.unfold(2, kernel, stride).unfold(3, kernel + more, stride)
+        grid = Grid(cut.shape[2], cut.shape[3])
+        patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(cut.shape[0], grid.tokens, -1)
+        return F.linear(patches, F.pad(convolution.weight, (0, more)).flatten(1), convolution.bias), grid
 
 
 class PatchMerge(nn.Module):

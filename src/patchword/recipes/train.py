@@ -5,14 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.randomness import step_seed
-from patchword.layers.model import Model
 from patchword.layers.recompute import recompute
+from patchword.recipes.compiled import compiled
 from patchword.recipes.device import machine
 from patchword.recipes.distillation.gather import compressed
 from patchword.recipes.distillation.images import taught
@@ -152,7 +151,7 @@ def check_writable(folder: Path) -> None:
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: One = ONE) -> Loop:
     """The loop of a recipe. group: the processes of the run, which the model is prepared for"""
     model = task.model
-    forward: Callable[[Any], Any] = compiled(model, task) if recipe.compile else model
+    forward: Callable[[Any], Any] = compiled(model, task.device, task.shapes_change) if recipe.compile else model
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
@@ -184,11 +183,3 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         save_seconds=60 * recipe.save_minutes,
         metric=task.metric,
     )
-
-
-def compiled(model: Model, task: Task) -> Callable[[Any], Any]:
-    """On a GPU as recorded graphs, since small models wait for the launches of their kernels; not where each batch has
-    another shape, since every shape would be recorded."""
-    if task.shapes_change:
-        return torch.compile(model, dynamic=True)
-    return torch.compile(model, mode="reduce-overhead" if task.device.type == "cuda" else "default")

@@ -56,8 +56,8 @@ class ScaledDotProduct(nn.Module):
     def over(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
         """All patterns, each with its share of the channels: (batch, tokens, width) thrice -> (batch, tokens, width)"""
         if self._can_stay_in_place(projected, patterns, grid):
-            device = projected.query.device
-            shares = [share_of(pattern.partition, pattern.position, grid, device) for pattern in patterns]
+            query = projected.query
+            shares = [share_of(pattern.partition, pattern.position, grid, query) for pattern in patterns]
             held = list(projected[:3]) if projected.joint is None else [projected.joint]
             return windows(held, shares, self.heads, self.scale)
         each = zip(projected.share(len(patterns)), patterns, strict=True)
@@ -70,7 +70,8 @@ class ScaledDotProduct(nn.Module):
         if plain or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
             return False
         head = projected.query.shape[-1] // (self.heads * len(patterns))
-        return on_one_map(projected, grid) and has_window_kernel(projected.query, head)
+        partitions = [pattern.partition for pattern in patterns]
+        return on_one_map(projected, partitions, grid, head) and has_window_kernel(projected.query, head)
 
     def forward(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         """(batch, tokens, width) thrice -> (batch, tokens, width)"""

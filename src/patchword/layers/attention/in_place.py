@@ -8,27 +8,46 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.kernels.windows import Share
-from patchword.layers.attention.partition import Partition
+from patchword.layers.attention.partition import Everything, Partition
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.rectangles import Interlaced, Windows
 
+_SHORT, _SHORTEST = 128, 64  # tokens that all meet each other
+_NARROW = 64  # channels of a head
+
 
 def is_known(partition: Partition, position: Position) -> bool:
+    if type(partition) is Everything:
+        return type(position) is Position
     return type(partition) in (Windows, Interlaced) and type(position) in (Position, RelativeTable, LocalEnhancement)
 
 
-def on_one_map(projected: Projected, grid: Grid | None) -> bool:
-    """Queries and keys are the tokens of one map, and nobody is kept from reading."""
+def on_one_map(projected: Projected, partitions: list[Partition], grid: Grid | None, head: int) -> bool:
+    """Queries and keys are the tokens of one map, and nobody is kept from reading. head: its channels"""
     query, key, value = projected[:3]
     alike = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
-    return grid is not None and grid == projected.key_grid and alike and projected.mask is None
+    if not alike or projected.mask is not None or projected.rows is not None:
+        return False
+    if any(type(partition) is Everything for partition in partitions):
+        return len(partitions) == 1 and _is_quicker(query, head)
+    return grid is not None and grid == projected.key_grid
 
 
-def share_of(partition: Partition, position: Position, grid: Grid | None, device: torch.device) -> Share:
+def _is_quicker(query: Tensor, head: int) -> bool:
+    """Where all tokens meet, torch's own kernels are quicker but for a few tokens, and for some more if a gradient is
+    wanted. Not without a compiler: a kernel is built for each number of tokens, as a compiled model is."""
+    most = _SHORT if query.requires_grad and head <= _NARROW else _SHORTEST
+    short = query.shape[1] <= most and query.dtype in (torch.float16, torch.bfloat16)
+    return short and torch.compiler.is_compiling()
+
+
+def share_of(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
     """A pattern in the kernel's words."""
+    table = taps = torch.empty(0, device=query.device)
+    if isinstance(partition, Everything):
+        return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps)
     assert isinstance(partition, Windows | Interlaced), "only rectangles are run in place"
-    table = taps = torch.empty(0, device=device)
     if isinstance(position, RelativeTable):
         table = resize_offsets(position.table, position.window, partition.inner(grid))
     elif isinstance(position, LocalEnhancement):

@@ -17,8 +17,11 @@ from patchword.recipes.bench.ceilings import ceilings
 from patchword.recipes.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.recipes.bench.race import Contender, Told, race
 from patchword.recipes.bench.result import Result
+from patchword.recipes.compiled import compiled
 from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
+
+OURS = "patchword"
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,16 @@ class Setting:
         kept = {"precision": self.precision, "batch": self.batch, "train": self.train, "compiled": self.compiled}
         return {**kept, "threads": torch.get_num_threads()} if self.device.type == "cpu" else kept
 
-    def prepared(self, model: nn.Module, name: str = "", dynamic: bool | None = None) -> Any:
-        """what is called: compiled, unless it is not to be. dynamic: for inputs of changing shapes"""
-        return torch.compile(model, dynamic=dynamic) if self.compiled and name not in self.eager else model
+    def ours(self, model: nn.Module, changing: bool = False) -> Any:
+        """what is called of this library: compiled as a run has it, unless it is not to be"""
+        return compiled(model, self.device, changing) if self.compiled else model
+
+    def peer(self, model: nn.Module, name: str) -> Any:
+        """what is called of another: compiled as torch does it by itself"""
+        return torch.compile(model) if self.compiled and name not in self.eager else model
+
+    def prepared(self, model: nn.Module, name: str) -> Any:
+        return self.ours(model) if name == OURS else self.peer(model, name)
 
     def narrowed(self, model: nn.Module) -> nn.Module:
         """a copy for inference, in its precision"""
@@ -63,14 +73,15 @@ def bench_images(
 ) -> Result:
     """peers: made of our model, so that they have its weights. fields: other sizes of the model"""
     torch.manual_seed(0)
-    ours = REGISTRY.create(name, **fields).eval()
+    with setting.device:  # numbers are drawn there much faster
+        ours = REGISTRY.create(name, **fields).eval()
     nn.init.normal_(ours.get_parameter("head.linear.weight"), std=0.1)  # some begin at zero, where any two models agree
     config = ours.card.config
     images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=setting.device)
-    models: dict[str, nn.Module] = {"patchword": ours, **peers(ours)}
+    models: dict[str, nn.Module] = {OURS: ours, **peers(ours)}
     with torch.no_grad():
         answers = {who: _scores(model.to(setting.device)(images[:2])) for who, model in models.items()}
-    difference = {who: agreement(answers["patchword"], answers[who]) for who in models if who != "patchword"}
+    difference = {who: agreement(answers[OURS], answers[who]) for who in models if who != OURS}
     for who, value in difference.items():
         check_agreement(who, value)
     macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
@@ -81,7 +92,7 @@ def bench_images(
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"
     shown = {"model": name, **fields, **setting.told()}
-    return Result(title, "images", finishes, "patchword", setting.device, limits, difference, shown)
+    return Result(title, "images", finishes, OURS, setting.device, limits, difference, shown)
 
 
 def _inference(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:

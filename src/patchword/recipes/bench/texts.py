@@ -11,7 +11,7 @@ from patchword.layers.text import TextModel
 from patchword.models import REGISTRY
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.bench.ceilings import ceilings
-from patchword.recipes.bench.images import Setting
+from patchword.recipes.bench.images import OURS, Setting
 from patchword.recipes.bench.peers import agreement, check_agreement, of_transformers
 from patchword.recipes.bench.race import Contender, Told, race
 from patchword.recipes.bench.result import Result
@@ -19,7 +19,7 @@ from patchword.recipes.bench.text_inputs import Texts
 from patchword.training.optimizer import adamw
 from patchword.training.step import autocast
 
-OURS, SAME, THEIRS, UNDROPPED = "patchword", "patchword, dropout 0.1", "transformers", "transformers, no dropout"
+SAME, THEIRS, UNDROPPED = "patchword, dropout 0.1", "transformers", "transformers, no dropout"
 _TOKENS, _TOKENS_CPU = 32_768, 2_048  # that are read at a time
 
 _MASKED = "AutoModelForMaskedLM"
@@ -39,14 +39,14 @@ def bench_masked(
     others: more contenders, made of our model, the texts and the setting
     """
     device = setting.device
-    model = _bert(name, "words", 0.0, **sizes)
+    model = _bert(name, "words", 0.0, device, **sizes)
     texts = Texts.of(lengths, model.card.config["vocabulary"])
     difference = _same_loss(model.to(device), texts, device)
     check_agreement(f"{THEIRS}: its loss", difference)
     runs = {OURS: 0.0, SAME: 0.1, THEIRS: 0.1, UNDROPPED: 0.0}
     contenders = [
         (_learning if who in (OURS, SAME) else _learning_theirs)(
-            who, _bert(name, "words", rate, **sizes), texts, setting
+            who, _bert(name, "words", rate, device, **sizes), texts, setting
         )
         for who, rate in runs.items()
     ]
@@ -58,7 +58,7 @@ def bench_masked(
 def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = print, **sizes: Any) -> Result:
     """Inference, to one vector a text. Ours sorted and packed, theirs padded as they come."""
     device = setting.device
-    ours = _bert(name, "pooled", 0.0, **sizes).eval().to(device)
+    ours = _bert(name, "pooled", 0.0, device, **sizes).eval()
     texts = Texts.of(lengths, ours.card.config["vocabulary"])
     theirs = of_transformers(ours, "AutoModel").to(device)
     some = Texts.of(lengths[:4], ours.card.config["vocabulary"])
@@ -68,8 +68,7 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
         difference = agreement(answers, theirs(first.ids, attention_mask=first.mask).pooler_output)
     check_agreement(THEIRS, difference)
     narrow, other = setting.narrowed(ours), setting.narrowed(theirs)
-    run = setting.prepared(narrow, dynamic=None if texts.is_even else True)
-    peer = setting.prepared(other, THEIRS)
+    run, peer = setting.ours(narrow, changing=not texts.is_even), setting.peer(other, THEIRS)
     batches = texts.sorted(_TOKENS_CPU if device.type == "cpu" else _TOKENS, device)
     padded = texts.padded(setting.batch, device)
     macs = texts.macs(ours.card.config, words=False)
@@ -81,9 +80,10 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
     return _result(f"{name}, reading", name, setting, texts, finishes, {THEIRS: difference}, sizes)
 
 
-def _bert(name: str, head: str, dropout: float, **sizes: Any) -> TextModel:
+def _bert(name: str, head: str, dropout: float, device: torch.device, **sizes: Any) -> TextModel:
     torch.manual_seed(0)  # all begin with the same weights
-    model = REGISTRY.create(name, **{"head": head, "dropout": dropout, "attention_dropout": dropout, **sizes})
+    with device:  # numbers are drawn there much faster
+        model = REGISTRY.create(name, **{"head": head, "dropout": dropout, "attention_dropout": dropout, **sizes})
     assert isinstance(model, TextModel), "a model of texts"
     return model
 
@@ -110,7 +110,7 @@ def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
 
 def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
     model.to(setting.device).train()
-    run = setting.prepared(model, dynamic=None if texts.is_even else True)
+    run = setting.ours(model, changing=not texts.is_even)
     objective, batches = MaskedWords(run), texts.packed(setting.batch, setting.device)
     step = stepping(model, lambda batch: objective(batch, batch).loss, setting)
     return turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
@@ -118,7 +118,7 @@ def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Co
 
 def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
     theirs = of_transformers(model, _MASKED).to(setting.device).train()
-    run, batches = setting.prepared(theirs, THEIRS), texts.padded(setting.batch, setting.device)
+    run, batches = setting.peer(theirs, name), texts.padded(setting.batch, setting.device)
     step = stepping(theirs, lambda one: run(one.ids, attention_mask=one.mask, labels=one.labels).loss, setting)
     return turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
 

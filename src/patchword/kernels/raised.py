@@ -1,0 +1,88 @@
+"""gelu(up(x)) in one kernel, without gradients: the first half of feed-forwards that are too wide for feed_forward.
+
+A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Only where the
+product is short: those of wider tokens are so much quicker in torch's own way that a GELU beside them costs less. The
+kernel is in raised_triton, the twin is plain_raised.
+"""
+
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.availability import is_hopper, is_tried, is_usable, short_kind
+
+ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
+LEAST, MOST = 256, 384  # channels of a token
+
+
+def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    if not tokens.is_cuda or short_kind(tokens, up) is None:
+        return False
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, up, bias)):
+        return False
+    hidden, width = up.shape
+    fits = tokens.shape[-1] == width and LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, _tried)
+
+
+def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
+    """(..., width), (hidden, width), (hidden,) -> (..., hidden); form: one of feed_forward.FORMS"""
+    kind = short_kind(tokens, up)
+    answer: Tensor = torch.ops.patchword.raised(tokens.to(kind), up.to(kind), bias, form)
+    return answer
+
+
+def plain_raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
+    return plain_activation(F.linear(tokens, up, bias), form)
+
+
+def plain_activation(between: Tensor, form: str) -> Tensor:
+    if form == "quick-gelu":
+        return between * (1.702 * between).sigmoid()
+    return F.gelu(between, approximate="tanh" if form == "gelu-tanh" else "none")
+
+
+def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
+    from patchword.kernels.raised_triton import product_raised
+
+    tokens, (hidden, width) = tokens.contiguous(), up.shape
+    answer, count = _shape(tokens, up), tokens.numel() // width
+    programs = -(-count // ROWS) * (hidden // COLUMNS)
+    given = (tokens, up.contiguous(), bias, answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
+    if programs:
+        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+            product_raised[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)
+    return answer
+
+
+def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(*tokens.shape[:-1], up.shape[0])
+
+
+_NAME = "patchword::raised"  # one operation of torch, so that a compiled model keeps it whole
+torch.library.define(_NAME, "(Tensor tokens, Tensor up, Tensor bias, str form) -> Tensor")
+torch.library.impl(_NAME, "default", _one_step)
+torch.library.register_fake(_NAME, _shape)
+
+
+@cache
+def _tried(index: int) -> bool:
+    return is_tried("raised products", alike, index)
+
+
+@torch.no_grad()
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32."""
+
+    def wave(*shape: int, size: float = 1.0) -> Tensor:
+        count = torch.Size(shape).numel()
+        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
+
+    tokens, up, bias = wave(2, 77, 256), wave(128, 256, size=0.1), wave(128)
+    with torch.autocast(device.type, enabled=False):
+        found = raised(tokens, up, bias, "gelu").float()
+        expected = plain_raised(tokens.float(), up.float(), bias.float(), "gelu")
+    return bool((found - expected).norm() < 1e-2 * expected.norm())
