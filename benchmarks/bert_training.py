@@ -28,7 +28,7 @@ from patchword.recipes.device import pick_device, pick_precision
 
 PLAIN = "a plain script"
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
-ROWS = ((128, 256), (512, 64))  # tokens of a row, rows of a step
+ROWS = ((128, 512), (512, 128))  # tokens of a row, rows of a step
 ROWS_TINY = ((16, 8), (64, 2))
 
 

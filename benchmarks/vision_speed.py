@@ -32,7 +32,9 @@ def main() -> None:
     parser.add_argument("--timm", type=Path, metavar="FOLDER")
     parser.add_argument("--authors", default="", metavar="FILE:NAME")
     parser.add_argument("--transformers", action="store_true", help="also against transformers")
-    parser.add_argument("--infer", action="store_true", help="no training")
+    works = parser.add_mutually_exclusive_group()
+    works.add_argument("--infer", action="store_true", help="no training")
+    works.add_argument("--train", action="store_true", help="no inference")
     parser.add_argument("--batch", type=int, help="256 to infer and 128 to train; 4 on a CPU")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each")
     parser.add_argument("--device", default="auto")
@@ -52,7 +54,7 @@ def main() -> None:
         return peers_of(ours, asked.timm, asked.authors, transformers=known)
 
     for name in models:
-        for train in (False,) if asked.infer else (False, True):
+        for train in (False,) if asked.infer else (True,) if asked.train else (False, True):
             batch = asked.batch or (4 if device.type == "cpu" else 128 if train else 256)
             eager = frozenset({"authors"} if train else ())
             seconds = 0.05 if asked.quick else asked.seconds

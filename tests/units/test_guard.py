@@ -14,6 +14,7 @@ import patchword
 from material import QUICK, differing, silent, write_classes
 from patchword.core.errors import UserError
 from patchword.data.batches import Batch
+from patchword.layers import Guesses
 from patchword.objectives.classification import Classification, Outcome
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
@@ -304,8 +305,12 @@ def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool])
     def gathered(*arguments: object) -> object:
         task = original(*arguments)
 
-        def spoil(_: object, inputs: tuple[object, ...], answer: Tensor) -> Tensor:
-            return answer * float("nan") if task.model.training and look(inputs[0]) else answer
+        def spoil(_: object, inputs: tuple[object, ...], answer: Tensor | Guesses) -> Tensor | Guesses:
+            if not task.model.training or not look(inputs[0]):
+                return answer
+            if isinstance(answer, Guesses):
+                return answer._replace(losses=answer.losses * float("nan"))
+            return answer * float("nan")
 
         task.model.register_forward_hook(spoil)
         return task

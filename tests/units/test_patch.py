@@ -65,6 +65,20 @@ def test_overlapping_patches_are_a_convolution_and_know_its_grid(kernel, stride,
     assert torch.equal(tokens, as_tokens(expected))
 
 
+@pytest.mark.parametrize("shape", [(7, 7), (8, 9), (28, 31)])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(7, 4, 3), (7, 4, 2), (3, 2, 1), (8, 4, 0)])
+def test_overlapping_patches_are_a_matrix_product_too(kernel, stride, padding, shape):
+    """which a GPU takes for images"""
+    if kernel > min(shape):
+        shape = (9, 12)
+    part, images = randomise(OverlapEmbed(3, 10, kernel, stride, padding)), pixels(2, 3, *shape)
+    tokens, grid = part.as_product(images)
+    expected, as_convolution = part(images)
+    assert grid == as_convolution
+    assert difference(tokens, expected) < 1e-5
+    assert difference(part.as_product(images.flip(3))[0], expected) > 0.1
+
+
 def test_an_image_smaller_than_the_kernel_still_becomes_a_token():
     part, images = randomise(OverlapEmbed(1, 10, 4, 4, 0)), pixels(1, 1, 3, 9)
     tokens, grid = part(images)

@@ -93,7 +93,7 @@ class Texts:
 
 
 def natural_lengths(texts: int, longest: int, typical: int = 60, seed: int = 0) -> Tensor:
-    """Lengths as those of paragraphs are spread: their logarithms are normal, half of them below `typical` tokens, one
-    in six more than twice as long, one in a hundred six times; cut at `longest`."""
-    drawn = torch.randn(texts, generator=torch.Generator().manual_seed(seed)) * 0.8 + math.log(typical)
+    """Lengths as those of the paragraphs of English Wikipedia are spread (59 tokens in the middle, 5% below 19 and 5%
+    above 193): their logarithms are normal, half of them below `typical` tokens; cut at `longest`."""
+    drawn = torch.randn(texts, generator=torch.Generator().manual_seed(seed)) * 0.73 + math.log(typical)
     return drawn.exp().round().long().clamp(min(8, longest), longest)
