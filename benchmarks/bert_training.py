@@ -62,7 +62,7 @@ def shapes(quick: bool, natural: int) -> list[tuple[int, torch.Tensor]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="bert-base")
-    parser.add_argument("--natural", type=int, default=256, help="texts of a step of natural lengths")
+    parser.add_argument("--natural", type=int, default=128, help="texts of a step of natural lengths")
     parser.add_argument("--seconds", type=float, default=6.0, help="for each contender")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--only", choices=["128", "512", "natural"], help="one of the three")

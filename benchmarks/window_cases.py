@@ -76,8 +76,9 @@ def case(layer: Layer, batch: int, dtype: torch.dtype, seed: int = 0) -> Case:
     shares = []
     for cut in (cut.cut(layer.grid) for cut in cuts):
         table = drawn(cut.offsets, layer.heads, kind=torch.float32) if layer.table else none
-        taps = drawn(layer.heads * layer.head, 10, kind=torch.float32) if layer.taps else none
-        shares.append(Share(cut, table, taps))
+        shapes = [(layer.heads * layer.head, 1, 3, 3), (layer.heads * layer.head,)]
+        taps, constant = (drawn(*shape, kind=torch.float32) if layer.taps else none for shape in shapes)
+        shares.append(Share(cut, table, taps, constant))
     return Case(held, shares, layer.heads, layer.head**-0.5)
 
 
@@ -103,8 +104,13 @@ def by_kernel(given: Case) -> Tensor:
 
 
 def plainly(given: Case) -> Tensor:
-    cuts, tables, taps = (list(part) for part in zip(*given.shares, strict=True))
-    return plain_windows(given.held, tables, taps, cuts, given.heads, given.scale)
+    return plain_windows(*lists(given), [share.cut for share in given.shares], given.heads, given.scale)
+
+
+def lists(given: Case) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """held, tables and taps, as the operations have them"""
+    taps = [part for share in given.shares for part in (share.taps, share.constant)]
+    return given.held, [share.table for share in given.shares], taps
 
 
 def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
@@ -125,9 +131,8 @@ def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
             answer = F.scaled_dot_product_attention(q, k, v, bias, scale=given.scale)
             if share.taps.numel():
                 tiles = v.transpose(1, 2).flatten(2).transpose(1, 2).unflatten(2, (inner.height, inner.width))
-                taps = share.taps.to(v.dtype)
-                weight, shift = taps[:, :9].reshape(-1, 1, 3, 3), taps[:, 9]
-                local = F.conv2d(tiles, weight, shift, padding=1, groups=len(taps))
+                taps, constant = share.taps.to(v.dtype), share.constant.to(v.dtype)
+                local = F.conv2d(tiles, taps, constant, padding=1, groups=len(taps))
                 answer = answer + local.flatten(2).unflatten(1, (layer.heads, -1)).transpose(2, 3)
             answers.append(cut.merge(answer.transpose(1, 2).flatten(2), layer.grid))
         return torch.cat(answers, -1)

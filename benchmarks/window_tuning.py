@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from triton.testing import do_bench
-from window_cases import Case, Layer, by_kernel, case, layers
+from window_cases import Case, Layer, by_kernel, case, layers, lists
 
 from patchword.kernels import window_plan
 from patchword.kernels.window_launch import forward
@@ -31,7 +31,7 @@ CHOICES = {
     "forward": [Choice(4, 3, 128), Choice(4, 3, None), Choice(4, 2, 128), Choice(4, 3, 96), Choice(2, 3, None)],
     "backward": [Choice(4, 3, None), Choice(4, 3, 168), Choice(4, 2, None), Choice(4, 2, 168), Choice(2, 3, None)],
 }
-WAVES = {"forward": (3, 4, 8), "backward": (2, 3, 4)}
+WAVES = {"forward": (2, 4, 8), "backward": (2, 3, 4)}
 
 
 def milliseconds(run: Callable[[], object], rep: int = 100) -> float:
@@ -48,14 +48,13 @@ def timed(way: Callable[[Case], Tensor], given: Case) -> tuple[float, float]:
 
 def works(given: Case) -> dict[str, Callable[[], object]]:
     """the two operations that a compiled model calls"""
-    cuts, tables, taps = (list(part) for part in zip(*given.shares, strict=True))
-    lists = [[part.detach() for part in parts] for parts in (given.held, tables, taps)]
-    numbers = [number for cut in cuts for number in cut.numbers()], given.heads, given.scale
-    merged, sums = attend_forward(*lists, *numbers)
+    tensors = [[part.detach() for part in parts] for parts in lists(given)]
+    numbers = [number for share in given.shares for number in share.cut.numbers()], given.heads, given.scale
+    merged, sums = attend_forward(*tensors, *numbers)
     slopes = torch.randn_like(merged)
     return {
-        "forward": lambda: attend_forward(*lists, *numbers),
-        "backward": lambda: attend_back(slopes, *lists, merged, sums, *numbers),
+        "forward": lambda: attend_forward(*tensors, *numbers),
+        "backward": lambda: attend_back(slopes, *tensors, merged, sums, *numbers),
     }
 
 
@@ -107,7 +106,7 @@ def _chosen(work: str, tile: int, choice: Choice, waves: int) -> Iterator[None]:
     plan = window_plan
     changed: list[dict[Any, Any]] = [plan.WARPS, plan.STAGES, plan.REGISTERS, plan.WAVES]
     kept = [dict(rules) for rules in changed]
-    plan.WARPS[work, tile], plan.REGISTERS[work], plan.WAVES[work] = choice.warps, choice.registers, waves
+    plan.WARPS[work, tile], plan.REGISTERS[work], plan.WAVES[work, tile] = choice.warps, choice.registers, waves
     plan.STAGES.update({(work, whole): choice.stages for whole in (True, False)})
     _forget()
     try:

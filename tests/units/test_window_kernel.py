@@ -11,6 +11,7 @@ import torch
 from helpers import difference
 from patchword.core.grid import Grid
 from patchword.kernels import window_operation, window_plan, windows
+from patchword.kernels.launching import Ready
 from patchword.kernels.window_gradient import attend_windows
 from patchword.kernels.window_plain import plain_windows
 from patchword.layers import Interlaced, Windows, members
@@ -62,7 +63,8 @@ def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
     held = [random_(1, tokens, 3 * width)] if joint else [random_(1, tokens, width) for _ in range(3)]
     none = torch.empty(0, device=DEVICE)
     tables = [random_(cut.offsets, heads) if table else none for cut in cuts]
-    return held, tables, [random_(heads * head, 10) if taps else none for _ in cuts]
+    shapes = ((heads * head, 1, 3, 3), (heads * head,))
+    return held, tables, [random_(*shape) if taps else none for _ in cuts for shape in shapes]
 
 
 def learned(way, lists, cuts, heads, head):
@@ -74,7 +76,7 @@ def learned(way, lists, cuts, heads, head):
 
 
 def by_kernel(held, tables, taps, cuts, heads, scale):
-    shares = [windows.Share(*each) for each in zip(cuts, tables, taps, strict=True)]
+    shares = [windows.Share(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
     return windows.windows(held, shares, heads, scale)
 
 
@@ -145,6 +147,30 @@ def test_the_filter_over_the_values(partition, whole, monkeypatch):
 
 
 @needs_triton
+@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_filter_in_every_kind_of_rectangle(kind, whole, monkeypatch):
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    partition, grid, numbers = drawn(kind, f"filter {whole}", most=4)
+    cuts, heads, head = [partition.cut(grid)], numbers.choice([1, 2]), numbers.choice([16, 20])
+    lists = given(cuts, heads, head, taps=True, joint=numbers.random() < 0.5)
+    assert worst(lists, cuts, heads, head) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_a_tap_that_moved_is_seen(way):
+    cuts = [Windows(3, 2).cut(Grid(3, 4))]
+    lists = given(cuts, 1, 16, taps=True)
+    found = learned(by_kernel, lists, cuts, 1, 16)
+    lists[2][0] = lists[2][0].detach().roll(1, -1).requires_grad_()
+    moved = learned(by_kernel, lists, cuts, 1, 16)
+    assert difference(*((each[0] if way == "forward" else each[1]) for each in (found, moved))) > 1e-3
+
+
+@needs_triton
 @pytest.mark.parametrize("joint", [True, False], ids=["side by side", "apart"])
 def test_two_shares_of_the_heads_have_their_channels(joint):
     cuts = [Windows(None, 3).cut(Grid(4, 5)), Interlaced(2, None).cut(Grid(4, 5))]
@@ -169,20 +195,20 @@ def test_tokens_may_lie_anywhere():
     parted, turned = whole[..., 2:98], whole[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
     apart = [whole[..., :32], whole[..., 32:64].contiguous(), turned[..., 64:96]]
     for held in ([parted], [turned], apart):
-        none = [torch.empty(0, device=DEVICE)]
-        found = by_kernel(held, none, none, cuts, 2, 0.25)
-        assert difference(found, plain_windows(held, none, none, cuts, 2, 0.25)) < 1e-5
+        none = torch.empty(0, device=DEVICE)
+        given = held, [none], [none, none], cuts, 2, 0.25
+        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
 
 
 @needs_triton
 def test_tokens_may_begin_anywhere():
     """The same call once more with tokens that begin at an odd place: Triton needs another kernel for them."""
-    cuts, none = [Windows(3, 3).cut(Grid(3, 4))], [torch.empty(0, device=DEVICE)]
+    cuts, none = [Windows(3, 3).cut(Grid(3, 4))], torch.empty(0, device=DEVICE)
     numbers = torch.randn(12 * 96 + 1, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     for begin in (0, 1, 0):
         held = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
-        found = by_kernel(held, none, none, cuts, 2, 0.25)
-        assert difference(found, plain_windows(held, none, none, cuts, 2, 0.25)) < 1e-5
+        given = held, [none], [none, none], cuts, 2, 0.25
+        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
 
 
 class Counted:
@@ -202,12 +228,9 @@ class Counted:
         self.ran += 1
 
 
-@needs_triton
 def test_a_kernel_is_looked_up_once_for_tensors_that_begin_where_they_should():
-    from patchword.kernels.window_launch import Ready
-
-    kernel, plan = Counted(), window_plan.launch("forward", 49, 32, torch.bfloat16)
-    ready, numbers = Ready(kernel, (1, 1, 1), (), plan), torch.zeros(9)
+    kernel = Counted()
+    ready, numbers = Ready(kernel, (1, 1, 1), (), warps=4, stages=3), torch.zeros(9)
     for tensor in (numbers[1:], numbers, numbers, numbers[1:], numbers):
         ready(numbers, tensor)
     assert (kernel.looked_up, kernel.ran) == (3, 2)

@@ -7,17 +7,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from patchword.kernels import window_triton
-from patchword.kernels.window_plan import SHARED, Launch, Rectangles, from_numbers, launch, walk
-
-Grid = tuple[int, int, int]
-_LOOSE = 15  # Triton builds another kernel for a tensor that does not begin at a multiple of 16 bytes
+from patchword.kernels.launching import Grid, Ready, processors
+from patchword.kernels.window_local_launch import Filter, Lie
+from patchword.kernels.window_plan import SHARED, Rectangles, from_numbers, launch, walk
 
 
 class Call(NamedTuple):
-    """All that the launches of a call follow from. A share that has no table or no taps has None for its kind."""
+    """All that the launches of a call follow from. A share that has no table or no filter has None for their kinds."""
 
     numbers: tuple[int, ...]
     heads: int
@@ -27,7 +25,7 @@ class Call(NamedTuple):
     joint: bool
     kind: torch.dtype
     tables: tuple[torch.dtype | None, ...]
-    taps: tuple[torch.dtype | None, ...]
+    taps: tuple[torch.dtype | None, ...]  # of each share two: the taps and the constant of its filter
     device: int
 
 
@@ -43,33 +41,6 @@ class Lying(NamedTuple):
     all_heads: int
 
 
-class Ready:
-    """A launch of one kernel; only its tensors change from call to call.
-
-    All else that Triton builds a kernel for follows from the Call, so the kernel is looked up once, for tensors that
-    begin where they should. Others go Triton's own way each time.
-    """
-
-    def __init__(self, kernel: Any, grid: Grid, numbers: tuple[Any, ...], plan: Launch) -> None:
-        self.kernel, self.grid, self.numbers = kernel, grid, numbers
-        self.options: dict[str, Any] = {"num_warps": plan.warps, "num_stages": plan.stages}
-        if plan.registers and torch.version.hip is None:
-            self.options["maxnreg"] = plan.registers
-        self.built: Any = None
-
-    def __call__(self, *tensors: Tensor) -> None:
-        loose = 0
-        for tensor in tensors:
-            loose |= tensor.data_ptr()
-        if self.built is not None and not loose & _LOOSE:
-            self.built(*tensors, *self.numbers)
-            return
-        run = self.kernel[self.grid]
-        built = run(*tensors, *self.numbers, **self.options)
-        if built is not None and not loose & _LOOSE:  # Triton's interpreter builds none
-            self.built = built[self.grid]
-
-
 class Share:
     """What a share of the heads is told: where its tokens lie, its cut of the map, what it has."""
 
@@ -80,7 +51,7 @@ class Share:
         image, token, _ = call.strides
         self.lying = Lying(number * channels, beside, image, token, batch, call.heads, call.heads * shares)
         self.cut, self.scale, self.device, self.head = cut, call.scale, call.device, channels // call.heads
-        self.biased, self.local = call.tables[number] is not None, call.taps[number] is not None
+        self.biased, self.local = call.tables[number] is not None, call.taps[2 * number] is not None
         self.plan = launch(work, cut.size, self.head, call.kind, shared_memory(call.device))
         self.pieces = -(-cut.size // self.plan.tile)
 
@@ -97,7 +68,26 @@ class Share:
     @property
     def known(self) -> tuple[Any, ...]:
         """what a kernel knows when it is built"""
-        return *self.sides, self.head, self.biased, self.local, self.masked, self.plan.tile, self.plan.width
+        return *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
+
+    @property
+    def filter(self) -> Filter:
+        return Filter(self.cut, self.lying.batch, self.lying.heads * self.head, self.device)
+
+    def lie(self, joint: bool) -> Lie:
+        """where its channels lie in a tensor of all tokens: in the values beside queries and keys, or in the answer"""
+        width = self.lying.all_heads * self.head
+        start, stride = (self.lying.start + 2 * width, 3 * width) if joint else (self.lying.start, width)
+        return Lie(start, self.cut.rows.length * self.cut.columns.length * stride, stride)
+
+    @property
+    def values(self) -> Lie:
+        """where its values lie"""
+        return Lie(self.lying.start + 2 * self.lying.beside, self.lying.image_stride, self.lying.stride)
+
+    @property
+    def options(self) -> tuple[int, int, int | None]:
+        return self.plan.warps, self.plan.stages, self.plan.registers
 
     @property
     def grid(self) -> Grid:
@@ -111,18 +101,25 @@ def shares_of(call: Call, work: str) -> list[Share]:
     return [Share(call, number, cut, work) for number, cut in enumerate(from_numbers(list(call.numbers)))]
 
 
+class Forth(NamedTuple):
+    """The launches of one share: main(query, key, value, table, merged, sums), then the filter over the values."""
+
+    main: Ready
+    local: Ready | None
+
+
 @lru_cache(1024)
-def forward(call: Call) -> tuple[Ready, ...]:
+def forward(call: Call) -> tuple[Forth, ...]:
     """one for each share"""
-    launches = []
-    for share in shares_of(call, "forward"):
-        kernel = window_triton.whole if share.plan.whole else window_triton.pieces
-        launches.append(Ready(kernel, share.grid, (*share.lying, share.scale, *share.known), share.plan))
-    return tuple(launches)
+    return tuple(_forth(share) for share in shares_of(call, "forward"))
 
 
-def processors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+def _forth(share: Share) -> Forth:
+    kernel = window_triton.whole if share.plan.whole else window_triton.pieces
+    main = Ready(kernel, share.grid, (*share.lying, share.scale, *share.known), *share.options)
+    if not share.local:
+        return Forth(main, None)
+    return Forth(main, share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True))
 
 
 def shared_memory(device: int) -> int:

@@ -6,12 +6,11 @@ Only to be imported where Triton is installed.
 from functools import lru_cache
 from typing import NamedTuple
 
-from patchword.kernels import window_local, window_table, window_triton_backward
-from patchword.kernels.window_launch import Call, Ready, Share, processors, shares_of
-from patchword.kernels.window_plan import Launch, walk, walkers
-
-_TAPS_TILE, _TAPS_WAVES, _ENTRIES = 32, 4, 64
-_SMALL = Launch(tile=64, width=16, whole=True, warps=4, stages=2, waves=4, registers=None)
+from patchword.kernels import window_table, window_triton_backward
+from patchword.kernels.launching import Ready, processors
+from patchword.kernels.window_launch import Call, Share, shares_of
+from patchword.kernels.window_local_launch import ForTaps
+from patchword.kernels.window_plan import walkers
 
 
 class ForTable(NamedTuple):
@@ -20,10 +19,9 @@ class ForTable(NamedTuple):
     fold: Ready
 
 
-class ForTaps(NamedTuple):
-    main: Ready
-    parts: tuple[int, ...]
-    total: Ready
+class ForFilter(NamedTuple):
+    values: Ready  # what the filter adds to their gradient
+    taps: ForTaps
 
 
 class Back(NamedTuple):
@@ -32,7 +30,7 @@ class Back(NamedTuple):
     main: Ready  # of groups in one tile; else of the queries of larger ones
     keys: Ready | None
     table: ForTable | None
-    taps: ForTaps | None
+    local: ForFilter | None
 
 
 @lru_cache(1024)
@@ -45,10 +43,19 @@ def _back(share: Share, joint: bool) -> Back:
     lying, kernels = share.lying, window_triton_backward
     stride = (3 if joint else 1) * lying.all_heads * share.head  # of the gradients, from token to token
     numbers = (*lying[:4], stride, *lying[4:], share.scale, *share.known)
-    main = kernels.whole_back if share.plan.whole else kernels.queries_back
-    keys = None if share.plan.whole else Ready(kernels.keys_back, share.grid, numbers, share.plan)
-    table = _for_table(share) if share.biased else None
-    return Back(Ready(main, share.grid, numbers, share.plan), keys, table, _for_taps(share) if share.local else None)
+    if share.plan.whole:
+        main, keys = Ready(kernels.whole_back, share.grid, numbers, *share.options), None
+    else:
+        main = Ready(kernels.queries_back, share.grid, (*numbers, share.local), *share.options)
+        keys = Ready(kernels.keys_back, share.grid, numbers, *share.options)
+    table, local = _for_table(share) if share.biased else None, _for_filter(share, joint) if share.local else None
+    return Back(main, keys, table, local)
+
+
+def _for_filter(share: Share, joint: bool) -> ForFilter:
+    gradient = share.lie(joint=False)
+    values = share.filter.backward(gradient, share.lie(joint), onto=True)
+    return ForFilter(values, share.filter.taps(share.values, gradient))
 
 
 def _for_table(share: Share) -> ForTable:
@@ -59,18 +66,7 @@ def _for_table(share: Share) -> ForTable:
         tiles = heads * share.pieces**2
         count = walkers(share.lying.batch * share.cut.groups, tiles, plan.waves * processors(share.device))
         numbers = (*share.lying, share.scale, *share.sides, share.head, share.masked, plan.tile, plan.width)
-        biases = Ready(window_table.biases_back, (tiles, count, 1), numbers, plan)
+        biases = Ready(window_table.biases_back, (tiles, count, 1), numbers, *share.options)
     side = share.pieces * plan.tile
-    fold = Ready(window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), _SMALL)
+    fold = Ready(window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), 4, 2)
     return ForTable(biases, (count, heads, side, side), fold)
-
-
-def _for_taps(share: Share) -> ForTaps:
-    heads, channels = share.lying.heads, share.lying.heads * share.head
-    places = share.cut.groups * -(-share.cut.size // _TAPS_TILE)
-    walked = walk(places, heads, share.lying.batch, _TAPS_WAVES * processors(share.device))
-    numbers = (*share.lying, *share.sides, share.head, _TAPS_TILE, share.plan.width)
-    main = Ready(window_local.taps_back, (heads, *walked), numbers, _SMALL)
-    parts, entries = walked[0] * walked[1], channels * 10
-    total = Ready(window_table.total_of, (-(-entries // _ENTRIES), 1, 1), (parts, entries, 32, _ENTRIES), _SMALL)
-    return ForTaps(main, (parts, channels, 10), total)

@@ -1,6 +1,7 @@
 """Attention inside rectangles as an operation of torch, and its gradient as another: what a compiled model runs.
 
-An operation knows lists of tensors and numbers alone, so what a share has not is an empty tensor here. Neither has a
+An operation knows lists of tensors and numbers alone, so what a share has not is an empty tensor here; of taps a share
+has two, those of its filter and its constant. Neither has a
 rule for autograd (window_gradient has it), so that calling them costs no more than a step through torch's dispatcher.
 """
 
@@ -33,14 +34,15 @@ def attend(
     """The merged tokens, and (batch, heads of all shares, tokens) the logarithms of the sums of exponentials."""
     from patchword.kernels.window_launch import forward
 
-    held, tables, taps = _lying_alike(held), _packed(tables), _turned(taps)
+    held, tables, taps = _lying_alike(held), _packed(tables), _packed(taps)
     merged, sums = _empty(held, heads * len(tables))
     three = held * 3 if len(held) == 1 else held
-    with _on(merged):
-        for run, table, tap in zip(
-            forward(_call(held, tables, taps, numbers, heads, scale)), tables, taps, strict=True
-        ):
-            run(*three, table, tap, merged, sums)
+    with on_device(merged):
+        plans = forward(_call(held, tables, taps, numbers, heads, scale))
+        for plan, table, *own in zip(plans, tables, taps[::2], taps[1::2], strict=True):
+            plan.main(*three, table, merged, sums)
+            if plan.local:
+                plan.local(three[2], *own, merged, merged)
     return merged, sums
 
 
@@ -60,37 +62,38 @@ def _attend_back(
     from patchword.kernels.window_launch_backward import backward
 
     found = [room(part, part.shape) for part in (*held, *tables, *taps)]
-    held, tables, taps, gradient = _lying_alike(held), _packed(tables), _turned(taps), gradient.contiguous()
+    held, tables, taps, gradient = _lying_alike(held), _packed(tables), _packed(taps), gradient.contiguous()
     three, back = (held * 3, found[:1] * 3) if len(held) == 1 else (held, found[:3])
     of_tables, of_taps = found[len(held) :][: len(tables)], found[len(held) + len(tables) :]
-    with _on(merged):
+    with on_device(merged):
         plans = backward(_call(held, tables, taps, numbers, heads, scale))
         means = room(sums, sums.shape) if any(plan.keys for plan in plans) else sums
-        for plan, *own in zip(plans, tables, taps, of_tables, of_taps, strict=True):
-            _run_back(plan, three, own, merged, gradient, sums, means, back)
+        for plan, table, to_table in zip(plans, tables, of_tables, strict=True):
+            _attention_back(plan, three, table, to_table, merged, gradient, sums, means, back)
+        for number, plan in enumerate(plans):
+            if plan.local:
+                own, to_own = (parts[2 * number : 2 * number + 2] for parts in (taps, of_taps))
+                plan.local.values(gradient, *own, back[-1], back[-1])
+                parts = room(sums, plan.local.taps.parts)
+                plan.local.taps.main(three[2], gradient, parts)
+                plan.local.taps.total(parts, *to_own)
     return found
 
 
-def _run_back(
-    plan: "Back", three: list[Tensor], own: list[Tensor], merged: Tensor, gradient: Tensor, sums: Tensor,
+def _attention_back(
+    plan: "Back", three: list[Tensor], table: Tensor, to_table: Tensor, merged: Tensor, gradient: Tensor, sums: Tensor,
     means: Tensor, back: list[Tensor],
 ) -> None:  # fmt: skip
-    """own: the table, the taps, and where their gradients are written"""
-    table, tap, to_table, to_taps = own
     biases = room(sums, plan.table.parts) if plan.table else sums
     if plan.keys is None:
-        plan.main(*three, table, tap, gradient, sums, *back, biases)
+        plan.main(*three, table, gradient, sums, *back, biases)
     else:
-        plan.main(*three, table, tap, merged, gradient, sums, means, back[0])
-        plan.keys(*three, table, tap, gradient, sums, means, *back[1:])
+        plan.main(*three, table, merged, gradient, sums, means, back[0])
+        plan.keys(*three, table, gradient, sums, means, *back[1:])
         if plan.table and plan.table.biases:
             plan.table.biases(*three, table, gradient, sums, means, biases)
     if plan.table:
         plan.table.fold(biases, to_table)
-    if plan.taps:
-        parts = room(sums, plan.taps.parts)
-        plan.taps.main(three[2], gradient, parts)
-        plan.taps.total(parts, to_taps)
 
 
 @torch.library.register_fake("patchword::windows_back", lib=LIBRARY)  # type: ignore[untyped-decorator]
@@ -124,11 +127,6 @@ def _packed(tensors: list[Tensor]) -> list[Tensor]:
     return [tensor.contiguous() for tensor in tensors]
 
 
-def _turned(taps: list[Tensor]) -> list[Tensor]:
-    """(channels, 10) -> (10, channels), so that a program reads channels that lie side by side"""
-    return [tap.t().contiguous() if tap.numel() else tap for tap in taps]
-
-
 def _empty(held: list[Tensor], heads: int) -> tuple[Tensor, Tensor]:
     batch, tokens, width = held[0].shape
     merged = room(held[0], (batch, tokens, width // 3 if len(held) == 1 else width))
@@ -140,7 +138,7 @@ def room(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -
     return like.new_empty(shape, dtype=dtype)
 
 
-def _on(tensor: Tensor) -> AbstractContextManager[object]:
+def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     """kernels are sent to the GPU that holds the tensors"""
     elsewhere = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
     return torch.cuda.device(tensor.device) if elsewhere else nullcontext()

@@ -18,7 +18,7 @@ def plain_windows(
     answers = []
     for number, cut in enumerate(cuts):
         query, key, value = (part[number] for part in parts)
-        answers.append(_attend(query, key, value, tables[number], taps[number], cut, heads, scale))
+        answers.append(_attend(query, key, value, tables[number], taps[2 * number : 2 * number + 2], cut, heads, scale))
     return torch.cat(answers, -1)
 
 
@@ -28,8 +28,9 @@ def three(held: list[Tensor]) -> list[Tensor]:
 
 
 def _attend(
-    query: Tensor, key: Tensor, value: Tensor, table: Tensor, taps: Tensor, cut: Rectangles, heads: int, scale: float
-) -> Tensor:
+    query: Tensor, key: Tensor, value: Tensor, table: Tensor, taps: list[Tensor], cut: Rectangles, heads: int,
+    scale: float,
+) -> Tensor:  # fmt: skip
     token, there, seam = cut.spots(query.device)
     q, k, v = (part[:, token].unflatten(-1, (heads, -1)).transpose(2, 3) for part in (query, key, value))
     scores = q @ k.transpose(-2, -1) * scale  # (batch, groups, heads, size, size)
@@ -38,16 +39,15 @@ def _attend(
     meets = there[:, None, :] & (seam[:, :, None] == seam[:, None, :])
     weights = scores.masked_fill(~meets[:, None], torch.finfo(scores.dtype).min / 2).softmax(-1)
     mixed: Tensor = (weights @ v).transpose(2, 3).flatten(3)  # (batch, groups, size, width)
-    if taps.numel():
-        mixed = mixed + _filtered(value[:, token] * there[..., None], taps.to(value.dtype), cut)
+    if taps[0].numel():
+        mixed = mixed + _filtered(value[:, token] * there[..., None], cut, *taps)
     return mixed[:, there][:, token[there].argsort()]
 
 
-def _filtered(value: Tensor, taps: Tensor, cut: Rectangles) -> Tensor:
+def _filtered(value: Tensor, cut: Rectangles, taps: Tensor, constant: Tensor) -> Tensor:
     """(batch, groups, size, width) -> the same"""
     tiles: Tensor = value.flatten(0, 1).transpose(1, 2).unflatten(2, (cut.rows.members, cut.columns.members))
-    weight = taps[:, :9].reshape(-1, 1, 3, 3)
-    filtered = F.conv2d(tiles, weight, taps[:, 9].contiguous(), padding=1, groups=len(taps))
+    filtered = F.conv2d(tiles, taps.to(value.dtype), constant.to(value.dtype), padding=1, groups=len(taps))
     return filtered.flatten(2).transpose(1, 2).reshape(value.shape)
 
 

@@ -100,12 +100,15 @@ WARPS = {  # by work and tile
     ("forward", 16): 1, ("forward", 32): 2, ("forward", 64): 4, ("forward", 128): 8,
     ("backward", 16): 1, ("backward", 32): 2, ("backward", 64): 4, ("backward", 128): 8,
 }  # fmt: skip
-STAGES = {("forward", True): 3, ("forward", False): 2, ("backward", True): 3, ("backward", False): 2}  # by work, whole
+STAGES = {("forward", True): 3, ("forward", False): 3, ("backward", True): 3, ("backward", False): 3}  # by work, whole
 # By work, of groups in one tile and narrow heads: what is found once for many images may leave its registers, what
 # every image needs fits into these.
 REGISTERS: dict[str, int | None] = {"forward": 128, "backward": None}
 NARROW = 64  # channels of a head, in 16 bits
-WAVES = {"forward": 4, "backward": 2}  # programs that a processor of the GPU has at a time
+WAVES = {  # programs that a processor of the GPU has at a time, by work and tile
+    ("forward", 16): 4, ("forward", 32): 4, ("forward", 64): 4, ("forward", 128): 2,
+    ("backward", 16): 2, ("backward", 32): 2, ("backward", 64): 2, ("backward", 128): 2,
+}  # fmt: skip
 SHARED = 227 * 1024  # bytes that a program may share among its threads on an H200
 
 
@@ -119,7 +122,7 @@ def launch(work: str, size: int, head: int, dtype: torch.dtype, shared: int = SH
     waiting, beside = (3 if work == "forward" else 4) * tile * width, tile * max(tile, width)
     stages = max(1, min(STAGES[work, whole], (shared // dtype.itemsize - beside) // waiting))
     registers = REGISTERS[work] if whole and short and width <= NARROW else None
-    return Launch(tile, width, whole, WARPS[work, tile], stages, WAVES[work], registers)
+    return Launch(tile, width, whole, WARPS[work, tile], stages, WAVES[work, tile], registers)
 
 
 def walkers(groups: int, heads: int, programs: int) -> int:

@@ -65,14 +65,3 @@ def fold(
             at = (part * heads + head)[:, None] * side * side + place[None, :]
             total += tl.load(biases + at, mask=(part < parts)[:, None] & inside[None, :], other=0.0)
     tl.store(to_table + offset * heads + head, tl.sum(tl.sum(total, 1), 0))
-
-
-@triton.jit
-def total_of(parts_of, to_total, parts, count, some: tl.constexpr, block: tl.constexpr):
-    """(parts, count) -> (count,), in a fixed order"""
-    place, total = tl.program_id(0) * block + tl.arange(0, block), tl.zeros((some, block), tl.float32)
-    for begun in range(0, parts, some):
-        part = begun + tl.arange(0, some)
-        inside = (part < parts)[:, None] & (place < count)[None, :]
-        total += tl.load(parts_of + part[:, None] * count + place[None, :], mask=inside, other=0.0)
-    tl.store(to_total + place, tl.sum(total, 0), mask=place < count)

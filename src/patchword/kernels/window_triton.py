@@ -8,14 +8,13 @@ import triton
 import triton.language as tl
 
 from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
-from patchword.kernels.window_local import local_of
 
 
 @triton.jit
 def whole(
-    query, key, value, table, taps, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
-    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    query, key, value, table, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images, so
     that where tokens lie, their biases and who meets whom is found once for all of them."""
@@ -35,11 +34,6 @@ def whole(
             weights = tl.exp2(scores - most[:, None])
             total = tl.sum(weights, 1)
             answer = product(weights.to(v.dtype), v) * (1.0 / total)[:, None]
-            if local:
-                values = value + above + 2 * beside
-                answer += local_of(
-                    values, taps, rows, columns, inner, member, head, heads, stride, head_width, width, 1
-                )
             write(
                 merged + tl.cast(image, tl.int64) * tokens * answers + first,
                 token,
@@ -55,9 +49,9 @@ def whole(
 
 @triton.jit
 def pieces(
-    query, key, value, table, taps, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
-    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    query, key, value, table, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a program has one tile of queries and meets the keys tile by tile."""
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
@@ -82,9 +76,6 @@ def pieces(
         answer = answer * fading[:, None] + product(weights.to(v.dtype), v)
         most = higher
     answer = answer * (1.0 / total)[:, None]
-    if local:
-        values = value + above + 2 * beside
-        answer += local_of(values, taps, rows, columns, inner, member, head, heads, stride, head_width, width, 1)
     write(merged + image * tokens * answers + first, token, there, answers, answer, head_width, width)
     row = image * all_heads + start // head_width + head
     tl.store(sums + row * tokens + token, most + tl.log2(total), mask=there)

@@ -9,16 +9,15 @@ import triton
 import triton.language as tl
 
 from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
-from patchword.kernels.window_local import local_of
 from patchword.kernels.window_triton import part_of
 
 
 @triton.jit
 def whole_back(
-    query, key, value, table, taps, gradient, sums, to_query, to_key, to_value, to_bias,
+    query, key, value, table, gradient, sums, to_query, to_key, to_value, to_bias,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
-    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images; it
     sums the gradients of the biases as it goes."""
@@ -42,10 +41,6 @@ def whole_back(
             weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
             below = far * tokens * back + first
             for_value = product(tl.trans(weights.to(g.dtype)), g)
-            if local:
-                for_value += local_of(
-                    slopes_at, taps, rows, columns, inner, member, head, heads, answers, head_width, width, -1
-                )
             write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)
             passed = product(g, tl.trans(v))
             slopes = weights * (passed - tl.sum(weights * passed, 1)[:, None])
@@ -63,26 +58,35 @@ def whole_back(
 
 @triton.jit
 def queries_back(
-    query, key, value, table, taps, merged, gradient, sums, means, to_query,
+    query, key, value, table, merged, gradient, sums, means, to_query,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
-    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, local: tl.constexpr,
 ):  # fmt: skip
-    """Larger groups: a tile of queries meets the keys. `means` keeps the rows' sums of P * dP = dO * O for the rest."""
+    """Larger groups: a tile of queries meets the keys. `means` keeps the rows' sums of P * dP for the rest: they are
+    those of dO * O, but where O holds a filter of the values, too (`local`), the keys are met once more for them."""
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
     head, image, inner, member = part_of(rows, columns, heads, tile)
     first, above = start + head * head_width, image * image_stride + start + head * head_width
     token, there, _ = spot(rows, columns, inner, member)
     q = read(query + above, token, there, stride, head_width, width)
     g = read(gradient + image * tokens * answers + first, token, there, answers, head_width, width)
-    answer = read(merged + image * tokens * answers + first, token, there, answers, head_width, width).to(tl.float32)
-    if local:
-        values = value + above + 2 * beside
-        answer -= local_of(values, taps, rows, columns, inner, member, head, heads, stride, head_width, width, 1)
-    mean = tl.sum(g.to(tl.float32) * answer, 1)
     at = (image * all_heads + start // head_width + head) * tokens + token
-    tl.store(means + at, mean, mask=there)
     kept = tl.load(sums + at, mask=there, other=0.0)
+    mean = tl.zeros((tile,), tl.float32)
+    if local:
+        for begin in range(0, size, tile):
+            other = begin + tl.arange(0, tile)
+            key_token, key_there, _ = spot(rows, columns, inner, other)
+            k = read(key + above + beside, key_token, key_there, stride, head_width, width)
+            v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
+            bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
+            weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
+            mean += tl.sum(weights * product(g, tl.trans(v)), 1)
+    else:
+        answer = read(merged + image * tokens * answers + first, token, there, answers, head_width, width)
+        mean = tl.sum(g.to(tl.float32) * answer.to(tl.float32), 1)
+    tl.store(means + at, mean, mask=there)
     total = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, tile):
         other = begin + tl.arange(0, tile)
@@ -98,10 +102,10 @@ def queries_back(
 
 @triton.jit
 def keys_back(
-    query, key, value, table, taps, gradient, sums, means, to_key, to_value,
+    query, key, value, table, gradient, sums, means, to_key, to_value,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, local: tl.constexpr,
-    masked: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a tile of keys and their values meets the queries."""
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
@@ -125,10 +129,6 @@ def keys_back(
         slopes = weights * (product(g, tl.trans(v)) - mean[:, None])
         for_value += product(tl.trans(weights.to(g.dtype)), g)
         for_key += product(tl.trans(slopes.to(q.dtype)), q)
-    if local:
-        for_value += local_of(
-            slopes_at, taps, rows, columns, inner, member, head, heads, answers, head_width, width, -1
-        )
     below = image * tokens * back + first
     write(to_key + below + beside, token, there, back, for_key * scale, head_width, width)
     write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)

@@ -24,13 +24,14 @@ _KINDS = (torch.float32, torch.bfloat16, torch.float16)
 class Share(NamedTuple):
     """What one group of heads does: its cut of the map and, where position enters, a table or a filter.
 
-    table: (offsets, heads), a bias for each offset. taps: (channels, 10), a filter of 3 x 3 over the values and its
-    bias. An empty tensor is none.
+    table: (offsets, heads), a bias for each offset. taps and constant: (channels, 1, 3, 3) and (channels,), a
+    filter over the values and its bias. An empty tensor is none.
     """
 
     cut: Rectangles
     table: Tensor
     taps: Tensor
+    constant: Tensor
 
 
 def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -> Tensor:
@@ -39,7 +40,8 @@ def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -
     held: queries, keys and values, (batch, tokens, width) each, or one tensor (batch, tokens, 3 * width) of all three.
     heads: of each share.
     """
-    tables, taps = [share.table for share in shares], [share.taps for share in shares]
+    tables = [share.table for share in shares]
+    taps = [part for share in shares for part in (share.taps, share.constant)]
     numbers = [number for share in shares for number in share.cut.numbers()]
     merged: Tensor = attend_windows(held, tables, taps, numbers, heads, scale)[0]
     return merged
@@ -89,7 +91,7 @@ def alike(device: torch.device) -> bool:
     with torch.inference_mode(False), torch.enable_grad():
         joint = torch.linspace(-99, 99, 30 * 96, device=device).sin().view(1, 30, 96).requires_grad_()
         tables = [torch.linspace(-1, 1, cut.offsets, device=device).view(-1, 1).requires_grad_() for cut in cuts]
-        taps = [torch.empty(0, device=device) for _ in cuts]
+        taps = [torch.empty(0, device=device) for _ in range(2 * len(cuts))]
         numbers = [number for cut in cuts for number in cut.numbers()]
         answer = plain_windows([joint], tables, taps, cuts, 1, 0.25)
         expected = [answer, *torch.autograd.grad(answer.sin().sum(), [joint, *tables])]

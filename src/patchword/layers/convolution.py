@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.layers.depthwise import convolved
 from patchword.layers.drop_path import DropPath
 from patchword.layers.patch import check_channels
 from patchword.layers.recompute import Recomputing
@@ -109,5 +110,8 @@ class ConditionalPosition(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
         assert scope.grid is not None, "conditional positions need tokens on a grid"
+        answer = convolved(tokens, scope.grid, self.convolution)
+        if answer is not None:
+            return answer
         prefix, feature_map = scope.grid.to_map(tokens)
         return scope.grid.to_tokens(torch.zeros_like(prefix), self.convolution(feature_map))

@@ -44,17 +44,17 @@ def _is_quicker(query: Tensor, head: int) -> bool:
 
 def share_of(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
     """A pattern in the kernel's words."""
-    table = taps = torch.empty(0, device=query.device)
+    table = taps = constant = torch.empty(0, device=query.device)
     if isinstance(partition, Everything):
-        return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps)
+        return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps, constant)
     assert isinstance(partition, Windows | Interlaced), "only rectangles are run in place"
     if isinstance(position, RelativeTable):
         table = resize_offsets(position.table, position.window, partition.inner(grid))
     elif isinstance(position, LocalEnhancement):
-        taps = _taps(position.convolution)
-    return Share(partition.cut(grid), table, taps)
+        taps, constant = _taps(position.convolution)
+    return Share(partition.cut(grid), table, taps, constant)
 
 
-def _taps(convolution: nn.Conv2d) -> Tensor:
+def _taps(convolution: nn.Conv2d) -> tuple[Tensor, Tensor]:
     assert convolution.bias is not None, "the convolution of LePE has a bias"
-    return torch.cat([convolution.weight.flatten(1), convolution.bias[:, None]], dim=1)
+    return convolution.weight, convolution.bias

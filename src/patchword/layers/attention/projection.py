@@ -10,6 +10,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
 from patchword.layers.convolution import ConvNorm
+from patchword.layers.depthwise import convolved_and_normed, is_watched
 from patchword.layers.patch import PatchEmbed
 
 
@@ -82,10 +83,10 @@ class SeparableProjection(nn.Module):
         self.value = SeparableLinear(width, stride)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
-        prefix, feature_map = _image(scope).to_map(tokens)
-        query, _ = self.query(prefix, feature_map)
-        key, key_grid = self.key(prefix, feature_map)
-        value, _ = self.value(prefix, feature_map)
+        grid = _image(scope)
+        query, _ = self.query(tokens, grid)
+        key, key_grid = self.key(tokens, grid)
+        value, _ = self.value(tokens, grid)
         return Projected(query, key, value, scope.mask, key_grid)
 
 
@@ -97,11 +98,22 @@ class SeparableLinear(nn.Module):
         self.depthwise = ConvNorm(width, width, 3, stride, groups=width)
         self.linear = nn.Linear(width, width)
 
-    def forward(self, prefix: Tensor, feature_map: Tensor) -> tuple[Tensor, Grid]:
-        """prefix (batch, prefix, width), map (batch, width, rows, columns) -> (batch, tokens, width), grid"""
-        convolved = self.depthwise(feature_map)
-        grid = Grid(convolved.shape[2], convolved.shape[3], prefix.shape[1])
-        return cast(Tensor, self.linear(grid.to_tokens(prefix, convolved))), grid
+    def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        """(batch, tokens, width) -> (batch, tokens of the map after the stride, width), and its grid"""
+        convolved = self._in_place(tokens, grid)
+        if convolved is None:
+            prefix, feature_map = grid.to_map(tokens)
+            feature_map = self.depthwise(feature_map)
+            grid = Grid(feature_map.shape[2], feature_map.shape[3], grid.prefix)
+            convolved = grid.to_tokens(prefix, feature_map)
+        return cast(Tensor, self.linear(convolved)), grid
+
+    def _in_place(self, tokens: Tensor, grid: Grid) -> Tensor | None:
+        """by one kernel, without a map; None where there is none, or where someone watches the parts"""
+        part = self.depthwise
+        if type(part) is not ConvNorm or is_watched(part):
+            return None
+        return convolved_and_normed(tokens, grid, part.convolution, part.norm)
 
 
 def _image(scope: Scope) -> Grid:

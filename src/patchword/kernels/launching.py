@@ -1,0 +1,42 @@
+"""Launches of Triton's kernels, prepared once for each kind of call, so that a call costs little beside them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Grid = tuple[int, int, int]
+_LOOSE = 15  # Triton builds another kernel for a tensor that does not begin at a multiple of 16 bytes
+
+
+class Ready:
+    """A launch of one kernel; only its tensors change from call to call, never their kinds.
+
+    All else that Triton builds a kernel for is known, so the kernel is looked up once, for tensors that begin where
+    they should. Others go Triton's own way each time.
+    """
+
+    def __init__(
+        self, kernel: Any, grid: Grid, numbers: tuple[Any, ...], warps: int, stages: int, registers: int | None = None
+    ) -> None:
+        self.kernel, self.grid, self.numbers = kernel, grid, numbers
+        self.options: dict[str, Any] = {"num_warps": warps, "num_stages": stages}
+        if registers and torch.version.hip is None:
+            self.options["maxnreg"] = registers
+        self.built: Any = None
+
+    def __call__(self, *tensors: Tensor) -> None:
+        loose = 0
+        for tensor in tensors:
+            loose |= tensor.data_ptr()
+        if self.built is not None and not loose & _LOOSE:
+            self.built(*tensors, *self.numbers)
+            return
+        run = self.kernel[self.grid]
+        built = run(*tensors, *self.numbers, **self.options)
+        if built is not None and not loose & _LOOSE:  # Triton's interpreter builds none
+            self.built = built[self.grid]
+
+
+def processors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
