@@ -15,7 +15,7 @@ from patchword.core.scope import Scope
 from patchword.kernels import feed_forward as kernel
 from patchword.kernels.feed_forward import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
 from patchword.kernels.feed_forward_plan import WIDTHS, is_known, launch
-from patchword.layers import Block, FeedForward, LayerScale, Norm, QuickGelu, Residual
+from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
 from patchword.layers import feed_forward as layer
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -39,8 +39,8 @@ def given(rows, width, hidden, dtype=torch.float32, seed=0):
     return 3 + normal(rows, width, by=2.0), weights
 
 
-def by_kernel(tokens, weights, eps=1e-5, form="gelu", waiting=None):
-    return torch.ops.patchword.feed_forward(tokens, waiting, *weights, eps, form)
+def by_kernel(tokens, weights, eps=1e-5, form="gelu"):
+    return torch.ops.patchword.feed_forward(tokens, *weights, eps, form)
 
 
 def exactly(tokens, weights, eps=1e-5, form="gelu"):
@@ -157,8 +157,7 @@ def test_a_wrong_number_is_seen(wrong):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     tokens, weights = given(3, 64, 32)
-    for waiting in (None, tokens):
-        torch.library.opcheck(torch.ops.patchword.feed_forward.default, (tokens, waiting, *weights, 1e-5, "gelu"))
+    torch.library.opcheck(torch.ops.patchword.feed_forward.default, (tokens, *weights, 1e-5, "gelu"))
 
 
 @needs_triton
@@ -235,7 +234,7 @@ def calls(monkeypatch):
         return plain_feed_forward(*called)
 
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
     monkeypatch.setattr(layer, "feed_forward", run)
     return told
 
@@ -285,45 +284,14 @@ def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
 def test_a_residual_is_one_step(calls, activation, form):
     block, tokens = residual(activation, dropout=0.1, drop_path=0.1), torch.randn(2, 3, 64)
     found = block(tokens, Scope())
-    assert [call[2:] for call in calls] == [(1e-3, form, None)]
+    assert [call[2:] for call in calls] == [(1e-3, form)]
     assert difference(found, tokens + block.sublayer(block.norm(tokens), Scope())) < 1e-6
-
-
-class Doubled(nn.Module):
-    def forward(self, tokens, scope):
-        return 2 * tokens
-
-
-def test_the_branch_before_is_added_by_the_kernel(calls):
-    first, tokens = Residual(Doubled(), nn.LayerNorm(64)), torch.randn(2, 3, 64)
-    block = Block(first=first, second=residual())
-    found = block(tokens, Scope())
-    assert torch.equal(calls[0][0], tokens)
-    assert torch.equal(calls[0][4], 2 * first.norm(tokens))
-    second, between = block.second, tokens + 2 * first.norm(tokens)
-    assert difference(found, between + second.sublayer(second.norm(between), Scope())) < 1e-6
-    seen = []
-    second.register_forward_hook(lambda _, inputs, answer: seen.append(inputs[0]))
-    assert difference(block(tokens, Scope()), found) < 1e-6
-    assert torch.equal(seen[0], between)  # who watches sees the sum
-
-
-@needs_triton
-@pytest.mark.parametrize(("width", "hidden"), [(64, 128), (96, 544)], ids=["stays", "passes by"])
-def test_the_kernel_adds_what_waits(width, hidden):
-    tokens, weights = given(130, width, hidden)
-    waiting = torch.randn(130, width, generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    found = by_kernel(tokens, weights, waiting=waiting)
-    assert error(found, exactly(tokens + waiting, weights)) < 1e-6
-    turned = waiting.t().contiguous().t()
-    assert torch.equal(by_kernel(tokens, weights, waiting=turned), found)
-    assert error(by_kernel(tokens, weights), exactly(tokens + waiting, weights)) > 0.1
 
 
 @needs_triton
 def test_a_compiled_residual_keeps_it_whole(monkeypatch):
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
     block, tokens = residual().to(DEVICE).half(), torch.randn(2, 3, 64, device=DEVICE).half()
     seen = []
 

@@ -35,43 +35,35 @@ def may_have_kernel(tokens: Tensor) -> bool:
     return tokens.is_cuda
 
 
-def has_feed_forward_kernel(tokens: Tensor, weights: Weights, waiting: Tensor | None = None) -> bool:
+def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
     if not may_have_kernel(tokens) or short_kind(tokens, weights.up) is None:
         return False
-    given = (tokens, *weights) if waiting is None else (tokens, waiting, *weights)
-    if torch.is_grad_enabled() and any(part.requires_grad for part in given):
-        return False
-    if waiting is not None and waiting.shape != tokens.shape:
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *weights)):
         return False
     hidden, width = weights.up.shape
     fits = tokens.shape[-1] == width and is_known(width, hidden)
     return fits and is_hopper(tokens.device.index) and is_usable(tokens, _tried)
 
 
-def feed_forward(
-    tokens: Tensor, weights: Weights, eps: float, form: str, waiting: Tensor | None = None
-) -> Tensor:
-    """(..., width) -> (..., width); form: one of FORMS. waiting: (..., width) is added to the tokens first"""
+def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+    """(..., width) -> (..., width); form: one of FORMS"""
     narrow = short_kind(tokens, weights.up)
     scale, shift, up, up_bias, down, down_bias = weights
     run = torch.ops.patchword.feed_forward
-    answer: Tensor = run(tokens, waiting, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
+    answer: Tensor = run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
     return answer
 
 
-def plain_feed_forward(
-    tokens: Tensor, weights: Weights, eps: float, form: str, waiting: Tensor | None = None
-) -> Tensor:
-    tokens = tokens if waiting is None else tokens + waiting
+def plain_feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     normed = F.layer_norm(tokens, tokens.shape[-1:], weights.scale, weights.shift, eps)
     between = plain_raised(normed, weights.up, weights.up_bias, form)
     return tokens + F.linear(between, weights.down, weights.down_bias)
 
 
 def _one_step(
-    tokens: Tensor, waiting: Tensor | None, scale: Tensor, shift: Tensor, up: Tensor, up_bias: Tensor, down: Tensor,
-    down_bias: Tensor, eps: float, form: str,
+    tokens: Tensor, scale: Tensor, shift: Tensor, up: Tensor, up_bias: Tensor, down: Tensor, down_bias: Tensor,
+    eps: float, form: str,
 ) -> Tensor:  # fmt: skip
     from patchword.kernels.feed_forward_triton import resident, streamed
 
@@ -82,9 +74,8 @@ def _one_step(
     if not tiles:
         return answer
     kernel, programs = (resident, min(tiles, _processors(tokens.device))) if plan.stays else (streamed, tiles)
-    other = tokens if waiting is None else waiting.contiguous()
-    given = (tokens, other, scale, shift, up.contiguous(), up_bias, down.contiguous(), down_bias, answer, count, eps)
-    choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form, waiting is not None)
+    given = (tokens, scale, shift, up.contiguous(), up_bias, down.contiguous(), down_bias, answer, count, eps)
+    choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
     with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
         kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)
     return answer
@@ -96,8 +87,8 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 # One operation of torch, so that a compiled model keeps it whole. Without a gradient it needs none of what custom_op
 # brings along, which takes three times as long to call.
-_NAME, _GIVEN = "patchword::feed_forward", ", ".join(f"Tensor {name}" for name in Weights._fields)
-torch.library.define(_NAME, f"(Tensor tokens, Tensor? waiting, {_GIVEN}, float eps, str form) -> Tensor")
+_NAME, _GIVEN = "patchword::feed_forward", ("tokens", *Weights._fields)
+torch.library.define(_NAME, f"({', '.join(f'Tensor {name}' for name in _GIVEN)}, float eps, str form) -> Tensor")
 torch.library.impl(_NAME, "default", _one_step)
 torch.library.register_fake(_NAME, _shape)
 

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""x + down(gelu(up(norm(x)))) in one kernel: what lies between the two matrices never leaves the chip. x may be a sum
-that is still to be made. The twin is plain_feed_forward.
+"""x + down(gelu(up(norm(x)))) in one kernel: what lies between the two matrices never leaves the chip. The twin is
+plain_feed_forward.
 
 A program takes some rows and walks over the hidden channels, a chunk at a time: its share of up, GELU, its share of
 down. A width is held as the sum of two powers of two (96 = 64 + 32), so that nothing is computed in vain.
@@ -21,13 +21,9 @@ def _product(one, other, total):
 
 
 @triton.jit
-def _read(tokens, waiting, row, column, width, there, waits: tl.constexpr, cached: tl.constexpr):
-    """tokens, with what waits to be added"""
-    place, mask = row[:, None] * width + column[None, :], there[:, None]
-    x = tl.load(tokens + place, mask=mask, other=0.0, cache_modifier=cached).to(tl.float32)
-    if waits:
-        x += tl.load(waiting + place, mask=mask, other=0.0, cache_modifier=cached).to(tl.float32)
-    return x
+def _read(tokens, row, column, width, there, cached: tl.constexpr):
+    place = tokens + row[:, None] * width + column[None, :]
+    return tl.load(place, mask=there[:, None], other=0.0, cache_modifier=cached).to(tl.float32)
 
 
 @triton.jit
@@ -37,10 +33,9 @@ def _scaled(x, spread, scale, shift, column):
 
 
 @triton.jit
-def _normed(tokens, waiting, scale, shift, row, column, other, width, there, eps, waits: tl.constexpr):
+def _normed(tokens, scale, shift, row, column, other, width, there, eps):
     """LayerNorm in float32, of both parts of the width"""
-    x = _read(tokens, waiting, row, column, width, there, waits, ".cg")
-    z = _read(tokens, waiting, row, other, width, there, waits, ".cg")
+    x, z = _read(tokens, row, column, width, there, ".cg"), _read(tokens, row, other, width, there, ".cg")
     mean = (tl.sum(x, 1) + tl.sum(z, 1)) / width
     x, z = x - mean[:, None], z - mean[:, None]
     spread = tl.rsqrt((tl.sum(x * x, 1) + tl.sum(z * z, 1)) / width + eps)
@@ -48,26 +43,24 @@ def _normed(tokens, waiting, scale, shift, row, column, other, width, there, eps
 
 
 @triton.jit
-def _finish(tokens, waiting, answer, total, bias, row, column, width, there, waits: tl.constexpr):
+def _finish(tokens, answer, total, bias, row, column, width, there):
     """The residual is read once more, as other bytes to the compiler, which else would hold it in registers."""
-    whole = total + tl.load(bias + column).to(tl.float32)[None, :]
-    whole += _read(tokens, waiting, row, column, width, there, waits, "")
+    whole = total + tl.load(bias + column).to(tl.float32)[None, :] + _read(tokens, row, column, width, there, "")
     tl.store(answer + row[:, None] * width + column[None, :], whole, mask=there[:, None])
 
 
 @triton.jit(do_not_specialize=["count"])
 def streamed(
-    tokens, waiting, scale, shift, up, up_bias, down, down_bias, answer, count, eps,
+    tokens, scale, shift, up, up_bias, down, down_bias, answer, count, eps,
     first: tl.constexpr, second: tl.constexpr, hidden: tl.constexpr,
-    rows: tl.constexpr, chunk: tl.constexpr, form: tl.constexpr, waits: tl.constexpr,
+    rows: tl.constexpr, chunk: tl.constexpr, form: tl.constexpr,
 ):  # fmt: skip
     """Both matrices pass by, once for each tile of rows. first + second is the width."""
     width: tl.constexpr = first + second
     row, column, other = tl.arange(0, rows), tl.arange(0, first), first + tl.arange(0, second)
     start = tl.program_id(0).to(tl.int64) * rows
-    tokens, waiting, answer = tokens + start * width, waiting + start * width, answer + start * width
-    there = row < count - start
-    x, z = _normed(tokens, waiting, scale, shift, row, column, other, width, there, eps, waits)
+    tokens, answer, there = tokens + start * width, answer + start * width, row < count - start
+    x, z = _normed(tokens, scale, shift, row, column, other, width, there, eps)
     x, z = x.to(up.dtype.element_ty), z.to(up.dtype.element_ty)
     total, more = tl.zeros((rows, first), tl.float32), tl.zeros((rows, second), tl.float32)
     for begin in range(0, hidden, chunk):
@@ -77,15 +70,15 @@ def streamed(
         between = activation(between + tl.load(up_bias + inner).to(tl.float32)[None, :], form).to(x.dtype)
         total = _product(between, tl.load(down + inner[:, None] + column[None, :] * hidden), total)
         more = _product(between, tl.load(down + inner[:, None] + other[None, :] * hidden), more)
-    _finish(tokens, waiting, answer, total, down_bias, row, column, width, there, waits)
-    _finish(tokens, waiting, answer, more, down_bias, row, other, width, there, waits)
+    _finish(tokens, answer, total, down_bias, row, column, width, there)
+    _finish(tokens, answer, more, down_bias, row, other, width, there)
 
 
 @triton.jit(do_not_specialize=["count"])
 def resident(
-    tokens, waiting, scale, shift, up, up_bias, down, down_bias, answer, count, eps,
+    tokens, scale, shift, up, up_bias, down, down_bias, answer, count, eps,
     first: tl.constexpr, second: tl.constexpr, hidden: tl.constexpr,
-    rows: tl.constexpr, chunk: tl.constexpr, form: tl.constexpr, waits: tl.constexpr,
+    rows: tl.constexpr, chunk: tl.constexpr, form: tl.constexpr,
 ):  # fmt: skip
     """Both matrices are small enough to stay in shared memory, while a program walks over tiles of rows."""
     width: tl.constexpr = first + second
@@ -99,8 +92,8 @@ def resident(
         downs += (tl.load(down + inner[:, None] + other[None, :] * hidden),)
     for tile in range(tl.program_id(0), tl.cdiv(count, rows), tl.num_programs(0)):
         start = tl.full((), rows, tl.int64) * tile
-        place, beside, there = tokens + start * width, waiting + start * width, row < count - start
-        x, z = _normed(place, beside, scale, shift, row, column, other, width, there, eps, waits)
+        place, there = tokens + start * width, row < count - start
+        x, z = _normed(place, scale, shift, row, column, other, width, there, eps)
         x, z = x.to(up.dtype.element_ty), z.to(up.dtype.element_ty)
         total, more = tl.zeros((rows, first), tl.float32), tl.zeros((rows, second), tl.float32)
         for part in tl.static_range(hidden // chunk):
@@ -109,5 +102,5 @@ def resident(
             between = activation(between + bias[None, :], form).to(x.dtype)
             total = _product(between, downs[2 * part], total)
             more = _product(between, downs[2 * part + 1], more)
-        _finish(place, beside, answer + start * width, total, down_bias, row, column, width, there, waits)
-        _finish(place, beside, answer + start * width, more, down_bias, row, other, width, there, waits)
+        _finish(place, answer + start * width, total, down_bias, row, column, width, there)
+        _finish(place, answer + start * width, more, down_bias, row, other, width, there)

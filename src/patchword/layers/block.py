@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
-from patchword.layers.feed_forward import FeedForward, is_watched
+from patchword.layers.feed_forward import FeedForward
 from patchword.layers.gradient import short_gradient
 
 
@@ -31,17 +30,6 @@ class LayerScale(nn.Module):
 
     def forward(self, branch: Tensor) -> Tensor:
         return branch * self.factor
-
-
-class Stream(NamedTuple):
-    """Tokens between two residuals. waiting: a branch that is still to be added, by a kernel that reads both if the
-    next residual has one"""
-
-    tokens: Tensor
-    waiting: Tensor | None = None
-
-    def whole(self) -> Tensor:
-        return self.tokens if self.waiting is None else short_gradient(self.tokens + self.waiting)
 
 
 class Residual(nn.Module):
@@ -67,28 +55,23 @@ class Residual(nn.Module):
         return self.where.value
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
-        return self.onto(Stream(tokens), scope).whole()
+        if self.where is Norm.PRE:
+            whole = self._at_once(tokens)
+            return self._sum(tokens, self.sublayer(self.norm(tokens), scope)) if whole is None else whole
+        if self.where is Norm.BRANCH:
+            return self._sum(tokens, self.norm(self.sublayer(tokens, scope)))
+        after: Tensor = self.norm(self._sum(tokens, self.sublayer(tokens, scope)))
+        return after
 
-    def onto(self, stream: Stream, scope: Scope) -> Stream:
-        """The same between other residuals, which may add the branch."""
-        done = self._at_once(stream)
-        if done is not None:
-            return Stream(done)
-        tokens = stream.whole()
-        before = self.norm(tokens) if self.where is Norm.PRE else tokens
-        after = self.sublayer(before, scope)
-        branch = self.drop_path(self.scale(self.dropout(self.norm(after) if self.where is Norm.BRANCH else after)))
-        stream = Stream(tokens, branch)
-        return Stream(self.norm(stream.whole())) if self.where is Norm.POST else stream
-
-    def _at_once(self, stream: Stream) -> Tensor | None:
+    def _at_once(self, tokens: Tensor) -> Tensor | None:
         """A feed-forward may be one kernel with its norm and its sum, if nothing else stands between."""
-        if self.where is not Norm.PRE or not isinstance(self.sublayer, FeedForward):
+        if not isinstance(self.sublayer, FeedForward) or type(self.scale) is not nn.Identity:
             return None
         drops = self.training and (self.dropout.p or self.drop_path.rate)
-        if drops or type(self.scale) is not nn.Identity:
-            return None
-        return self.sublayer.at_once(stream.tokens, self.norm, stream.waiting)
+        return None if drops else self.sublayer.at_once(tokens, self.norm)
+
+    def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
+        return short_gradient(tokens + self.drop_path(self.scale(self.dropout(branch))))
 
 
 class Block(nn.Module):
@@ -100,13 +83,9 @@ class Block(nn.Module):
             self.add_module(name, residual)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
-        stream = Stream(tokens)
         for residual in self.children():
-            if isinstance(residual, Residual) and not is_watched(residual):
-                stream = residual.onto(stream, scope)
-            else:
-                stream = Stream(residual(stream.whole(), scope))
-        return stream.whole()
+            tokens = residual(tokens, scope)
+        return tokens
 
 
 def pre_norm_block(

@@ -31,29 +31,24 @@ class FeedForward(nn.Module):
         """up and activation, in one kernel where there is one and nobody watches the parts"""
         if may_have_kernel(tokens):
             up, form = self.up, _form(self.activation)
-            parts = type(up) is nn.Linear and up.bias is not None and not any(map(is_watched, (up, self.activation)))
+            parts = type(up) is nn.Linear and up.bias is not None and not any(map(_is_watched, (up, self.activation)))
             if form is not None and parts and has_raised_kernel(tokens, up.weight, up.bias):
                 return raised(tokens, up.weight, up.bias, form)
         between: Tensor = self.activation(self.up(tokens))
         return between
 
-    def at_once(self, tokens: Tensor, norm: nn.Module, waiting: Tensor | None = None) -> Tensor | None:
-        """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts.
-
-        waiting: what is to be added to the tokens first
-        """
+    def at_once(self, tokens: Tensor, norm: nn.Module) -> Tensor | None:
+        """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
         if not may_have_kernel(tokens):
             return None
         up, activation, dropout, down = self.up, self.activation, self.dropout, self.down
         form = _form(activation)
         if form is None or type(self) is not FeedForward or not _is_affine(norm, up, down):
             return None
-        if (self.training and dropout.p) or any(map(is_watched, (self, norm, up, activation, dropout, down))):
+        if (self.training and dropout.p) or any(map(_is_watched, (self, norm, up, activation, dropout, down))):
             return None
         weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
-        if not has_feed_forward_kernel(tokens, weights, waiting):
-            return None
-        return feed_forward(tokens, weights, norm.eps, form, waiting)
+        return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None
 
 
 def _form(activation: nn.Module) -> str | None:
@@ -70,5 +65,5 @@ def _is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]
     return all(part.bias is not None for part in (norm, *matrices))  # a norm has both or no weight either
 
 
-def is_watched(module: nn.Module) -> bool:
+def _is_watched(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
