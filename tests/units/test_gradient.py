@@ -6,7 +6,7 @@ from torch import nn
 
 from patchword.core.scope import Scope
 from patchword.layers import Norm, Residual
-from patchword.layers.gradient import short_gradient
+from patchword.layers.gradient import summed
 
 
 class Wide(nn.Module):
@@ -48,25 +48,30 @@ def test_tokens_are_the_same_and_their_gradient_nearly(where):
     assert (gradient - exact).norm() < 0.01 * exact.norm()
 
 
+def step(kind):
+    """a sum whose branch is of this kind, and the gradients of both"""
+    stream, slopes = torch.randn(2, 4, 8, requires_grad=True), torch.randn(2, 4, 8)
+    branch = torch.randn(2, 4, 8).to(kind).requires_grad_()
+    torch.compile(summed, backend="aot_eager", fullgraph=True)(stream, branch).backward(slopes)
+    return stream.grad, branch.grad, slopes
+
+
 def test_what_comes_back_is_rounded_once():
-    """Of a sum, both get the same numbers: those of the branch are short, so are those of the stream."""
-    stream = torch.randn(4, 8, requires_grad=True)
-
-    def step(stream):
-        with torch.autocast("cpu", torch.bfloat16):
-            return short_gradient(stream * 1.0)
-
-    torch.compile(step, backend="aot_eager")(stream).backward(torch.randn(4, 8))
-    assert is_short(stream.grad)
+    """The stream gets the numbers of the branch."""
+    of_stream, of_branch, slopes = step(torch.bfloat16)
+    assert torch.equal(of_stream, slopes.bfloat16().float())
+    assert torch.equal(of_branch, slopes.bfloat16())
 
 
-@pytest.mark.parametrize("kind", [None, torch.float16])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
 def test_in_other_precisions_nothing_is_rounded(kind):
-    stream, slopes = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8)
+    of_stream, of_branch, slopes = step(kind)
+    assert torch.equal(of_stream, slopes)
+    assert torch.equal(of_branch, slopes.to(kind))
 
-    def step(stream):
-        with torch.autocast("cpu", kind, enabled=kind is not None):
-            return short_gradient(stream * 1.0)
 
-    torch.compile(step, backend="aot_eager")(stream).backward(slopes)
-    assert torch.equal(stream.grad, slopes)
+def test_sums_of_shapes_that_are_spread():
+    stream = torch.randn(2, 4, 8, requires_grad=True)
+    branch = torch.randn(4, 8).bfloat16().requires_grad_()
+    torch.compile(summed, backend="aot_eager")(stream, branch).sum().backward()
+    assert torch.equal(branch.grad, torch.full((4, 8), 2.0).bfloat16())

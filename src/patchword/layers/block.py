@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.feed_forward import FeedForward
-from patchword.layers.gradient import short_gradient
+from patchword.layers.gradient import summed
 
 
 class Norm(Enum):
@@ -71,7 +71,7 @@ class Residual(nn.Module):
         return None if drops else self.sublayer.at_once(tokens, self.norm)
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
-        return short_gradient(tokens + self.drop_path(self.scale(self.dropout(branch))))
+        return summed(tokens, self.drop_path(self.scale(self.dropout(branch))))
 
 
 class Block(nn.Module):

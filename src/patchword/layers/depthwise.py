@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
+from patchword.layers.watched import is_watched
 
 
 def convolved(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
@@ -47,12 +48,6 @@ def folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor
         mean = mean - convolution.bias
     bias = torch.addcmul(norm.bias.float(), mean, scale, value=-1) if norm.affine else -mean * scale
     return convolution.weight * scale.view(-1, 1, 1, 1), bias
-
-
-def is_watched(module: nn.Module) -> bool:
-    """by hooks, which only see modules that are called"""
-    backwards = module._backward_hooks or module._backward_pre_hooks
-    return bool(module._forward_hooks or module._forward_pre_hooks or backwards)
 
 
 def _is_known(convolution: nn.Module) -> TypeGuard[nn.Conv2d]:

@@ -8,6 +8,7 @@ from patchword.core.scope import Scope
 from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel, may_have_kernel
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
+from patchword.layers.watched import is_watched
 
 _FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
 
@@ -31,7 +32,7 @@ class FeedForward(nn.Module):
         """up and activation, in one kernel where there is one and nobody watches the parts"""
         if may_have_kernel(tokens):
             up, form = self.up, _form(self.activation)
-            parts = type(up) is nn.Linear and up.bias is not None and not any(map(_is_watched, (up, self.activation)))
+            parts = type(up) is nn.Linear and up.bias is not None and not any(map(is_watched, (up, self.activation)))
             if form is not None and parts and has_raised_kernel(tokens, up.weight, up.bias):
                 return raised(tokens, up.weight, up.bias, form)
         between: Tensor = self.activation(self.up(tokens))
@@ -45,7 +46,7 @@ class FeedForward(nn.Module):
         form = _form(activation)
         if form is None or type(self) is not FeedForward or not _is_affine(norm, up, down):
             return None
-        if (self.training and dropout.p) or any(map(_is_watched, (self, norm, up, activation, dropout, down))):
+        if (self.training and dropout.p) or any(map(is_watched, (self, norm, up, activation, dropout, down))):
             return None
         weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
         return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None
@@ -63,7 +64,3 @@ def _is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]
     if type(norm) is not nn.LayerNorm or any(type(matrix) is not nn.Linear for matrix in matrices):
         return False
     return all(part.bias is not None for part in (norm, *matrices))  # a norm has both or no weight either
-
-
-def _is_watched(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -10,8 +10,9 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
 from patchword.layers.convolution import ConvNorm
-from patchword.layers.depthwise import convolved_and_normed, is_watched
+from patchword.layers.depthwise import convolved_and_normed
 from patchword.layers.patch import PatchEmbed
+from patchword.layers.watched import is_watched
 
 
 class Projected(NamedTuple):
