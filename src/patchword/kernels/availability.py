@@ -13,31 +13,59 @@ from torch import Tensor
 _KINDS = (torch.bfloat16, torch.float16)
 
 
-def is_usable(tensor: Tensor, works: Callable[[int], bool]) -> bool:
-    """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export).
+class Trial:
+    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
+    tried, once on each GPU, and must answer as the plain way does.
 
-    works: of the GPU's number, whether the kernel does what it should there; a compiled model does not ask.
+    alike: whether it does. on: of a GPU's number, whether the kernel is made for such a one
     """
+
+    def __init__(self, what: str, alike: Callable[[torch.device], bool], on: Callable[[int], bool] | None = None):
+        self.what, self.alike, self.on = what, alike, on
+        self.found: dict[int, bool] = {}
+        _TRIALS.append(self)
+
+    def passes(self, index: int) -> bool:
+        if index not in self.found:
+            self.found[index] = is_installed() and self._works(torch.device("cuda", index))
+        return self.found[index]
+
+    def _works(self, device: torch.device) -> bool:
+        try:
+            works, reason = self.alike(device), "its answers are not those of the plain way"
+        except Exception as error:  # whatever it is, the plain way works
+            works, reason = False, f"{type(error).__name__}: {error}"
+        if not works:
+            told = f"the kernel for {self.what} is not used on this machine, the plain way is: {reason}"
+            warnings.warn(told, stacklevel=3)
+        return works
+
+
+_TRIALS: list[Trial] = []
+
+
+def try_all(device: torch.device) -> None:
+    """Before a model is compiled, since a compiler cannot try: what fails is not compiled into it."""
+    if device.type == "cuda" and is_installed():
+        index = torch.cuda.current_device() if device.index is None else device.index
+        for trial in _TRIALS:
+            if trial.on is None or trial.on(index):
+                trial.passes(index)
+
+
+def is_usable(tensor: Tensor, trial: Trial) -> bool:
+    """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
     if not tensor.is_cuda or _is_exporting():
         return False
-    if torch.compiler.is_compiling():  # a compiled model needs a Triton that works, too
-        there: bool = is_installed()
+    if torch.compiler.is_compiling():
+        there: bool = is_installed() and not _has_failed(trial.what)
         return there
-    return not torch._C._are_functorch_transforms_active() and works(tensor.get_device())
+    return not torch._C._are_functorch_transforms_active() and trial.passes(tensor.get_device())
 
 
-def is_tried(what: str, alike: Callable[[torch.device], bool], index: int) -> bool:
-    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
-    tried, once, and must answer as the plain way does; whoever asks keeps the answer."""
-    if not is_installed():
-        return False
-    try:
-        works, reason = alike(torch.device("cuda", index)), "its answers are not those of the plain way"
-    except Exception as error:  # whatever it is, the plain way works
-        works, reason = False, f"{type(error).__name__}: {error}"
-    if not works:
-        warnings.warn(f"the kernel for {what} is not used on this machine, the plain way is: {reason}", stacklevel=2)
-    return works
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def _has_failed(what: str) -> bool:
+    return any(trial.what == what and not all(trial.found.values()) for trial in _TRIALS)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import is_hopper, is_tried, is_usable, short_kind
+from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
 from patchword.kernels.feed_forward_plan import is_known, launch
 from patchword.kernels.raised import plain_raised
 
@@ -43,7 +43,7 @@ def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
         return False
     hidden, width = weights.up.shape
     fits = tokens.shape[-1] == width and is_known(width, hidden)
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, _tried)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
@@ -98,11 +98,6 @@ def _processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
 
 
-@cache
-def _tried(index: int) -> bool:
-    return is_tried("feed-forwards", alike, index)
-
-
 def alike(device: torch.device) -> bool:
     """Both ways to launch: matrices that stay, and others."""
     return all(is_alike(width, 4 * width, device) for width in (96, 192))
@@ -123,3 +118,6 @@ def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = 
         found = feed_forward(tokens, weights, 1e-5, "gelu").float()
         expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
+
+
+TRIAL = Trial("feed-forwards", alike, on=is_hopper)

@@ -4,14 +4,13 @@ A kernel for GPUs (window_local) reads tokens where they lie and writes answers 
 plain_neighbours. As with windows, autograd is told of it by hand.
 """
 
-from functools import cache
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import is_tried, is_usable
+from patchword.kernels.availability import Trial, is_usable
 from patchword.kernels.neighbours_operation import (
     GIVEN,
     LIBRARY,
@@ -30,7 +29,7 @@ _filter = torch.ops.patchword.neighbours.default
 
 
 def has_neighbours_kernel(tokens: Tensor) -> bool:
-    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, _tried)
+    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, TRIAL)
 
 
 def neighbours(
@@ -98,11 +97,6 @@ def _plain_gradients(
     return [next(found) if part is not None and part.requires_grad else None for part in given]
 
 
-@cache
-def _tried(index: int) -> bool:
-    return is_tried("depthwise filters", alike, index)
-
-
 def alike(device: torch.device) -> bool:
     """Whether a filter and its gradients are those of the plain way."""
 
@@ -118,3 +112,6 @@ def alike(device: torch.device) -> bool:
         answer = neighbours(*given, 4, 5)
         found = [answer, *filter_back(answer.cos(), *given, 4, 5)]
     return all(torch.allclose(one, other, 1e-3, 1e-4) for one, other in zip(found, (expected, *gradients), strict=True))
+
+
+TRIAL = Trial("depthwise filters", alike)

@@ -5,13 +5,11 @@ product is short: those of wider tokens are so much quicker in torch's own way t
 kernel is in raised_triton, the twin is plain_raised.
 """
 
-from functools import cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import is_hopper, is_tried, is_usable, short_kind
+from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
@@ -25,7 +23,7 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
         return False
     hidden, width = up.shape
     fits = tokens.shape[-1] == width and LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, _tried)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -68,11 +66,6 @@ torch.library.impl(_NAME, "default", _one_step)
 torch.library.register_fake(_NAME, _shape)
 
 
-@cache
-def _tried(index: int) -> bool:
-    return is_tried("raised products", alike, index)
-
-
 @torch.no_grad()
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
@@ -86,3 +79,6 @@ def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
         found = raised(tokens, up, bias, "gelu").float()
         expected = plain_raised(tokens.float(), up.float(), bias.float(), "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
+
+
+TRIAL = Trial("raised products", alike, on=is_hopper)

@@ -4,14 +4,12 @@ A kernel for GPUs (window_triton) computes where the members of a group lie whil
 get where they lie. The twin is window_plain.
 """
 
-import warnings
-from functools import cache
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from patchword.kernels.availability import Trial, is_usable
 from patchword.kernels.window_gradient import attend_windows
 from patchword.kernels.window_operation import attend_back
 from patchword.kernels.window_plain import plain_windows
@@ -48,42 +46,12 @@ def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -
 
 
 def has_window_kernel(query: Tensor, head: int) -> bool:
-    """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
-    if not (query.is_cuda and query.dtype in _KINDS and head <= WIDEST) or _is_exporting():
-        return False
-    if torch.compiler.is_compiling():  # a compiled model needs a Triton that works, too
-        there: bool = _installed()
-        return there
-    return not torch._C._are_functorch_transforms_active() and _tried(query.get_device())
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes
-def _is_exporting() -> bool:
-    return torch.compiler.is_exporting()
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-def _installed() -> bool:
-    return find_spec("triton") is not None
-
-
-@cache
-def _tried(index: int) -> bool:
-    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
-    tried, once, and must answer as the plain way does."""
-    if not _installed():
-        return False
-    try:
-        works, reason = alike(torch.device("cuda", index)), "its answers are not those of the plain way"
-    except Exception as error:  # whatever it is, the plain way works
-        works, reason = False, f"{type(error).__name__}: {error}"
-    if not works:
-        warnings.warn(f"the kernel for windows is not used on this machine, the plain way is: {reason}", stacklevel=2)
-    return works
+    return query.is_cuda and query.dtype in _KINDS and head <= WIDEST and is_usable(query, TRIAL)
 
 
 def alike(device: torch.device) -> bool:
-    """Whether attention in shifted windows and in padded stripes, and its gradient, are those of the plain way."""
+    """Whether attention in shifted windows and, with a filter, in padded stripes is that of the plain way, and its
+    gradient."""
     cuts = [
         Rectangles(Side(6, 4, 2, 1, 4, 2), Side(5, 4, 2, 1, 4, 2)),
         Rectangles(Side(6, 6, 1, 1, 6, 0), Side(5, 2, 3, 3, 1, 0)),
@@ -91,12 +59,17 @@ def alike(device: torch.device) -> bool:
     with torch.inference_mode(False), torch.enable_grad():
         joint = torch.linspace(-99, 99, 30 * 96, device=device).sin().view(1, 30, 96).requires_grad_()
         tables = [torch.linspace(-1, 1, cut.offsets, device=device).view(-1, 1).requires_grad_() for cut in cuts]
-        taps = [torch.empty(0, device=device) for _ in range(2 * len(cuts))]
+        filters = [torch.linspace(-9, 9, count, device=device).sin().requires_grad_() for count in (144, 16)]
+        filters[0] = filters[0].detach().view(16, 1, 3, 3).requires_grad_()
+        taps = [torch.empty(0, device=device), torch.empty(0, device=device), *filters]
         numbers = [number for cut in cuts for number in cut.numbers()]
         answer = plain_windows([joint], tables, taps, cuts, 1, 0.25)
-        expected = [answer, *torch.autograd.grad(answer.sin().sum(), [joint, *tables])]
+        expected = [answer, *torch.autograd.grad(answer.sin().sum(), [joint, *tables, *filters])]
     with torch.no_grad():
         merged, sums = attend_windows([joint], tables, taps, numbers, 1, 0.25)
         back = attend_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25)
-    found = [merged, *back[:3]]
+    found = [merged, *back[:3], *back[5:]]
     return all(torch.allclose(one, other, 1e-3, 1e-4) for one, other in zip(found, expected, strict=True))
+
+
+TRIAL = Trial("windows", alike)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost import count
 from patchword.core.grid import sides
+from patchword.layers.compiled import compiled
 from patchword.models import REGISTRY
 from patchword.recipes.bench.ceilings import ceilings
 from patchword.recipes.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.recipes.bench.race import Contender, Told, race
 from patchword.recipes.bench.result import Result
-from patchword.recipes.compiled import compiled
 from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
 

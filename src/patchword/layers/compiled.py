@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from patchword.kernels.availability import try_all
+
 _Options = dict[str, str | int | bool | Callable[..., Any]]
 
 
@@ -15,6 +17,7 @@ def compiled(model: nn.Module, device: torch.device, changing: bool = False) -> 
 
     changing: whether it has
     """
+    try_all(device)
     if device.type != "cuda":
         return torch.compile(model, dynamic=True if changing else None)
     tried: _Options = {"max_autotune_pointwise": True}  # norms of narrow tokens are up to twice as fast if some are

@@ -1,0 +1,56 @@
+"""A kernel is tried once before it is trusted, in eager and in compiled models alike."""
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+from patchword.kernels import availability
+from patchword.kernels.availability import Trial, is_usable, try_all
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """those of this test alone, on a machine with Triton"""
+    found: list[Trial] = []
+    monkeypatch.setattr(availability, "_TRIALS", found)
+    monkeypatch.setattr(availability, "is_installed", lambda: True)
+    return found
+
+
+def on_gpu():
+    with FakeTensorMode():
+        return torch.empty(3, device="cuda:0")
+
+
+def test_it_is_tried_once(trials):
+    asked = []
+    trial = Trial("things", lambda device: asked.append(device) or True)
+    assert is_usable(on_gpu(), trial)
+    assert is_usable(on_gpu(), trial)
+    assert asked == [torch.device("cuda", 0)]
+    assert not is_usable(torch.empty(3), trial)
+
+
+def test_what_fails_is_told_and_not_used(trials):
+    trial = Trial("things", lambda device: False)
+    with pytest.warns(UserWarning, match="the kernel for things is not used .* not those of the plain way"):
+        assert not is_usable(on_gpu(), trial)
+    other = Trial("others", lambda device: 1 // 0)
+    with pytest.warns(UserWarning, match="ZeroDivisionError"):
+        assert not is_usable(on_gpu(), other)
+
+
+def test_a_compiled_model_leaves_out_what_failed_before(trials, monkeypatch):
+    bad, good = Trial("bad", lambda device: False), Trial("good", lambda device: True)
+    elsewhere = Trial("elsewhere", lambda device: 1 // 0, on=lambda index: False)
+    with pytest.warns(UserWarning, match="bad"):
+        try_all(torch.device("cuda", 0))
+    assert not elsewhere.found
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert [is_usable(on_gpu(), trial) for trial in (bad, good, elsewhere)] == [False, True, True]
+
+
+def test_on_a_cpu_nothing_is_tried(trials):
+    trial = Trial("things", lambda device: 1 // 0)
+    try_all(torch.device("cpu"))
+    assert not trial.found
