@@ -33,7 +33,7 @@ ROWS_TINY = ((16, 8), (64, 2))
 
 
 def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
-    if not texts.is_even:
+    if not texts.is_even or not setting.races(PLAIN):
         return ()
     config = model.card.config
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def ratios(result: Result) -> list[str]:
     """what is asked: against transformers as it is, with equal dropout, and against the plain script"""
     rate = {one.name: one.rate for one in result.finishes}
     pairs = [(OURS, THEIRS), (SAME, THEIRS), (OURS, UNDROPPED), (OURS, PLAIN)]
-    return [f"{one} / {other}: {rate[one] / rate[other]:.2f}" for one, other in pairs if other in rate]
+    return [f"{one} / {other}: {rate[one] / rate[other]:.2f}" for one, other in pairs if one in rate and other in rate]
 
 
 def shapes(quick: bool, natural: int) -> list[tuple[int, torch.Tensor]]:
@@ -66,17 +66,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="for each contender")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--only", choices=["128", "512", "natural"], help="one of the three")
+    parser.add_argument("--among", action="append", default=[], metavar="NAME", help="who races; all, if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
     device = pick_device(asked.device)
     compiled = device.type == "cuda" if asked.compile is None else asked.compile
+    among = frozenset(asked.among)
     seconds, sizes = (0.05, TINY) if asked.quick else (asked.seconds, {})
     name, results = "bert-tiny" if asked.quick else asked.model, list[Result]()
     for title, (batch, lengths) in zip(("128", "512", "natural"), shapes(asked.quick, asked.natural), strict=True):
         if asked.only in (None, title):
-            setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train=True)
+            setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train=True, among=among)
             results.append(bench_masked(name, setting, lengths, others=plain, **sizes))
             print_result(results[-1])
             print(*ratios(results[-1]), sep="\n")

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="for each")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--among", action="append", default=[], metavar="NAME", help="who races; all, if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
     parser.add_argument("--save", type=Path)
@@ -58,7 +59,9 @@ def main() -> None:
             batch = asked.batch or (4 if device.type == "cpu" else 128 if train else 256)
             eager = frozenset({"authors"} if train else ())
             seconds = 0.05 if asked.quick else asked.seconds
-            setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train, eager)
+            setting = Setting(
+                device, pick_precision("auto", device), seconds, compiled, batch, train, eager, frozenset(asked.among)
+            )
             results.append(bench_images(name, setting, peers, **fields))
             print_result(results[-1])
             torch.compiler.reset()

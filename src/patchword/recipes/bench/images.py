@@ -26,7 +26,8 @@ OURS = "patchword"
 
 @dataclass(frozen=True)
 class Setting:
-    """How something is measured. eager: names of peers that are not compiled although the others are."""
+    """How something is measured. eager: names of peers that are not compiled although the others are. among: who races;
+    none is all."""
 
     device: torch.device
     precision: Precision
@@ -35,10 +36,14 @@ class Setting:
     batch: int
     train: bool = False
     eager: frozenset[str] = field(default_factory=frozenset)
+    among: frozenset[str] = field(default_factory=frozenset)
 
     def told(self) -> dict[str, Any]:
         kept = {"precision": self.precision, "batch": self.batch, "train": self.train, "compiled": self.compiled}
         return {**kept, "threads": torch.get_num_threads()} if self.device.type == "cpu" else kept
+
+    def races(self, name: str) -> bool:
+        return not self.among or name in self.among
 
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
         """what is called of this library: compiled as a run has it, unless it is not to be"""
@@ -87,7 +92,8 @@ def bench_images(
     macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
     make = _training if setting.train else _inference
-    contenders = [Contender(who, make(model, who, images, labels, setting), macs=macs) for who, model in models.items()]
+    racing = {who: model for who, model in models.items() if setting.races(who)}
+    contenders = [Contender(who, make(model, who, images, labels, setting), macs=macs) for who, model in racing.items()]
     finishes = race(contenders, setting.device, setting.seconds, told)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"

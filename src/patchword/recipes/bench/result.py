@@ -28,10 +28,11 @@ class Result:
     difference: Mapping[str, float]
     setting: Mapping[str, Any] = field(default_factory=dict)
 
-    def ratio(self, finish: Finish) -> float:
-        """how many times as fast ours is"""
-        mine = next(one for one in self.finishes if one.name == self.ours)
-        return mine.rate / finish.rate
+    @property
+    def ratios(self) -> dict[str, float]:
+        """how many times as fast as each peer ours is, if it was in the race"""
+        mine = [one.rate for one in self.finishes if one.name == self.ours]
+        return {one.name: rate / one.rate for rate in mine for one in self.finishes if one.name != self.ours}
 
     def lines(self) -> list[tuple[str, ...]]:
         """name, rate, how many times as fast ours is, share of the matrix rate, memory of a step"""
@@ -39,7 +40,7 @@ class Result:
             (
                 one.name,
                 f"{one.rate:,.0f} {self.unit}/s" if one.rate >= 100 else f"{one.rate:,.2f} {self.unit}/s",
-                "" if one.name == self.ours else f"{self.ratio(one):.2f}x",
+                f"{self.ratios[one.name]:.2f}x" if one.name in self.ratios else "",
                 f"{one.products / self.limits.products:.0%}" if one.macs else "",
                 "" if one.memory is None else f"{one.memory / 1e9:.2f} GB",
             )
@@ -59,7 +60,7 @@ class Result:
             "title": self.title,
             "setting": dict(self.setting),
             f"{self.unit}_per_second": {one.name: round(one.rate, 2) for one in self.finishes},
-            "ratio": {one.name: round(self.ratio(one), 3) for one in self.finishes if one.name != self.ours},
+            "ratio": {name: round(value, 3) for name, value in self.ratios.items()},
             "share_of_matrix_rate": {
                 one.name: round(one.products / self.limits.products, 3) for one in self.finishes if one.macs
             },

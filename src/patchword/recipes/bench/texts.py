@@ -49,6 +49,7 @@ def bench_masked(
             who, _bert(name, "words", rate, device, **sizes), texts, setting
         )
         for who, rate in runs.items()
+        if setting.races(who)
     ]
     contenders += others(model, texts, setting)
     finishes = race(contenders, device, setting.seconds, told)
