@@ -4,7 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from patchword.kernels.gelu import gelu, quick_gelu
+from patchword.core.scope import Scope
+from patchword.kernels.gelu import gelu, may_overwrite, quick_gelu
+from patchword.layers import FeedForward
 
 POINTS = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, -0.0, 40.0, -40.0])])
 
@@ -39,3 +41,28 @@ def test_it_works_under_function_transforms():
     expected = torch.func.hessian(lambda values: F.gelu(values).sum())(inputs)
     assert torch.allclose(torch.func.hessian(total)(inputs), expected)
     assert torch.allclose(torch.func.grad(total)(inputs), torch.func.grad(lambda v: F.gelu(v).sum())(inputs))
+
+
+def test_a_feed_forward_overwrites_what_it_alone_holds():
+    part, tokens = FeedForward(8, 32), torch.randn(2, 5, 8)
+    kept = tokens.clone()
+    expected = part(tokens, Scope()).detach()  # with a gradient nothing is overwritten
+    with torch.no_grad():
+        assert torch.equal(part(tokens, Scope()), expected)
+        assert torch.equal(tokens, kept)
+        held = []
+        part.up.register_forward_hook(lambda _, inputs, answer: held.append(answer))
+        assert torch.equal(part(tokens, Scope()), expected)
+        assert torch.equal(held[0], F.linear(tokens, part.up.weight, part.up.bias))  # who watches keeps what was seen
+
+
+def test_what_is_learned_from_or_looked_into_is_not_overwritten():
+    inputs = torch.randn(3, requires_grad=True)
+    assert not may_overwrite(inputs)
+    with torch.no_grad():
+        assert may_overwrite(inputs)
+    assert may_overwrite(inputs.detach())
+    assert not may_overwrite(torch.empty(3, device="meta"))
+    seen = []
+    torch.func.vmap(lambda one: seen.append(may_overwrite(one)) or one)(torch.randn(2, 3))
+    assert seen == [False]

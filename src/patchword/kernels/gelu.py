@@ -20,6 +20,19 @@ def gelu(inputs: Tensor) -> Tensor:
     return quick_gelu(inputs) if pays else F.gelu(inputs)
 
 
+def may_overwrite(inputs: Tensor) -> bool:
+    """What nobody else holds may be overwritten where no gradient is wanted and nobody looks inside. On a CPU that is
+    quicker than new memory, whose pages the system must find first."""
+    if inputs.device.type != "cpu" or (inputs.requires_grad and torch.is_grad_enabled()):
+        return False
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+
+
+def gelu_in_place(inputs: Tensor) -> Tensor:
+    overwritten: Tensor = torch.ops.aten.gelu_(inputs)
+    return overwritten
+
+
 def quick_gelu(inputs: Tensor) -> Tensor:
     answer: Tensor = _QuickGelu.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
     return answer
