@@ -122,13 +122,20 @@ def test_the_kernel_is_the_plain_way(kind, seed):
     assert worst(lists, cuts, heads, head) < 1e-5
 
 
+def small_tiles(monkeypatch, whole, wider=16, met=16):
+    """groups of more tokens than `whole` are met in pieces"""
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    for rule, tile in ((window_plan.PIECE, 16), (window_plan.WIDER, wider), (window_plan.MET, met)):
+        monkeypatch.setitem(rule, False, tile)
+
+
 @needs_triton
 @pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
 @pytest.mark.parametrize("partition", [Windows(4, 5, shift=1), Interlaced(4, None)], ids=str)
-def test_groups_of_several_tiles(partition, table, monkeypatch):
-    monkeypatch.setitem(window_plan.WHOLE, ("forward", False), 16)
-    monkeypatch.setitem(window_plan.WHOLE, ("backward", False), 16)
-    monkeypatch.setitem(window_plan.PIECE, False, 16)
+@pytest.mark.parametrize(("wider", "met"), [(16, 16), (32, 16), (16, 32)], ids=str)
+def test_groups_of_several_tiles(partition, table, wider, met, monkeypatch):
+    small_tiles(monkeypatch, 16, wider, met)
     cuts = [partition.cut(Grid(6, 5))]
     assert cuts[0].size > 16
     assert worst(given(cuts, 1, 16, table=table), cuts, 1, 16) < 1e-5
@@ -139,9 +146,7 @@ def test_groups_of_several_tiles(partition, table, monkeypatch):
     ("partition", "whole"), [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)], ids=str
 )
 def test_the_filter_over_the_values(partition, whole, monkeypatch):
-    monkeypatch.setitem(window_plan.WHOLE, ("forward", False), whole)
-    monkeypatch.setitem(window_plan.WHOLE, ("backward", False), whole)
-    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    small_tiles(monkeypatch, whole)
     cuts = [partition.cut(Grid(5, 4))]
     assert worst(given(cuts, 1, 16, taps=True), cuts, 1, 16) < 1e-5
 

@@ -63,12 +63,13 @@ class Share:
     def masked(self) -> bool:
         """some member may not read some other, or is not there"""
         divided = all(side.members * side.groups == side.length and not side.shift for side in self.cut)
-        return not divided or self.cut.size % self.plan.tile > 0
+        return not divided or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.met > 0
 
     @property
     def known(self) -> tuple[Any, ...]:
         """what a kernel knows when it is built"""
-        return *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
+        found = *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
+        return found if self.plan.whole else (*found, self.plan.met)
 
     @property
     def filter(self) -> Filter:

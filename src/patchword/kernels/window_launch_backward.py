@@ -10,7 +10,7 @@ from patchword.kernels import window_table, window_triton_backward
 from patchword.kernels.launching import Ready, processors
 from patchword.kernels.window_launch import Call, Share, shares_of
 from patchword.kernels.window_local_launch import ForTaps
-from patchword.kernels.window_plan import walkers
+from patchword.kernels.window_plan import WARPS, walkers
 
 
 class ForTable(NamedTuple):
@@ -63,10 +63,11 @@ def _for_table(share: Share) -> ForTable:
     if plan.whole:
         count = share.grid[1] * share.grid[2]
     else:
-        tiles = heads * share.pieces**2
+        tiles = heads * (-(-share.cut.size // plan.met)) ** 2
         count = walkers(share.lying.batch * share.cut.groups, tiles, plan.waves * processors(share.device))
-        numbers = (*share.lying, share.scale, *share.sides, share.head, share.masked, plan.tile, plan.width)
-        biases = Ready(window_table.biases_back, (tiles, count, 1), numbers, *share.options)
-    side = share.pieces * plan.tile
+        numbers = (*share.lying, share.scale, *share.sides, share.head, share.masked, plan.met, plan.width)
+        warps = WARPS["backward", plan.met]
+        biases = Ready(window_table.biases_back, (tiles, count, 1), numbers, warps, *share.options[1:])
+    side = -(-share.cut.size // plan.met) * plan.met
     fold = Ready(window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), 4, 2)
     return ForTable(biases, (count, heads, side, side), fold)

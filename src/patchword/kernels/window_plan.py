@@ -80,9 +80,10 @@ def from_numbers(numbers: list[int]) -> list[Rectangles]:
 
 
 class Launch(NamedTuple):
-    """tile: tokens that a program holds at a time, as queries and as keys. whole: that is all of a group."""
+    """tile: tokens that a program holds. whole: that is all of a group. met: those that they meet at a time."""
 
     tile: int
+    met: int
     width: int  # channels of a head, up to a power of two
     whole: bool
     warps: int
@@ -95,7 +96,9 @@ class Launch(NamedTuple):
 # The largest tile that holds a whole group, by work and by whether numbers have 16 bits.
 WHOLE = {("forward", True): 128, ("forward", False): 64, ("backward", True): 128, ("backward", False): 64}
 WIDE = 64  # heads that are wider have half of this
-PIECE = {True: 64, False: 32}  # the tile of groups that are larger, by 16 bits or not
+# Of groups that are larger, by 16 bits or not: the tile, and those that it meets. The wider tile is taken where no more
+# of it is empty than of two others.
+PIECE, WIDER, MET = {True: 64, False: 32}, {True: 64, False: 32}, {True: 64, False: 32}
 WARPS = {  # by work and tile
     ("forward", 16): 1, ("forward", 32): 2, ("forward", 64): 4, ("forward", 128): 8,
     ("backward", 16): 1, ("backward", 32): 2, ("backward", 64): 4, ("backward", 128): 8,
@@ -117,12 +120,18 @@ def launch(work: str, size: int, head: int, dtype: torch.dtype, shared: int = SH
     short, width = dtype.itemsize == 2, max(16, _power(head))
     most = WHOLE[work, short] // (2 if width > WIDE else 1)
     whole = _power(size) <= most
-    tile = max(16, _power(size)) if whole else PIECE[short]
+    tile = max(16, _power(size)) if whole else _piece(size, width, short)
+    met = tile if whole else MET[short]
     # tokens wait in shared memory: queries, keys and values (and gradients), beside a tile of weights or answers
-    waiting, beside = (3 if work == "forward" else 4) * tile * width, tile * max(tile, width)
+    waiting, beside = (3 if work == "forward" else 4) * met * width, tile * max(met, width)
     stages = max(1, min(STAGES[work, whole], (shared // dtype.itemsize - beside) // waiting))
     registers = REGISTERS[work] if whole and short and width <= NARROW else None
-    return Launch(tile, width, whole, WARPS[work, tile], stages, WAVES[work, tile], registers)
+    return Launch(tile, met, width, whole, WARPS[work, tile], stages, WAVES[work, tile], registers)
+
+
+def _piece(size: int, width: int, short: bool) -> int:
+    wider = WIDER[short] if width <= NARROW else PIECE[short]
+    return wider if -(-size // wider) * wider <= -(-size // PIECE[short]) * PIECE[short] else PIECE[short]
 
 
 def walkers(groups: int, heads: int, programs: int) -> int:

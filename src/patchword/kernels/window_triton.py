@@ -51,9 +51,9 @@ def whole(
 def pieces(
     query, key, value, table, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr,
 ):  # fmt: skip
-    """Larger groups: a program has one tile of queries and meets the keys tile by tile."""
+    """Larger groups: a program has one tile of queries and meets the keys, `met` at a time."""
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
     head, image, inner, member = part_of(rows, columns, heads, tile)
     first, above = start + head * head_width, image * image_stride + start + head * head_width
@@ -62,8 +62,8 @@ def pieces(
     most = tl.full((tile,), -1e38, tl.float32)
     total = tl.zeros((tile,), tl.float32)
     answer = tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size, tile):
-        other = begin + tl.arange(0, tile)
+    for begin in range(0, size, met):
+        other = begin + tl.arange(0, met)
         key_token, key_there, _ = spot(rows, columns, inner, other)
         k = read(key + above + beside, key_token, key_there, stride, head_width, width)
         v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)

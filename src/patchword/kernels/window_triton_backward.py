@@ -61,7 +61,7 @@ def queries_back(
     query, key, value, table, merged, gradient, sums, means, to_query,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, local: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr, local: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a tile of queries meets the keys. `means` keeps the rows' sums of P * dP for the rest: they are
     those of dO * O, but where O holds a filter of the values, too (`local`), the keys are met once more for them."""
@@ -75,8 +75,8 @@ def queries_back(
     kept = tl.load(sums + at, mask=there, other=0.0)
     mean = tl.zeros((tile,), tl.float32)
     if local:
-        for begin in range(0, size, tile):
-            other = begin + tl.arange(0, tile)
+        for begin in range(0, size, met):
+            other = begin + tl.arange(0, met)
             key_token, key_there, _ = spot(rows, columns, inner, other)
             k = read(key + above + beside, key_token, key_there, stride, head_width, width)
             v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
@@ -88,8 +88,8 @@ def queries_back(
         mean = tl.sum(g.to(tl.float32) * answer.to(tl.float32), 1)
     tl.store(means + at, mean, mask=there)
     total = tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size, tile):
-        other = begin + tl.arange(0, tile)
+    for begin in range(0, size, met):
+        other = begin + tl.arange(0, met)
         key_token, key_there, _ = spot(rows, columns, inner, other)
         k = read(key + above + beside, key_token, key_there, stride, head_width, width)
         v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
@@ -105,7 +105,7 @@ def keys_back(
     query, key, value, table, gradient, sums, means, to_key, to_value,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr,
 ):  # fmt: skip
     """Larger groups: a tile of keys and their values meets the queries."""
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
@@ -116,8 +116,8 @@ def keys_back(
     v = read(value + above + 2 * beside, token, there, stride, head_width, width)
     slopes_at = gradient + image * tokens * answers + first
     for_key, for_value = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size, tile):
-        other = begin + tl.arange(0, tile)
+    for begin in range(0, size, met):
+        other = begin + tl.arange(0, met)
         reader, reader_there, _ = spot(rows, columns, inner, other)
         q = read(query + above, reader, reader_there, stride, head_width, width)
         g = read(slopes_at, reader, reader_there, answers, head_width, width)
