@@ -4,12 +4,12 @@ The plain way, in operations of torch. Whatever is not of the step alone is comp
 """
 
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from patchword.kernels.availability import Trial
 
 _sigmoid_slope = torch.ops.aten.sigmoid_backward  # (gradient, s) -> gradient * s * (1 - s)
 _tanh_slope = torch.ops.aten.tanh_backward  # (gradient, t) -> gradient * (1 - t * t)
@@ -138,21 +138,16 @@ def steps_back(read: Read, narrow: torch.dtype) -> StepsBack:
 
 def fused(device: torch.device) -> bool:
     """Whether a step can be one kernel there: on the GPU that kernels are sent to now."""
-    return device.type == "cuda" and device.index == torch.cuda.current_device() and _works(device)
+    return device.type == "cuda" and device.index == torch.cuda.current_device() and TRIAL.passes(device.index)
 
 
-@cache
-def _works(device: torch.device) -> bool:
-    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
-    tried, once, and must answer as the plain way does."""
-    if find_spec("triton") is None:
-        return False
-    try:
-        from patchword.kernels.lstm_triton import TritonSteps, TritonStepsBack
+def _both_alike(device: torch.device) -> bool:
+    from patchword.kernels.lstm_triton import TritonSteps, TritonStepsBack
 
-        return all(_alike(device, narrow, TritonSteps, TritonStepsBack) for narrow in (torch.float32, torch.bfloat16))
-    except Exception:  # whatever it is, the plain way works
-        return False
+    return all(_alike(device, narrow, TritonSteps, TritonStepsBack) for narrow in (torch.float32, torch.bfloat16))
+
+
+TRIAL = Trial("recurrent steps", _both_alike)
 
 
 def _alike(
