@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
 
 from patchword.kernels import availability
 from patchword.kernels.availability import Trial, is_usable, try_all
@@ -48,6 +50,37 @@ def test_a_compiled_model_leaves_out_what_failed_before(trials, monkeypatch):
     assert not elsewhere.found
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert [is_usable(on_gpu(), trial) for trial in (bad, good, elsewhere)] == [False, True, True]
+
+
+def learned(device):
+    """a trial that asks for gradients, as those of kernels do"""
+    weight = torch.ones(3, requires_grad=True)
+    product = weight.double() @ torch.ones(3, dtype=torch.float64)
+    return product.dtype == torch.float64 and bool(torch.autograd.grad(product, weight)[0].all())
+
+
+def test_nothing_around_the_call_changes_the_trial(trials):
+    """autocast, a gradient that is not wanted, a block that is computed again for its gradient"""
+    trial = Trial("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
+
+    def block(tokens):
+        assert is_usable(on_gpu(), trial)
+        return tokens.sin()
+
+    tokens = torch.ones(3, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        checkpoint(block, tokens, use_reentrant=False).sum().backward()
+    assert trial.found == {0: True}
+    trial.found.clear()
+    with torch.inference_mode():
+        assert is_usable(on_gpu(), trial)
+
+
+def test_not_where_tangents_are_carried_along(trials):
+    trial = Trial("things", lambda device: True)
+    with forward_ad.dual_level():
+        assert not is_usable(on_gpu(), trial)
+    assert is_usable(on_gpu(), trial)
 
 
 def test_on_a_cpu_nothing_is_tried(trials):

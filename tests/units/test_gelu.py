@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.gelu import gelu, may_overwrite, quick_gelu
@@ -66,3 +67,24 @@ def test_what_is_learned_from_or_looked_into_is_not_overwritten():
     seen = []
     torch.func.vmap(lambda one: seen.append(may_overwrite(one)) or one)(torch.randn(2, 3))
     assert seen == [False]
+
+
+def test_who_watches_all_modules_keeps_what_was_seen():
+    part, tokens, held = FeedForward(8, 32), torch.randn(2, 5, 8), []
+    hook = nn.modules.module.register_module_forward_hook(lambda module, _, answer: held.append((module, answer)))
+    try:
+        with torch.no_grad():
+            part(tokens, Scope())
+    finally:
+        hook.remove()
+    seen = dict(held)
+    assert torch.equal(seen[part.up], F.linear(tokens, part.up.weight, part.up.bias))
+    assert part.activation in seen
+
+
+def test_a_way_of_its_own_to_run_is_taken():
+    part, tokens = FeedForward(8, 32), torch.randn(2, 5, 8)
+    kept = F.linear(tokens, part.up.weight, part.up.bias).detach()
+    part.up.forward = lambda _: kept
+    with torch.no_grad():
+        assert torch.equal(part(tokens, Scope()), part(tokens, Scope()))

@@ -111,10 +111,17 @@ def test_threads_that_do_not_end_are_left_behind():
     assert process.wait(20) == 143
 
 
+def block():
+    return nn.Sequential(nn.Sequential(nn.Linear(2, 2)))
+
+
 def test_a_model_is_left_in_the_middle():
-    model, asked, reached = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), [], []
+    """between two of its blocks; what a block is made of is not watched, so that it may run in one kernel"""
+    model, asked, reached = nn.Sequential(block(), block()), [], []
     model[0].register_forward_hook(lambda *_: asked.append(1))
     model[1].register_forward_hook(lambda *_: reached.append(1))
+    with abandonable(model, lambda: False):
+        assert not any(part._forward_pre_hooks for part in (model[0][0], model[0][0][0]))
 
     def leave() -> None:
         with abandonable(model, lambda: bool(asked)):

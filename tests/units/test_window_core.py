@@ -129,6 +129,40 @@ def test_a_gradient_of_the_gradient(taken):
         assert farthest(found, second()) < 1e-4
 
 
+def test_a_table_that_is_used_twice_has_the_gradient_of_both(taken):
+    attention = swin()
+    tokens, table = pixels(1, GRID.tokens, 32).to(DEVICE), attention.patterns[0].position.table
+
+    def learned(create_graph):
+        answer = attention(attention(tokens, SCOPE), SCOPE)
+        return torch.autograd.grad(answer.sin().sum(), table, create_graph=create_graph)
+
+    found = learned(create_graph=True)
+    with plain_attention(attention):
+        assert farthest(found, learned(create_graph=False)) < 1e-4
+    assert len(taken) == 2
+
+
+def test_no_images_have_no_answer(taken):
+    attention = swin()
+    answer = attention(pixels(0, GRID.tokens, 32).to(DEVICE), SCOPE)
+    assert answer.shape == (0, GRID.tokens, 32)
+    assert not torch.autograd.grad(answer.sum(), attention.patterns[0].position.table)[0].any()
+    assert len(taken) == 1
+
+
+def test_who_watches_a_part_sees_it(taken):
+    tokens, seen = pixels(1, GRID.tokens, 32).to(DEVICE), []
+    attention = cswin()
+    attention.patterns[1].position.convolution.register_forward_hook(lambda *given: seen.append(given))
+    attention(tokens, SCOPE)
+    attention = swin()
+    attention.core.register_forward_hook(lambda *given: seen.append(given))
+    attention(tokens, SCOPE)
+    assert len(seen) == 2
+    assert not taken
+
+
 def test_a_compiler_sees_one_operation(taken):
     seen, attention = [], swin()
 

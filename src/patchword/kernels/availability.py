@@ -5,10 +5,12 @@ A compiler answers them while it traces, once for all runs of what it compiles.
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _KINDS = (torch.bfloat16, torch.float16)
 
@@ -31,8 +33,12 @@ class Trial:
         return self.found[index]
 
     def _works(self, device: torch.device) -> bool:
+        """In a thread of its own, where nothing of what surrounds the call holds: autocast, hooks on what is saved,
+        a recomputation."""
         try:
-            works, reason = self.alike(device), "its answers are not those of the plain way"
+            with ThreadPoolExecutor(1) as alone:
+                works = alone.submit(self.alike, device).result()
+            reason = "its answers are not those of the plain way"
         except Exception as error:  # whatever it is, the plain way works
             works, reason = False, f"{type(error).__name__}: {error}"
         if not works:
@@ -60,7 +66,8 @@ def is_usable(tensor: Tensor, trial: Trial) -> bool:
     if torch.compiler.is_compiling():
         there: bool = is_installed() and not _has_failed(trial.what)
         return there
-    return not torch._C._are_functorch_transforms_active() and trial.passes(tensor.get_device())
+    looked_into = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return not looked_into and trial.passes(tensor.get_device())
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
@@ -89,4 +96,4 @@ def short_kind(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def is_hopper(index: int) -> bool:
     """For no other GPU the launches were planned."""
-    return torch.cuda.get_device_capability(index) == (9, 0)
+    return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)

@@ -17,7 +17,7 @@ class Map(NamedTuple):
     strides: tuple[int, ...]
     height: int
     width: int
-    kinds: tuple[torch.dtype | None, ...]  # of tokens, taps, constant, what is added, the answer; None: it is not there
+    kinds: tuple[torch.dtype | None, ...]  # of tokens, taps, constant, answer; None: it is not there
     device: int
 
     @property
@@ -38,9 +38,8 @@ class Map(NamedTuple):
 
 @lru_cache(1024)
 def forward(given: Map) -> Ready:
-    """run(tokens, taps, constant, plus, answer)"""
-    _, _, constant, plus, _ = given.kinds
-    return given.filter.forward(given.tokens, given.packed, lifted=constant is not None, onto=plus is not None)
+    """run(tokens, taps, constant, answer, answer), of which the fourth is not read"""
+    return given.filter.forward(given.tokens, given.packed, lifted=given.kinds[2] is not None, onto=False)
 
 
 class Back(NamedTuple):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GIVEN", "LIBRARY", "SOUND", "filter_back", "filter_fake", "filter_forward", "filter_map"]
 _FILTER, _MAP = "Tensor tokens, Tensor weight, Tensor? bias", "SymInt height, SymInt width"
-GIVEN = f"{_FILTER}, Tensor? plus, {_MAP}, ScalarType kind"
+GIVEN = f"{_FILTER}, {_MAP}, ScalarType kind"
 LIBRARY.define(f"neighbours_forward({GIVEN}) -> Tensor", tags=SOUND)
 LIBRARY.define(f"neighbours_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=SOUND)
 filter_forward = torch.ops.patchword.neighbours_forward.default
@@ -24,23 +24,23 @@ filter_back = torch.ops.patchword.neighbours_back.default
 
 @torch.library.impl(LIBRARY, "neighbours_forward", "CompositeExplicitAutograd")
 def filter_map(
-    tokens: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, height: int, width: int, kind: torch.dtype
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
 ) -> Tensor:
     from patchword.kernels.neighbours_launch import forward
 
     tokens, weight, answer = _with_channels_side_by_side(tokens), weight.contiguous(), room(tokens, tokens.shape, kind)
     if not answer.numel():
         return answer
-    bias, plus = (None if part is None else part.contiguous() for part in (bias, plus))
+    bias = None if bias is None else bias.contiguous()
     with on_device(answer):
-        run = forward(_map(height, width, tokens, weight, bias, plus, answer))
-        run(tokens, weight, weight if bias is None else bias, answer if plus is None else plus, answer)
+        run = forward(_map(height, width, tokens, weight, bias, answer))
+        run(tokens, weight, weight if bias is None else bias, answer, answer)
     return answer
 
 
 @torch.library.register_fake("patchword::neighbours_forward", lib=LIBRARY)  # type: ignore[untyped-decorator]
 def filter_fake(
-    tokens: Tensor, weight: Tensor, bias: Tensor | None, plus: Tensor | None, height: int, width: int, kind: torch.dtype
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
 ) -> Tensor:
     return room(tokens, tokens.shape, kind)
 
@@ -57,7 +57,7 @@ def _filter_back(
     if not tokens.numel():
         return found[0], found[1].zero_(), found[2].zero_()
     with on_device(gradient):
-        plan = backward(_map(height, width, tokens, weight, found[2], None, gradient))
+        plan = backward(_map(height, width, tokens, weight, found[2], gradient))
         plan.tokens(gradient, weight, weight, gradient, found[0])
         parts = room(gradient, plan.taps.parts, torch.float32)
         plan.taps.main(tokens, gradient, parts)

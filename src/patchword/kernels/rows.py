@@ -17,7 +17,7 @@ def has_row_kernel(query: Tensor, width: int) -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def _has_sm80(index: int) -> bool:
-    return torch.cuda.get_device_capability(index) >= (8, 0)
+    return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
 
 
 def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool) -> Tensor:

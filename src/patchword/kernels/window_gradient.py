@@ -69,6 +69,8 @@ def _differentiably(
 def _plain_gradients(
     gradient: Tensor, lists: list[list[Tensor]], numbers: list[int], heads: int, scale: float
 ) -> Iterator[Tensor | None]:
+    """With respect to other names of what was given: one of them may have been made of another."""
+    lists = [[tensor.view_as(tensor) for tensor in part] for part in lists]
     held, tables, taps = lists
     answer = plain_windows(held, tables, taps, from_numbers(numbers), heads, scale)
     given = [tensor for part in lists for tensor in part]

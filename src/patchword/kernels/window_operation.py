@@ -1,8 +1,8 @@
 """Attention inside rectangles as an operation of torch, and its gradient as another: what a compiled model runs.
 
 An operation knows lists of tensors and numbers alone, so what a share has not is an empty tensor here; of taps a share
-has two, those of its filter and its constant. Neither has a
-rule for autograd (window_gradient has it), so that calling them costs no more than a step through torch's dispatcher.
+has two, those of its filter and its constant. Neither has a rule for autograd (window_gradient has it), so that calling
+them costs no more than a step through torch's dispatcher.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,8 @@ def attend(
 
     held, tables, taps = _lying_alike(held), _packed(tables), _packed(taps)
     merged, sums = _empty(held, heads * len(tables))
+    if not merged.numel():
+        return merged, sums
     three = held * 3 if len(held) == 1 else held
     with on_device(merged):
         plans = forward(_call(held, tables, taps, numbers, heads, scale))
@@ -62,6 +64,8 @@ def _attend_back(
     from patchword.kernels.window_launch_backward import backward
 
     found = [room(part, part.shape) for part in (*held, *tables, *taps)]
+    if not merged.numel():
+        return [part.zero_() for part in found]
     held, tables, taps, gradient = _lying_alike(held), _packed(tables), _packed(taps), gradient.contiguous()
     three, back = (held * 3, found[:1] * 3) if len(held) == 1 else (held, found[:3])
     of_tables, of_taps = found[len(held) :][: len(tables)], found[len(held) + len(tables) :]

@@ -8,19 +8,15 @@ from torch import nn
 
 from patchword.kernels.availability import try_all
 
-_Options = dict[str, str | int | bool | Callable[..., Any]]
 
-
-def compiled(model: nn.Module, device: torch.device, changing: bool = False) -> Callable[..., Any]:
+def compiled(model: nn.Module, device: torch.device, changing: bool = False, pieces: int = 1) -> Callable[..., Any]:
     """On a GPU as recorded graphs, since small models wait for the launches of their kernels; not where each batch has
-    another shape, since every shape would be recorded.
+    another shape, since every shape would be recorded, nor where gradients are summed over several pieces, since a
+    graph writes those of the next piece over them.
 
-    changing: whether it has
+    changing: whether each batch has another shape. pieces: of a step
     """
     try_all(device)
-    if device.type != "cuda":
-        return torch.compile(model, dynamic=True if changing else None)
-    tried: _Options = {"max_autotune_pointwise": True}  # norms of narrow tokens are up to twice as fast if some are
     if changing:
-        return torch.compile(model, dynamic=True, options=tried)
-    return torch.compile(model, options={**tried, "triton.cudagraphs": True})
+        return torch.compile(model, dynamic=True)
+    return torch.compile(model, mode="reduce-overhead" if device.type == "cuda" and pieces == 1 else "default")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.layers.watched import is_watched
 
 _FEW = 4  # channels of an image
 
@@ -74,7 +75,7 @@ class OverlapEmbed(nn.Module):
         below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
         if below or beside:  # smaller than the kernel
             feature_map = F.pad(feature_map, (0, beside, 0, below))
-        if feature_map.is_cuda and self.channels <= _FEW and type(self.convolution) is nn.Conv2d:
+        if feature_map.is_cuda and self.channels <= _FEW and _is_plain(self.convolution):
             return self.as_product(feature_map)
         convolved = self.convolution(feature_map)
         return convolved.flatten(2).transpose(1, 2), Grid(convolved.shape[2], convolved.shape[3])
@@ -88,8 +89,12 @@ class OverlapEmbed(nn.Module):
         around = F.pad(feature_map, (padding, padding + more, padding, padding))
         cut = around.unfold(2, kernel, stride).unfold(3, kernel + more, stride)
         grid = Grid(cut.shape[2], cut.shape[3])
-        patches = cut.permute(0, 2, 3, 1, 4, 5).reshape(cut.shape[0], grid.tokens, -1)
+        patches = cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
         return F.linear(patches, F.pad(convolution.weight, (0, more)).flatten(1), convolution.bias), grid
+
+
+def _is_plain(convolution: nn.Module) -> bool:
+    return type(convolution) is nn.Conv2d and not is_watched(convolution)
 
 
 class PatchMerge(nn.Module):

@@ -20,6 +20,7 @@ from patchword.layers.attention.in_place import is_known, on_one_map, share_of
 from patchword.layers.attention.partition import Causal, Everything, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
+from patchword.layers.watched import is_watched
 
 SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -67,7 +68,7 @@ class ScaledDotProduct(nn.Module):
     def _can_stay_in_place(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
         """The kernel for rectangles knows no dropout and holds no weights."""
         plain = not self.fused or self.recorder is not None or (self.training and self.dropout > 0)
-        if plain or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
+        if plain or is_watched(self) or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
             return False
         head = projected.query.shape[-1] // (self.heads * len(patterns))
         partitions = [pattern.partition for pattern in patterns]

@@ -12,6 +12,7 @@ from patchword.layers.attention.partition import Everything, Partition
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.rectangles import Interlaced, Windows
+from patchword.layers.watched import is_watched
 
 _SHORT, _SHORTEST = 128, 64  # tokens that all meet each other
 _NARROW = 64  # channels of a head
@@ -20,7 +21,11 @@ _NARROW = 64  # channels of a head
 def is_known(partition: Partition, position: Position) -> bool:
     if type(partition) is Everything:
         return type(position) is Position
-    return type(partition) in (Windows, Interlaced) and type(position) in (Position, RelativeTable, LocalEnhancement)
+    if type(position) is LocalEnhancement:
+        convolution = position.convolution
+        whole = type(convolution) is nn.Conv2d and convolution.bias is not None and not is_watched(convolution)
+        return type(partition) in (Windows, Interlaced) and whole
+    return type(partition) in (Windows, Interlaced) and type(position) in (Position, RelativeTable)
 
 
 def on_one_map(projected: Projected, partitions: list[Partition], grid: Grid | None, head: int) -> bool:
@@ -36,7 +41,7 @@ def on_one_map(projected: Projected, partitions: list[Partition], grid: Grid | N
 
 def _is_quicker(query: Tensor, head: int) -> bool:
     """Where all tokens meet, torch's own kernels are quicker but for a few tokens, and for some more if a gradient is
-    wanted. Not without a compiler: a kernel is built for each number of tokens, as a compiled model is."""
+    wanted. A kernel is built for each number of tokens, so not without a compiler, where that number may change."""
     most = _SHORT if query.requires_grad and head <= _NARROW else _SHORTEST
     short = query.shape[1] <= most and query.dtype in (torch.float16, torch.bfloat16)
     return short and torch.compiler.is_compiling()

@@ -45,6 +45,10 @@ class Setting:
     def races(self, name: str) -> bool:
         return not self.among or name in self.among
 
+    def records(self, name: str, changing: bool = False) -> bool:
+        """whether it runs as recorded graphs: see `compiled`"""
+        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and not changing
+
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
         """what is called of this library: compiled as a run has it, unless it is not to be"""
         return compiled(model, self.device, changing) if self.compiled else model
@@ -93,7 +97,10 @@ def bench_images(
     labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
     make = _training if setting.train else _inference
     racing = {who: model for who, model in models.items() if setting.races(who)}
-    contenders = [Contender(who, make(model, who, images, labels, setting), macs=macs) for who, model in racing.items()]
+    contenders = [
+        Contender(who, make(model, who, images, labels, setting), macs=macs, recorded=setting.records(who))
+        for who, model in racing.items()
+    ]
     finishes = race(contenders, setting.device, setting.seconds, told)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"

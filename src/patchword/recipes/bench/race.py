@@ -7,6 +7,8 @@ from statistics import median
 
 import torch
 
+from patchword.core.errors import UserError
+
 ROUNDS = 4
 _WARM = 2  # passes before the first round: kernels are compiled and chosen, memory is fetched
 
@@ -14,12 +16,13 @@ _WARM = 2  # passes before the first round: kernels are compiled and chosen, mem
 @dataclass(frozen=True)
 class Contender:
     """step: does some work and says how much, e.g. how many images. calls: steps of a whole pass over the inputs.
-    macs: multiply-accumulates of a pass; 0 if they are not known."""
+    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as graphs, whose memory is held."""
 
     name: str
     step: Callable[[], float]
     calls: int = 1
     macs: float = 0.0
+    recorded: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ Told = Callable[[str], None]
 
 def race(contenders: Sequence[Contender], device: torch.device, seconds: float, told: Told = print) -> list[Finish]:
     """Each for about so many seconds in all, after a warm-up that is not counted."""
+    if not contenders:
+        raise UserError("nobody races", hint="name those that do as the tables of results name them")
     peaks, passes = [], []
     for contender in contenders:
         told(f"warming up: {contender.name}")
@@ -73,7 +78,7 @@ def _run(contender: Contender, passes: int, device: torch.device) -> tuple[float
 
 
 def _peak(contender: Contender, device: torch.device) -> int | None:
-    if device.type != "cuda":
+    if device.type != "cuda" or contender.recorded:
         contender.step()
         return None
     torch.cuda.empty_cache()

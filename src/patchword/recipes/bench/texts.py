@@ -1,6 +1,7 @@
 """BERT against transformers: masked words learned, or texts of any lengths read."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -77,7 +78,7 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
         turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(places=None))), macs),
         turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
     ]
-    finishes = race(contenders, device, setting.seconds, told)
+    finishes = race([one for one in contenders if setting.races(one.name)], device, setting.seconds, told)
     return _result(f"{name}, reading", name, setting, texts, finishes, {THEIRS: difference}, sizes)
 
 
@@ -114,7 +115,8 @@ def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Co
     run = setting.ours(model, changing=not texts.is_even)
     objective, batches = MaskedWords(run), texts.packed(setting.batch, setting.device)
     step = stepping(model, lambda batch: objective(batch, batch).loss, setting)
-    return turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+    found = turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+    return replace(found, recorded=setting.records(name, changing=not texts.is_even))
 
 
 def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
