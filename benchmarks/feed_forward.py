@@ -94,7 +94,7 @@ def narrow(width: int, tries: int) -> list[str]:
     assert has_feed_forward_kernel(tokens, weights), "the kernel is not chosen here"
     answer = kernel.feed_forward(tokens, weights, 1e-5, "gelu")
     for plan in (launch(width, hidden, 2), *OTHERS[width][:tries]):
-        kernel.launch = lambda *_, plan=plan: plan  # type: ignore[assignment]
+        kernel.launch = lambda *_, plan=plan: plan  # type: ignore[assignment]  # changed for a trial
         try:
             assert relative(kernel.feed_forward(tokens, weights, 1e-5, "gelu"), answer.double()) < 1e-2
             spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))

@@ -74,7 +74,8 @@ def ways(batch: int, side: int, channels: int) -> dict[str, Callable[[], object]
 def chosen(each: int, warps: int, registers: int | None) -> Iterator[None]:
     kept = plan.EACH, plan.WARPS, plan.REGISTERS, plan.PROGRAMS
     programs = max(1, 65536 // (32 * warps * (registers or 160)))
-    plan.EACH, plan.WARPS, plan.REGISTERS, plan.PROGRAMS = each, warps, registers, programs  # type: ignore[assignment]
+    for name, value in zip(("EACH", "WARPS", "REGISTERS", "PROGRAMS"), (each, warps, registers, programs), strict=True):
+        setattr(plan, name, value)
     forward.cache_clear()
     backward.cache_clear()
     try:

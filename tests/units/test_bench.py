@@ -106,7 +106,7 @@ def test_a_peer_that_answers_otherwise_is_refused():
 
 def test_nothing_of_the_stand_in_is_left():
     with without_torchvision():
-        from torchvision.ops.misc import Whatever  # type: ignore[import-not-found]
+        from torchvision.ops.misc import Whatever  # type: ignore[import-not-found]  # not installed
     assert {Whatever.ONE: 1, Whatever.OTHER: 2}[Whatever.ONE] == 1
     with pytest.raises(ImportError):
         import torchvision  # noqa: F401

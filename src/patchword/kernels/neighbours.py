@@ -73,7 +73,7 @@ class _Filter(torch.autograd.Function):
 def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
     given = tokens, weight, bias
     if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in given):
-        return cast(Tensor, _Filter.apply(*given, *rest))  # type: ignore[no-untyped-call]
+        return cast(Tensor, _Filter.apply(*given, *rest))  # type: ignore[no-untyped-call]  # torch has no types
     return cast(Tensor, filter_forward(*given, *rest))
 
 

@@ -38,11 +38,13 @@ def filter_map(
     return answer
 
 
-@torch.library.register_fake("patchword::neighbours_forward", lib=LIBRARY)  # type: ignore[untyped-decorator]
 def filter_fake(
     tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
 ) -> Tensor:
     return room(tokens, tokens.shape, kind)
+
+
+torch.library.register_fake("patchword::neighbours_forward", filter_fake, lib=LIBRARY)
 
 
 @torch.library.impl(LIBRARY, "neighbours_back", "CompositeExplicitAutograd")
@@ -65,11 +67,13 @@ def _filter_back(
     return found
 
 
-@torch.library.register_fake("patchword::neighbours_back", lib=LIBRARY)  # type: ignore[untyped-decorator]
-def _(
+def _back_fake(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     return _rooms(tokens, weight, bias)
+
+
+torch.library.register_fake("patchword::neighbours_back", _back_fake, lib=LIBRARY)
 
 
 def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

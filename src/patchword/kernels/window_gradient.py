@@ -62,7 +62,8 @@ def _differentiably(
     tensors = (*held, *tables, *taps)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         counts = len(held), len(tables), len(taps)
-        return cast(Answer, _Attend.apply(counts, numbers, heads, scale, *tensors))  # type: ignore[no-untyped-call]
+        found = _Attend.apply(counts, numbers, heads, scale, *tensors)  # type: ignore[no-untyped-call]  # torch's own
+        return cast(Answer, found)
     return cast(Answer, attend_forward(held, tables, taps, numbers, heads, scale))
 
 

@@ -48,11 +48,13 @@ def attend(
     return merged, sums
 
 
-@torch.library.register_fake("patchword::windows_forward", lib=LIBRARY)  # type: ignore[untyped-decorator]
 def attend_fake(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     return _empty(held, heads * len(tables))
+
+
+torch.library.register_fake("patchword::windows_forward", attend_fake, lib=LIBRARY)
 
 
 @torch.library.impl(LIBRARY, "windows_back", "CompositeExplicitAutograd")
@@ -100,12 +102,14 @@ def _attention_back(
         plan.table.fold(biases, to_table)
 
 
-@torch.library.register_fake("patchword::windows_back", lib=LIBRARY)  # type: ignore[untyped-decorator]
-def _(
+def _back_fake(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
     numbers: list[int], heads: int, scale: float,
 ) -> list[Tensor]:  # fmt: skip
     return [room(part, part.shape) for part in (*held, *tables, *taps)]
+
+
+torch.library.register_fake("patchword::windows_back", _back_fake, lib=LIBRARY)
 
 
 def _call(

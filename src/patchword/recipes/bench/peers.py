@@ -33,7 +33,7 @@ def of_timm(ours: Model, source: Path) -> nn.Module:
         raise UserError(f"timm is not in {source}", expected="a folder with timm/__init__.py, e.g. its repository")
     sys.path.insert(0, str(source))
     with without_torchvision(), TemporaryDirectory() as folder:
-        import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]  # not installed
 
         config = json.loads((save(ours, folder, layout="timm") / "config.json").read_text())
         arguments = {"num_classes": config["num_classes"], **config["model_args"]}
