@@ -81,7 +81,7 @@ def kaiming(model: nn.Module) -> None:
 
 def _cut_normal(weights: Tensor, std: float = 0.02) -> None:
     """Cut at two spreads. Only what lies outside is drawn again: torch's own way draws all of it until nothing does,
-    sixteen seconds for BERT-base on two cores instead of two."""
+    sixteen seconds for BERT-base on two cores instead of six."""
     with torch.no_grad():
         weights.normal_(std=std)
         while not weights.is_meta and (outside := weights.abs() > 2 * std).any():
