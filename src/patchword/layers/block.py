@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
+from patchword.layers.dropout import Dropout
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.gradient import summed
 
@@ -48,7 +49,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm, self.sublayer, self.where = norm, sublayer, where
         self.scale = scale or nn.Identity()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.drop_path = DropPath(drop_path)
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers.attention.projection import Projected
 from patchword.layers.block import Residual
+from patchword.layers.dropout import Dropout
 
 
 class NoNorm(nn.Module):
@@ -39,7 +40,7 @@ class Bottleneck(nn.Module):
         self.order = tuple(residuals)
         for name, residual in residuals.items():
             self.add_module(name, residual)
-        self.widen, self.dropout, self.norm = nn.Linear(narrow, width), nn.Dropout(dropout), norm
+        self.widen, self.dropout, self.norm = nn.Linear(narrow, width), Dropout(dropout), norm
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""

@@ -9,6 +9,7 @@ from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forwa
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
+from patchword.layers.dropout import Dropout
 from patchword.layers.watched import is_watched
 
 _FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
@@ -21,7 +22,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, hidden)
         self.activation = activation or Gelu()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.down = nn.Linear(hidden, width)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:

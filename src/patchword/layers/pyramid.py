@@ -11,6 +11,7 @@ from patchword.core.card import Card
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers.convolution import ConvStage
+from patchword.layers.dropout import Dropout
 from patchword.layers.embedding import NoPositions, NoPrefix
 from patchword.layers.model import Model
 from patchword.layers.patch import Entrance
@@ -33,7 +34,7 @@ class Stage(nn.Module):
         self.entrance = entrance
         self.prefix = prefix or NoPrefix()
         self.positions = positions or NoPositions()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = encoder
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:

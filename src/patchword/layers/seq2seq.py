@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Pair, Text
 from patchword.layers.attention.cache import Cache
+from patchword.layers.dropout import Dropout
 from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
 
@@ -53,7 +54,7 @@ class Entrance(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.words, self.positions, self.dropout = nn.Embedding(vocabulary, width), positions, nn.Dropout(dropout)
+        self.words, self.positions, self.dropout = nn.Embedding(vocabulary, width), positions, Dropout(dropout)
         self.longest, self.scale = longest, scale
 
     def forward(self, text: Text, read: int = 0) -> Tensor:

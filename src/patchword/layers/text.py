@@ -11,6 +11,7 @@ from patchword.core.text import Text
 from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import Causal
+from patchword.layers.dropout import Dropout
 from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
 from patchword.layers.text_scheme import LEARNED, TextScheme
@@ -50,7 +51,7 @@ class TextEmbedding(nn.Module):
         self.segments = nn.Embedding(segments, width) if segments else None
         self.languages = nn.Embedding(languages, width) if languages else None
         self.first = first
-        self.norm, self.dropout, self.widen = norm, nn.Dropout(dropout), widen or nn.Identity()
+        self.norm, self.dropout, self.widen = norm, Dropout(dropout), widen or nn.Identity()
 
     def forward(self, text: Text) -> Tensor:
         """(batch, tokens) -> (batch, tokens, width)"""

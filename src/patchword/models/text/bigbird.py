@@ -24,6 +24,7 @@ from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers import Attention, Encoder, FeedForward, Pattern, Pooler
 from patchword.layers.attention.blocks import Blocks, RandomBlocks
+from patchword.layers.dropout import Dropout
 from patchword.layers.text import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
@@ -48,7 +49,7 @@ class AnswerHead(nn.Module):
 
     def __init__(self, c: BigBirdConfig) -> None:
         super().__init__()
-        self.dropout, self.norm = nn.Dropout(c.dropout), norm(c)
+        self.dropout, self.norm = Dropout(c.dropout), norm(c)
         self.feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
         self.linear = nn.Linear(c.width, 2)
 
