@@ -8,7 +8,7 @@ from torch import nn
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import ConditionalPosition, ConvNorm, SeparableProjection, depthwise
+from patchword.layers import ConditionalPosition, ConvNorm, LayerScale, Residual, SeparableProjection, depthwise
 
 GRID, WIDTH = Grid(2, 3), 16
 SCOPE = Scope(grid=GRID)
@@ -119,3 +119,69 @@ def test_leading_tokens_are_no_part_of_the_map(taken):
     differentiated(randomise(ConditionalPosition(WIDTH)).to(DEVICE), grid)
     differentiated(separable(), grid)
     assert not taken
+
+
+# Conditional positions and the sum behind them
+
+LARGE = Grid(5, 7)
+
+
+def positioned(norm=None, **options):
+    part = Residual(ConditionalPosition(WIDTH), norm or nn.Identity(), **options)
+    return randomise(part).to(DEVICE).half().requires_grad_(False).eval()
+
+
+def halves(grid=LARGE):
+    return pixels(2, grid.tokens, WIDTH).to(DEVICE).half()
+
+
+def test_the_sum_is_part_of_the_filter(taken, monkeypatch):
+    part, tokens = positioned(dropout=0.1, drop_path=0.1), halves()
+    found = part(tokens, Scope(grid=LARGE))
+    assert [call[-1] for call in taken] == [torch.float16]
+    assert taken[0][1].dtype == torch.float32
+    plainly(monkeypatch)
+    exact = part.float()(tokens.float(), Scope(grid=LARGE))
+    assert found.dtype == torch.float16
+    assert difference(found.float(), exact) < 2e-3 * float(exact.abs().max())
+    assert len(taken) == 1
+
+
+def test_under_autocast_the_tokens_keep_their_kind(taken, monkeypatch):
+    monkeypatch.setattr(depthwise, "short_kind", lambda *given: torch.float16)
+    part, tokens = positioned().float(), pixels(2, LARGE.tokens, WIDTH).to(DEVICE)
+    found = part(tokens, Scope(grid=LARGE))
+    assert [call[-1] for call in taken] == [torch.float32]
+    plainly(monkeypatch)
+    assert difference(found, part(tokens, Scope(grid=LARGE))) < 1e-5
+
+
+class _Positions(ConditionalPosition):
+    pass
+
+
+def _watched(name):
+    part = positioned()
+    part.get_submodule(name).register_forward_hook(lambda *_: None)
+    return part
+
+
+APART = {
+    "a gradient is wanted": lambda: positioned().requires_grad_(),
+    "32 bits": lambda: positioned().float(),
+    "a scaled branch": lambda: positioned(scale=LayerScale(WIDTH)),
+    "dropped paths": lambda: positioned(drop_path=0.1).train(),
+    "a norm": lambda: positioned(nn.LayerNorm(WIDTH)),
+    "a class of its own": lambda: Residual(_Positions(WIDTH), nn.Identity()).to(DEVICE).half().requires_grad_(False),
+    **{f"{name} is watched": lambda name=name: _watched(name) for name in ("sublayer", "sublayer.convolution", "norm")},
+}
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_the_sum_stands_apart(kind, monkeypatch):
+    asked = []
+    monkeypatch.setattr(depthwise, "has_neighbours_kernel", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "neighbours", lambda *given: asked.append(given) or given[0])
+    part = APART[kind]()
+    part(halves().to(next(part.parameters()).dtype), Scope(grid=LARGE))
+    assert all(len(given) == 5 for given in asked)  # no kind of its own is asked for

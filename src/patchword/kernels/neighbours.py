@@ -32,12 +32,15 @@ def has_neighbours_kernel(tokens: Tensor) -> bool:
     return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, TRIAL)
 
 
-def neighbours(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
+def neighbours(
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype | None = None
+) -> Tensor:
     """(batch, height * width, channels) -> the same, with the filter's answer for each token.
 
-    weight: (channels, 1, 3, 3), bias: (channels,). Under autocast the answer has its kind, as a convolution's.
+    weight: (channels, 1, 3, 3), bias: (channels,). kind: of the answer; if none is asked for, a convolution's, which
+    under autocast is autocast's.
     """
-    answer: Tensor = _filter(tokens, weight, bias, height, width, _kind(tokens))
+    answer: Tensor = _filter(tokens, weight, bias, height, width, kind or _kind(tokens))
     return answer
 
 

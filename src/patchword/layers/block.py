@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
+from patchword.layers.convolution import ConditionalPosition
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.gradient import summed
+from patchword.layers.watched import is_watched
 
 
 class Norm(Enum):
@@ -57,19 +59,24 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         if self.where is Norm.PRE:
-            whole = self._at_once(tokens)
+            whole = self._at_once(tokens, scope)
             return self._sum(tokens, self.sublayer(self.norm(tokens), scope)) if whole is None else whole
         if self.where is Norm.BRANCH:
             return self._sum(tokens, self.norm(self.sublayer(tokens, scope)))
         after: Tensor = self.norm(self._sum(tokens, self.sublayer(tokens, scope)))
         return after
 
-    def _at_once(self, tokens: Tensor) -> Tensor | None:
-        """A feed-forward may be one kernel with its norm and its sum, if nothing else stands between."""
-        if not isinstance(self.sublayer, FeedForward) or type(self.scale) is not nn.Identity:
+    def _at_once(self, tokens: Tensor, scope: Scope) -> Tensor | None:
+        """A feed-forward may be one kernel with its norm and its sum, and conditional positions with theirs, if nothing
+        else stands between."""
+        part, norm = self.sublayer, self.norm
+        if not isinstance(part, FeedForward | ConditionalPosition) or type(self.scale) is not nn.Identity:
             return None
-        drops = self.training and (self.dropout.p or self.drop_path.rate)
-        return None if drops else self.sublayer.at_once(tokens, self.norm)
+        if self.training and (self.dropout.p or self.drop_path.rate):
+            return None
+        if isinstance(part, FeedForward):
+            return part.at_once(tokens, norm)
+        return part.added(tokens, scope) if type(norm) is nn.Identity and not is_watched(norm) else None
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
         return summed(tokens, self.drop_path(self.scale(self.dropout(branch))))

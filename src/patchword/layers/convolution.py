@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers.depthwise import convolved
+from patchword.layers.depthwise import added, convolved
 from patchword.layers.drop_path import DropPath
 from patchword.layers.patch import check_channels
 from patchword.layers.recompute import Recomputing
+from patchword.layers.watched import is_watched
 
 
 class ConvNorm(nn.Module):
@@ -115,3 +116,9 @@ class ConditionalPosition(nn.Module):
             return answer
         prefix, feature_map = scope.grid.to_map(tokens)
         return scope.grid.to_tokens(torch.zeros_like(prefix), self.convolution(feature_map))
+
+    def added(self, tokens: Tensor, scope: Scope) -> Tensor | None:
+        """tokens + self(tokens) in one kernel; None where there is none, or where someone watches the parts"""
+        if scope.grid is None or type(self) is not ConditionalPosition or is_watched(self):
+            return None
+        return added(tokens, scope.grid, self.convolution)

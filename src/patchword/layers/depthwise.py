@@ -3,14 +3,20 @@
 Each answers None where the kernel is not to be used, or where someone watches the parts; then the plain way is taken.
 """
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
+from patchword.kernels.availability import short_kind
 from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
+from patchword.kernels.separable import Separable, has_separable_kernel, separable
 from patchword.layers.watched import is_watched
+
+Step = tuple[nn.Module, nn.Module, nn.Module]  # a convolution, a norm, a matrix
 
 
 def convolved(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
@@ -18,6 +24,17 @@ def convolved(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | No
     if not _has_kernel(tokens, grid) or not _is_known(convolution):
         return None
     return neighbours(tokens, convolution.weight, convolution.bias, grid.height, grid.width)
+
+
+def added(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
+    """tokens + what the convolution answers, in 16 bits without gradients: a filter whose middle is one more, so that
+    no sum reads and writes the map again. In float32 until the answer, which is of the tokens' kind."""
+    if not _has_kernel(tokens, grid) or not _is_known(convolution) or short_kind(tokens, convolution.weight) is None:
+        return None
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *convolution.parameters())):
+        return None
+    weight = convolution.weight.float() + F.pad(convolution.weight.new_ones(1, 1), (1, 1, 1, 1))
+    return neighbours(tokens, weight, convolution.bias, grid.height, grid.width, tokens.dtype)
 
 
 def convolved_and_normed(tokens: Tensor, grid: Grid, convolution: nn.Module, norm: nn.Module) -> Tensor | None:
@@ -32,6 +49,33 @@ def convolved_and_normed(tokens: Tensor, grid: Grid, convolution: nn.Module, nor
         return normed.flatten(2).transpose(1, 2)
     weight, bias = folded(convolution, norm)
     return neighbours(tokens, weight, bias, grid.height, grid.width)
+
+
+def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> Tensor | None:
+    """(batch, tokens, width) -> (batch, tokens, 3 * width): queries, keys and values side by side.
+
+    The norms must not learn from the batch, and no gradient is wanted. A step is None where someone watches it.
+    """
+    found = [None if step is None else _separable(*step) for step in steps]
+    known = [each for each in found if each is not None]
+    if grid.prefix or len(known) < len(steps):
+        return None
+    parts, eps = [part for part, _ in known], [eps for _, eps in known]
+    if min(eps) < max(eps) or not has_separable_kernel(tokens, parts):
+        return None
+    return separable(tokens, parts, eps[0], grid.height, grid.width)
+
+
+def _separable(convolution: nn.Module, norm: nn.Module, linear: nn.Module) -> tuple[Separable, float] | None:
+    """What the kernel must be told of three parts, and the norm's eps; None if it does not know them."""
+    if not _is_known(convolution) or convolution.bias is not None or type(norm) is not nn.BatchNorm2d:
+        return None
+    if norm.training or norm.running_mean is None or norm.running_var is None or not norm.affine:
+        return None
+    if type(linear) is not nn.Linear or linear.bias is None or is_watched(norm) or is_watched(linear):
+        return None
+    kept = norm.weight, norm.bias, norm.running_mean, norm.running_var
+    return Separable(convolution.weight, *kept, linear.weight, linear.bias), norm.eps
 
 
 def folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
+from patchword.kernels.separable import may_have_kernel
 from patchword.layers.convolution import ConvNorm
-from patchword.layers.depthwise import convolved_and_normed
+from patchword.layers.depthwise import Step, convolved_and_normed, projected
 from patchword.layers.patch import PatchEmbed
 from patchword.layers.watched import is_watched
 
@@ -85,10 +86,21 @@ class SeparableProjection(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         grid = _image(scope)
+        joint = self._at_once(tokens, grid)
+        if joint is not None:
+            query, key, value = joint.chunk(3, dim=-1)
+            return Projected(query, key, value, scope.mask, grid, joint=joint)
         query, _ = self.query(tokens, grid)
         key, key_grid = self.key(tokens, grid)
         value, _ = self.value(tokens, grid)
         return Projected(query, key, value, scope.mask, key_grid)
+
+    def _at_once(self, tokens: Tensor, grid: Grid) -> Tensor | None:
+        """the three side by side, by one kernel; None where there is none, or where someone watches the parts"""
+        parts = self.query, self.key, self.value
+        if not may_have_kernel(tokens) or any(type(part) is not SeparableLinear for part in parts):
+            return None
+        return projected(tokens, grid, [part.step() for part in parts])
 
 
 class SeparableLinear(nn.Module):
@@ -108,6 +120,13 @@ class SeparableLinear(nn.Module):
             grid = Grid(feature_map.shape[2], feature_map.shape[3], grid.prefix)
             convolved = grid.to_tokens(prefix, feature_map)
         return cast(Tensor, self.linear(convolved)), grid
+
+    def step(self) -> Step | None:
+        """what one kernel may do at once; None where someone watches the parts"""
+        part = self.depthwise
+        if type(part) is not ConvNorm or is_watched(part) or is_watched(self):
+            return None
+        return part.convolution, part.norm, self.linear
 
     def _in_place(self, tokens: Tensor, grid: Grid) -> Tensor | None:
         """by one kernel, without a map; None where there is none, or where someone watches the parts"""

@@ -1,0 +1,165 @@
+"""Separable projections on a GPU: is their kernel exact, and how fast is it beside filters and matrices one by one?
+
+The maps are those of the stages of Pale-T, in bfloat16 and without gradients. The other way is the one taken without
+this kernel: three filters with their norms in them (neighbours.py) and three products, compiled.
+
+python benchmarks/separable.py
+python benchmarks/separable.py --tune        # tries other launches
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from triton.testing import do_bench
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels import separable as kernel
+from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
+from patchword.kernels.separable_plan import PLANS, Plan
+from patchword.layers import SeparableProjection
+from patchword.layers.attention import projection as layer
+
+STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
+KIND = torch.bfloat16
+OTHERS = {  # beside the launch that is written down
+    64: [
+        Plan(3, 128, 32, 32, 8, 2),
+        Plan(3, 128, 32, 32, 16, 2),
+        Plan(3, 128, 64, 32, 16, 2),
+        Plan(3, 64, 32, 32, 8, 2),
+        Plan(3, 64, 32, 32, 4, 2),
+        Plan(3, 64, 32, 32, 4, 2, 128),
+        Plan(3, 256, 32, 32, 16, 2),
+        Plan(1, 128, 64, 32, 8, 2),
+    ],
+    128: [
+        Plan(3, 64, 32, 32, 8, 2),
+        Plan(3, 64, 32, 32, 4, 2),
+        Plan(3, 128, 32, 32, 8, 2),
+        Plan(3, 128, 32, 32, 16, 2),
+        Plan(3, 128, 32, 64, 16, 2),
+        Plan(3, 128, 64, 64, 16, 2),
+        Plan(1, 128, 64, 64, 8, 2),
+        Plan(1, 128, 64, 32, 8, 3),
+    ],
+    256: [
+        Plan(1, 128, 32, 32, 8, 2),
+        Plan(1, 128, 64, 64, 8, 2),
+        Plan(1, 128, 64, 64, 8, 1),
+        Plan(1, 128, 64, 64, 8, 3),
+        Plan(1, 128, 64, 32, 8, 3),
+        Plan(1, 128, 64, 32, 16, 2),
+        Plan(1, 256, 64, 32, 16, 2),
+        Plan(1, 64, 64, 64, 4, 2),
+        Plan(3, 64, 64, 32, 8, 2),
+    ],
+    512: [
+        Plan(1, 128, 64, 32, 8, 2),
+        Plan(1, 64, 64, 32, 8, 2),
+        Plan(1, 64, 64, 32, 4, 2),
+        Plan(1, 64, 64, 64, 8, 2),
+    ],
+}
+
+
+def made(width: int) -> SeparableProjection:
+    """Norms as they are after some training"""
+    torch.manual_seed(0)
+    part = SeparableProjection(width)
+    for norm in part.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            nn.init.normal_(norm.running_mean, 0, 0.3)
+            nn.init.uniform_(norm.running_var, 0.2, 2)
+            nn.init.normal_(norm.weight, 1, 0.2)
+            nn.init.normal_(norm.bias)
+    return part.to("cuda", KIND).eval()
+
+
+def parts_of(part: SeparableProjection) -> list[Separable]:
+    found = []
+    for each in (part.query, part.key, part.value):
+        norm, linear = each.depthwise.norm, each.linear
+        kept = norm.weight, norm.bias, norm.running_mean, norm.running_var
+        found.append(Separable(each.depthwise.convolution.weight, *kept, linear.weight, linear.bias))
+    return found
+
+
+def errors(tokens: Tensor, parts: list[Separable], side: int) -> str:
+    """of queries, keys and values, relative to float64; then those of the plain way"""
+    exact = [Separable(*(tensor.double() for tensor in part)) for part in parts]
+    expected = plain_separable(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
+    told = []
+    for way in (separable, plain_separable):
+        found = way(tokens, parts, 1e-5, side, side).chunk(3, -1)
+        pairs = zip(found, expected, strict=True)
+        told.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
+    return f"errors {told[0]} (the plain way: {told[1]})"
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    return float(do_bench(run, warmup=20, rep=100, return_mode="median"))
+
+
+@contextmanager
+def without() -> Iterator[None]:
+    """the layer as it is without this kernel"""
+    kept, layer.may_have_kernel = layer.may_have_kernel, lambda tokens: False
+    try:
+        yield
+    finally:
+        layer.may_have_kernel = kept
+
+
+def one_by_one(part: SeparableProjection, tokens: Tensor, side: int) -> float:
+    scope = Scope(grid=Grid(side, side))
+    with without():
+        run = torch.compile(lambda tokens: part(tokens, scope)[:3])
+        return milliseconds(lambda: run(tokens))
+
+
+def told(spent: float, tokens: Tensor) -> str:
+    width = tokens.shape[-1]
+    return (
+        f"{spent:.4f} ms, {4e-9 * tokens.nbytes / spent:.2f} TB/s, {6e-9 * tokens.numel() * width / spent:.0f} TFLOP/s"
+    )
+
+
+def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
+    width = tokens.shape[-1]
+    kept, expected = kernel.launch, separable(tokens[:9], parts, 1e-5, side, side)
+    for plan in (PLANS[width], *OTHERS[width]):
+        kernel.launch = lambda width, plan=plan: plan
+        try:
+            alike = torch.allclose(separable(tokens[:9], parts, 1e-5, side, side), expected, 2e-2, 2e-2)
+            spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))
+            print(f"  {told(spent, tokens)}{'' if alike else ', WRONG'}: {plan}", flush=True)
+        except Exception as error:  # too much shared memory
+            print(f"  {type(error).__name__}: {plan}", flush=True)
+    kernel.launch = kept
+
+
+@torch.no_grad()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tune", action="store_true", help="try other launches")
+    parser.add_argument("--batch", type=int, default=256)
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_separable_kernel.py")
+    for side, width in STAGES:
+        part = made(width)
+        parts, tokens = parts_of(part), torch.randn(asked.batch, side * side, width, device="cuda").to(KIND)
+        used = has_separable_kernel(tokens, parts)
+        print(f"{side} x {side}, {width}: {errors(tokens[:9], parts, side)}{'' if used else ', NOT USED'}", flush=True)
+        spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
+        print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
+        if asked.tune:
+            tune(tokens, parts, side)
+
+
+if __name__ == "__main__":
+    main()

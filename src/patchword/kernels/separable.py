@@ -1,0 +1,130 @@
+"""Queries, keys and values of separable projections, side by side, without gradients: for each a depthwise filter of
+3 x 3 over the map, the batch norm behind it and a matrix.
+
+One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read,
+and the map is read once. The twin is plain_separable. Products of float32 are left to the plain way.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.neighbours import plain_neighbours
+from patchword.kernels.separable_plan import is_known, launch
+
+
+class Separable(NamedTuple):
+    """taps: (width, 1, 3, 3). scale, shift, mean, variance: (width,), of the norm. matrix: (width, width)"""
+
+    taps: Tensor
+    scale: Tensor
+    shift: Tensor
+    mean: Tensor
+    variance: Tensor
+    matrix: Tensor
+    bias: Tensor
+
+
+def may_have_kernel(tokens: Tensor) -> bool:
+    """The first question, whose answer mostly is no, before any other is asked."""
+    return tokens.is_cuda
+
+
+def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is wanted."""
+    if not may_have_kernel(tokens) or short_kind(tokens, parts[0].matrix) is None:
+        return False
+    if torch.is_grad_enabled() and any(tensor.requires_grad for part in parts for tensor in (tokens, *part)):
+        return False
+    return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def _fits(width: int, parts: Sequence[Separable]) -> bool:
+    """All three have the same kinds of numbers: one program may read any of them."""
+    kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
+    square = all(part.matrix.shape == (width, width) for part in parts)
+    return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
+
+
+def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
+    """(batch, height * breadth, width) -> (batch, height * breadth, 3 * width). parts: of queries, keys and values"""
+    kind = short_kind(tokens, parts[0].matrix)
+    lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
+    answer: Tensor = torch.ops.patchword.separable(tokens.to(kind), *lists, eps, height, breadth)
+    return answer
+
+
+def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
+    return torch.cat([_plain_one(tokens, part, eps, height, breadth) for part in parts], -1)
+
+
+def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth: int) -> Tensor:
+    filtered = plain_neighbours(tokens, part.taps, None, height, breadth).flatten(0, 1)
+    normed = F.batch_norm(filtered, part.mean, part.variance, part.scale, part.shift, eps=eps)
+    return F.linear(normed.view_as(tokens), part.matrix, part.bias)
+
+
+def _one_step(
+    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
+) -> Tensor:
+    from patchword.kernels.separable_triton import folded, projected
+
+    tokens, width = tokens.contiguous(), tokens.shape[-1]
+    answer, count, plan = _shape(tokens), tokens.numel() // width, launch(width)
+    programs = -(-count // plan.rows) * (3 // plan.each)
+    if not programs:
+        return answer
+    query, key, value = ([tensor.contiguous() for tensor in part] for part in (query, key, value))
+    table = tokens.new_empty((3, 10, width), dtype=torch.float32)
+    options = {"maxnreg": plan.registers} if plan.registers and tokens.is_cuda else {}
+    with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+        folded[(width // 32, 3)](*query[:5], *key[:5], *value[:5], table, eps, width, 32, num_warps=1)
+        projected[(programs,)](
+            tokens, table, *query[5:], *key[5:], *value[5:], answer, count, height, breadth, width,
+            plan.each, plan.rows, plan.block, plan.chunk, num_warps=plan.warps, num_stages=plan.stages, **options,
+        )  # fmt: skip
+    return answer
+
+
+def _shape(tokens: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(*tokens.shape[:-1], 3 * tokens.shape[-1])
+
+
+_NAME = "patchword::separable"  # one operation of torch, so that a compiled model keeps it whole
+_PARTS, _MAP = "Tensor[] query, Tensor[] key, Tensor[] value", "SymInt height, SymInt breadth"
+torch.library.define(_NAME, f"(Tensor tokens, {_PARTS}, float eps, {_MAP}) -> Tensor")
+torch.library.impl(_NAME, "default", _one_step)
+torch.library.register_fake(_NAME, _shape)
+
+
+def alike(device: torch.device) -> bool:
+    """Both ways to launch: all projections in a program, and one."""
+    return all(is_alike(width, device) for width in (64, 256))
+
+
+@torch.no_grad()
+def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32, each of the three."""
+
+    def wave(*shape: int, size: float = 1.0, by: float = 1.0) -> Tensor:
+        count = torch.Size(shape).numel()
+        return (torch.linspace(-by * count, by * count, count, device=device).sin() * size).view(shape).to(kind)
+
+    def part(by: float) -> Separable:
+        rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)
+        return Separable(wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width))
+
+    tokens, parts = wave(3, 35, width), [part(by) for by in (1.0, 1.3, 1.7)]
+    with torch.autocast(device.type, enabled=False):
+        found = separable(tokens, parts, 1e-5, 5, 7).float()
+        exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
+        expected = plain_separable(tokens.float(), exact, 1e-5, 5, 7)
+    pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
+    return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("separable projections", alike, on=is_hopper)
