@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from helpers import one_row, texts, tiny_text
-from patchword.kernels.rows import has_row_kernel
+from patchword.core.text import Rows
+from patchword.kernels.rows import has_row_kernel, in_row
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel runs on CUDA alone")
 
@@ -34,6 +35,35 @@ def test_the_kernel_answers_as_padding_does():
         gradients.append(model.entrance.words.weight.grad.clone())
     assert (answers[0] - answers[1]).abs().max() < 2e-2 * answers[0].abs().max()
     assert (gradients[0] - gradients[1]).norm() < 5e-2 * gradients[0].norm()
+
+
+def dropped_in_row(value, rows, run=in_row, causal=False, rate=0.3):
+    """the answer and the gradient of values, for the same seed always"""
+    torch.manual_seed(0)
+    query, key = (torch.randn(value.shape, device="cuda").bfloat16() for _ in range(2))
+    torch.manual_seed(1)
+    value = value.detach().requires_grad_()
+    answer = run(query, key, value, rows, 0.125, causal, rate)
+    (gradient,) = torch.autograd.grad(answer.float().sum(), value)
+    return answer.detach(), gradient
+
+
+@needs_gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("compile", [False, True])
+def test_dropout_in_a_row(causal, compile):
+    """With values of one, an answer is the sum of what is kept; its gradient has the same zeros."""
+    run = torch.compile(in_row, fullgraph=True) if compile else in_row
+    rows = Rows.of(torch.tensor([70, 3, 128, 61], device="cuda"))
+    value = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)
+    answer, gradient = dropped_in_row(value, rows, run, causal)
+    assert abs(answer.float().mean() - 1) < 0.02
+    assert answer.float().std() > 0.02
+    assert (answer == answer[..., :1]).all()  # a weight is dropped for all channels
+    assert abs(gradient.double().sum() / answer.double().sum() - 1) < 1e-2
+    whole, _ = dropped_in_row(value, rows, run, causal, 0.0)
+    assert (whole.float() - 1).abs().max() < 1e-2
+    assert torch.equal(dropped_in_row(value, rows, run, causal)[0], answer)  # the same seed, the same zeros
 
 
 @pytest.mark.slow

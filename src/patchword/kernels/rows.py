@@ -20,10 +20,16 @@ def _has_sm80(index: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
 
 
-def in_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool) -> Tensor:
+def in_row(
+    query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool, dropout: float = 0.0
+) -> Tensor:
     """(tokens, heads, head width) thrice -> (tokens, heads, head width); causal: each reads what comes before it"""
     from torch.nn.attention.varlen import varlen_attn
 
     longest, ends = rows.longest, rows.offsets
+    if dropout:  # varlen_attn knows none, but the operation it calls does
+        run = torch.ops.aten._flash_attention_forward.default
+        found = run(query, key, value, ends, ends, longest, longest, dropout, causal, False, scale=scale)
+        return cast(Tensor, found[0])
     window: dict[str, Any] = {"window_size": (-1, 0)} if causal else {}
     return cast(Tensor, varlen_attn(query, key, value, ends, ends, longest, longest, scale=scale, **window))

@@ -2,9 +2,11 @@
 
 from typing import TypeGuard, cast
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
+from patchword.kernels.activated import activated, has_activated_kernel
 from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel, may_have_kernel
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
 from patchword.kernels.raised import has_raised_kernel, raised
@@ -31,17 +33,23 @@ class FeedForward(nn.Module):
         return lowered
 
     def _raised(self, tokens: Tensor) -> Tensor:
-        """up and activation: in one kernel where there is one, in one place where that is quicker; as two modules where
-        someone watches them"""
+        """up and activation: by a kernel where there is one (its dropout is better off beside torch's own GELU), in one
+        place where that is quicker; as two modules where someone watches them"""
         up, form = self.up, _form(self.activation)
         known = type(up) is nn.Linear and up.bias is not None and not any(map(is_watched, (up, self.activation)))
         if form is not None and known:
             if may_have_kernel(tokens) and has_raised_kernel(tokens, up.weight, up.bias):
                 return raised(tokens, up.weight, up.bias, form)
+            if form == "gelu" and not self._drops and has_activated_kernel(tokens, up.weight):
+                return activated(F.linear(tokens, up.weight), up.bias)
             between = up(tokens)
             overwritten = form == "gelu" and may_overwrite(between)
             return gelu_in_place(between) if overwritten else cast(Tensor, self.activation(between))
         return cast(Tensor, self.activation(up(tokens)))
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout.p > 0
 
     def at_once(self, tokens: Tensor, norm: nn.Module) -> Tensor | None:
         """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
@@ -51,7 +59,7 @@ class FeedForward(nn.Module):
         form = _form(activation)
         if form is None or type(self) is not FeedForward or not _is_affine(norm, up, down):
             return None
-        if (self.training and dropout.p) or any(map(is_watched, (self, norm, up, activation, dropout, down))):
+        if self._drops or any(map(is_watched, (self, norm, up, activation, dropout, down))):
             return None
         weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
         return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None

@@ -82,16 +82,17 @@ class ScaledDotProduct(nn.Module):
         if self.fused and self.recorder is None and self._can_stay_in_row(projected.query, pattern):
             query, key, value = (part[0].unflatten(-1, (self.heads, -1)) for part in projected[:3])
             causal = isinstance(pattern.partition, Causal)
-            return in_row(query, key, value, rows, self.scale, causal).flatten(1)[None]
+            dropout = self.dropout if self.training else 0.0
+            return in_row(query, key, value, rows, self.scale, causal, dropout).flatten(1)[None]
         query, key, value = (rows.pad(part) for part in projected[:3])
         padded = Projected(query, key, value, rows.mask[:, None, None], None)
         return rows.join(self._attend(padded, pattern, None))
 
     def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
-        """The kernel for rows knows no dropout, no other partition and no position inside attention."""
+        """The kernel for rows knows no other partition and no position inside attention."""
         plain = type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
         width = query.shape[-1] // self.heads
-        return plain and has_row_kernel(query, width) and not (self.training and self.dropout)
+        return plain and has_row_kernel(query, width)
 
     def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)
