@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from patchword.kernels.mixed import mixed
 from patchword.layers import dropout as module
-from patchword.layers.dropout import Dropout, dropped, mixed
+from patchword.layers.dropout import Dropout, dropped
 
 SHAPE = torch.Size((64, 32, 48))
 COUNT = SHAPE.numel()

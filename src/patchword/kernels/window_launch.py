@@ -10,6 +10,7 @@ import torch
 
 from patchword.kernels import window_triton
 from patchword.kernels.launching import Grid, Ready, processors
+from patchword.kernels.mixed import lowest_kept
 from patchword.kernels.window_local_launch import Filter, Lie
 from patchword.kernels.window_plan import SHARED, Rectangles, from_numbers, launch, walk
 
@@ -27,6 +28,7 @@ class Call(NamedTuple):
     tables: tuple[torch.dtype | None, ...]
     taps: tuple[torch.dtype | None, ...]  # of each share two: the taps and the constant of its filter
     device: int
+    rate: float = 0.0  # of weights that are dropped
 
 
 class Lying(NamedTuple):
@@ -53,7 +55,8 @@ class Share:
         self.cut, self.scale, self.device, self.head = cut, call.scale, call.device, channels // call.heads
         self.biased, self.local = call.tables[number] is not None, call.taps[2 * number] is not None
         self.plan = launch(work, cut.size, self.head, call.kind, shared_memory(call.device))
-        self.pieces = -(-cut.size // self.plan.tile)
+        self.pieces, self.rate = -(-cut.size // self.plan.tile), call.rate
+        assert self.plan.whole or not self.rate, "weights are dropped of groups in one tile alone"
 
     @property
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -69,7 +72,12 @@ class Share:
     def known(self) -> tuple[Any, ...]:
         """what a kernel knows when it is built"""
         found = *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
-        return found if self.plan.whole else (*found, self.plan.met)
+        return (*found, *self._drop) if self.plan.whole else (*found, self.plan.met)
+
+    @property
+    def _drop(self) -> tuple[int, float]:
+        """the lowest number of a weight that is kept, and what it is multiplied with; 0: none is dropped"""
+        return (lowest_kept(self.rate), 1 / (1 - self.rate)) if self.rate else (0, 0.0)
 
     @property
     def filter(self) -> Filter:
@@ -103,10 +111,14 @@ def shares_of(call: Call, work: str) -> list[Share]:
 
 
 class Forth(NamedTuple):
-    """The launches of one share: main(query, key, value, table, merged, sums), then the filter over the values."""
+    """The launches of one share: main(query, key, value, table, merged, sums), then the filter over the values.
+
+    whole: of groups in one tile, which have seeds behind them
+    """
 
     main: Ready
     local: Ready | None
+    whole: bool
 
 
 @lru_cache(1024)
@@ -118,9 +130,10 @@ def forward(call: Call) -> tuple[Forth, ...]:
 def _forth(share: Share) -> Forth:
     kernel = window_triton.whole if share.plan.whole else window_triton.pieces
     main = Ready(kernel, share.grid, (*share.lying, share.scale, *share.known), *share.options)
-    if not share.local:
-        return Forth(main, None)
-    return Forth(main, share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True))
+    local = None
+    if share.local:
+        local = share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True)
+    return Forth(main, local, share.plan.whole)
 
 
 def shared_memory(device: int) -> int:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 # Defined by hand: an operation of torch.library.custom_op takes twice as long to call.
 LIBRARY = torch.library.Library("patchword", "FRAGMENT")
-GIVEN, NUMBERS = "Tensor[] held, Tensor[] tables, Tensor[] taps", "SymInt[] numbers, SymInt heads, float scale"
+GIVEN, NUMBERS = (
+    "Tensor[] held, Tensor[] tables, Tensor[] taps",
+    ("SymInt[] numbers, SymInt heads, float scale, Tensor? seeds=None, float rate=0.0"),
+)
 SOUND = (torch.Tag.pt2_compliant_tag,)
 LIBRARY.define(f"windows_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
 _BEFORE = f"Tensor gradient, {GIVEN}, Tensor merged, Tensor sums, {NUMBERS}"
@@ -29,8 +32,9 @@ attend_back = torch.ops.patchword.windows_back.default
 
 @torch.library.impl(LIBRARY, "windows_forward", "CompositeExplicitAutograd")
 def attend(
-    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
-) -> tuple[Tensor, Tensor]:
+    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
+    seeds: Tensor | None = None, rate: float = 0.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The merged tokens, and (batch, heads of all shares, tokens) the logarithms of the sums of exponentials."""
     from patchword.kernels.window_launch import forward
 
@@ -40,17 +44,19 @@ def attend(
         return merged, sums
     three = held * 3 if len(held) == 1 else held
     with on_device(merged):
-        plans = forward(_call(held, tables, taps, numbers, heads, scale))
+        plans = forward(_call(held, tables, taps, numbers, heads, scale, rate))
+        drawn = sums if seeds is None else seeds
         for plan, table, *own in zip(plans, tables, taps[::2], taps[1::2], strict=True):
-            plan.main(*three, table, merged, sums)
+            plan.main(*three, table, merged, sums, *((drawn,) if plan.whole else ()))
             if plan.local:
                 plan.local(three[2], *own, merged, merged)
     return merged, sums
 
 
 def attend_fake(
-    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
-) -> tuple[Tensor, Tensor]:
+    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
+    seeds: Tensor | None = None, rate: float = 0.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     return _empty(held, heads * len(tables))
 
 
@@ -60,7 +66,7 @@ torch.library.register_fake("patchword::windows_forward", attend_fake, lib=LIBRA
 @torch.library.impl(LIBRARY, "windows_back", "CompositeExplicitAutograd")
 def _attend_back(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
-    numbers: list[int], heads: int, scale: float,
+    numbers: list[int], heads: int, scale: float, seeds: Tensor | None = None, rate: float = 0.0,
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of held, tables and taps, one behind the other; those of queries, keys and values lie as these."""
     from patchword.kernels.window_launch_backward import backward
@@ -72,10 +78,11 @@ def _attend_back(
     three, back = (held * 3, found[:1] * 3) if len(held) == 1 else (held, found[:3])
     of_tables, of_taps = found[len(held) :][: len(tables)], found[len(held) + len(tables) :]
     with on_device(merged):
-        plans = backward(_call(held, tables, taps, numbers, heads, scale))
+        plans = backward(_call(held, tables, taps, numbers, heads, scale, rate))
+        drawn = sums if seeds is None else seeds
         means = room(sums, sums.shape) if any(plan.keys for plan in plans) else sums
         for plan, table, to_table in zip(plans, tables, of_tables, strict=True):
-            _attention_back(plan, three, table, to_table, merged, gradient, sums, means, back)
+            _attention_back(plan, three, table, to_table, merged, gradient, sums, means, back, drawn)
         for number, plan in enumerate(plans):
             if plan.local:
                 own, to_own = (parts[2 * number : 2 * number + 2] for parts in (taps, of_taps))
@@ -88,11 +95,11 @@ def _attend_back(
 
 def _attention_back(
     plan: "Back", three: list[Tensor], table: Tensor, to_table: Tensor, merged: Tensor, gradient: Tensor, sums: Tensor,
-    means: Tensor, back: list[Tensor],
+    means: Tensor, back: list[Tensor], seeds: Tensor,
 ) -> None:  # fmt: skip
     biases = room(sums, plan.table.parts) if plan.table else sums
     if plan.keys is None:
-        plan.main(*three, table, gradient, sums, *back, biases)
+        plan.main(*three, table, gradient, sums, *back, biases, seeds)
     else:
         plan.main(*three, table, merged, gradient, sums, means, back[0])
         plan.keys(*three, table, gradient, sums, means, *back[1:])
@@ -104,7 +111,7 @@ def _attention_back(
 
 def _back_fake(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
-    numbers: list[int], heads: int, scale: float,
+    numbers: list[int], heads: int, scale: float, seeds: Tensor | None = None, rate: float = 0.0,
 ) -> list[Tensor]:  # fmt: skip
     return [room(part, part.shape) for part in (*held, *tables, *taps)]
 
@@ -113,14 +120,15 @@ torch.library.register_fake("patchword::windows_back", _back_fake, lib=LIBRARY)
 
 
 def _call(
-    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float
-) -> "Call":
+    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
+    rate: float,
+) -> "Call":  # fmt: skip
     from patchword.kernels.window_launch import Call
 
     first = held[0]
     of_tables, of_taps = (tuple([part.dtype if part.numel() else None for part in parts]) for parts in (tables, taps))
     shape, strides, joint, device = first.shape, first.stride(), len(held) == 1, first.get_device()
-    return Call(tuple(numbers), heads, scale, shape, strides, joint, first.dtype, of_tables, of_taps, device)
+    return Call(tuple(numbers), heads, scale, shape, strides, joint, first.dtype, of_tables, of_taps, device, rate)
 
 
 def _lying_alike(held: list[Tensor]) -> list[Tensor]:

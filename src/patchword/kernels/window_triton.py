@@ -7,17 +7,20 @@ Only to be imported where Triton is installed. What the numbers of a kernel mean
 import triton
 import triton.language as tl
 
+from patchword.kernels.mixed_triton import kept_of
 from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
 
 
 @triton.jit
 def whole(
-    query, key, value, table, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
+    query, key, value, table, merged, sums, seeds,
+    start, beside, image_stride, stride, batch, heads, all_heads, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, lowest: tl.constexpr, raised: tl.constexpr,
 ):  # fmt: skip
     """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images, so
-    that where tokens lie, their biases and who meets whom is found once for all of them."""
+    that where tokens lie, their biases and who meets whom is found once for all of them. Weights whose number is lower
+    than `lowest` are dropped, and the others `raised`, if that is not 0."""
     head, member = tl.program_id(0), tl.arange(0, tile)
     tokens, first, answers = rows[0] * columns[0], start + head * head_width, all_heads * head_width
     for inner in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
@@ -33,6 +36,9 @@ def whole(
             most = tl.max(scores, 1)
             weights = tl.exp2(scores - most[:, None])
             total = tl.sum(weights, 1)
+            row = tl.cast(image, tl.int64) * all_heads + start // head_width + head
+            if raised > 0:
+                weights = dropped(weights, seeds, row, tokens, token, token, lowest, raised)
             answer = product(weights.to(v.dtype), v) * (1.0 / total)[:, None]
             write(
                 merged + tl.cast(image, tl.int64) * tokens * answers + first,
@@ -43,7 +49,6 @@ def whole(
                 head_width,
                 width,
             )
-            row = tl.cast(image, tl.int64) * all_heads + start // head_width + head
             tl.store(sums + row * tokens + token, most + tl.log2(total), mask=there)
 
 
@@ -88,3 +93,10 @@ def part_of(rows: tl.constexpr, columns: tl.constexpr, heads, tile: tl.constexpr
     part, pair = tl.program_id(0) % parts, tl.program_id(0) // parts
     group = pair // heads
     return pair % heads, tl.cast(group // groups, tl.int64), group % groups, part * tile + tl.arange(0, tile)
+
+
+@triton.jit
+def dropped(weights, seeds, row, tokens, query, key, lowest: tl.constexpr, raised: tl.constexpr):
+    """row: the number of the image and its head; query and key: their tokens"""
+    place = (row.to(tl.int32) * tokens + query)[:, None] * tokens + key[None, :]
+    return tl.where(kept_of(seeds, place, lowest), weights * raised, 0.0)

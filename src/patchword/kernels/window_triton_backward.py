@@ -2,22 +2,23 @@
 """The gradient of attention inside rectangles: weights are computed anew from the kept sums, nothing else is held.
 
 With P the weights and dO the gradient of the answer: dV = P' dO, dP = dO V', dS = P * (dP - rows' sums of P * dP),
-dQ = dS K * scale, dK = dS' Q * scale, and dS is the gradient of the biases. Only to be imported where Triton is.
+dQ = dS K * scale, dK = dS' Q * scale, and dS is the gradient of the biases. Where weights are dropped, dV is made of
+what is left of P, and dP loses the same places. Only to be imported where Triton is.
 """
 
 import triton
 import triton.language as tl
 
 from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
-from patchword.kernels.window_triton import part_of
+from patchword.kernels.window_triton import dropped, part_of
 
 
 @triton.jit
 def whole_back(
-    query, key, value, table, gradient, sums, to_query, to_key, to_value, to_bias,
+    query, key, value, table, gradient, sums, to_query, to_key, to_value, to_bias, seeds,
     start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, lowest: tl.constexpr, raised: tl.constexpr,
 ):  # fmt: skip
     """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images; it
     sums the gradients of the biases as it goes."""
@@ -40,9 +41,14 @@ def whole_back(
             kept = tl.load(sums + row * tokens + token, mask=there, other=0.0)
             weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
             below = far * tokens * back + first
-            for_value = product(tl.trans(weights.to(g.dtype)), g)
+            left = weights
+            if raised > 0:
+                left = dropped(weights, seeds, row, tokens, token, token, lowest, raised)
+            for_value = product(tl.trans(left.to(g.dtype)), g)
             write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)
             passed = product(g, tl.trans(v))
+            if raised > 0:
+                passed = dropped(passed, seeds, row, tokens, token, token, lowest, raised)
             slopes = weights * (passed - tl.sum(weights * passed, 1)[:, None])
             if biased:
                 total += slopes

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, is_usable
+from patchword.kernels.mixed import seeds_on
 from patchword.kernels.window_gradient import attend_windows
 from patchword.kernels.window_operation import attend_back
 from patchword.kernels.window_plain import plain_windows
@@ -32,16 +33,17 @@ class Share(NamedTuple):
     constant: Tensor
 
 
-def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float) -> Tensor:
+def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float, rate: float = 0.0) -> Tensor:
     """Attends and merges: (batch, tokens, width), of which each share has its part of the channels, in their order.
 
     held: queries, keys and values, (batch, tokens, width) each, or one tensor (batch, tokens, 3 * width) of all three.
-    heads: of each share.
+    heads: of each share. rate: of weights that are dropped, where groups fit into one tile.
     """
     tables = [share.table for share in shares]
     taps = [part for share in shares for part in (share.taps, share.constant)]
     numbers = [number for share in shares for number in share.cut.numbers()]
-    merged: Tensor = attend_windows(held, tables, taps, numbers, heads, scale)[0]
+    seeds = seeds_on(held[0].device) if rate else None
+    merged: Tensor = attend_windows(held, tables, taps, numbers, heads, scale, seeds, rate)[0]
     return merged
 
 

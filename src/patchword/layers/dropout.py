@@ -3,13 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-_LARGEST = 2**31  # places that a number of 32 bits tells apart
-_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32  # factors that spread every bit over all others
+from patchword.kernels.mixed import lowest_kept, mixed, seeds_on
 
-# One operation of torch, so that a compiler draws the two numbers once and not again for each place that reads them.
-torch.library.define("patchword::settled", "(Tensor drawn) -> Tensor")
-torch.library.impl("patchword::settled", "default", torch.clone)
-torch.library.register_fake("patchword::settled", torch.empty_like)
+_LARGEST = 2**31  # places that a number of 32 bits tells apart
 
 
 class Dropout(nn.Dropout):
@@ -28,21 +24,5 @@ class Dropout(nn.Dropout):
 
 def dropped(tokens: Tensor, rate: float) -> Tensor:
     """Zero at this rate, else scaled so that the mean stays."""
-    drawn = torch.randint(-(2**31), 2**31, (2,), dtype=torch.int32, device=tokens.device)
-    seeds: Tensor = torch.ops.patchword.settled(drawn)
-    kept = mixed(tokens.shape, seeds) >= round(rate * 2**32) - 2**31
+    kept = mixed(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
     return torch.where(kept, tokens * (1 / (1 - rate)), 0.0)
-
-
-def mixed(shape: torch.Size, seeds: Tensor) -> Tensor:
-    """(2,) -> a number of 32 bits for each place, all equally likely"""
-    place = torch.arange(shape.numel(), dtype=torch.int32, device=seeds.device).view(shape)
-    found = _spread(place ^ seeds[0]) + seeds[1]
-    return _spread(found)
-
-
-def _spread(number: Tensor) -> Tensor:
-    """Shifts bring down high bits, factors bring up low ones; integers wrap round."""
-    number = (number ^ ((number >> 16) & 0xFFFF)) * _FIRST
-    number = (number ^ ((number >> 15) & 0x1FFFF)) * _SECOND
-    return number ^ ((number >> 16) & 0xFFFF)

@@ -54,20 +54,27 @@ class ScaledDotProduct(nn.Module):
     def extra_repr(self) -> str:
         return f"heads={self.heads}, scale={self.scale:.4g}, dropout={self.dropout}"
 
+    @property
+    def _rate(self) -> float:
+        """of weights that are dropped"""
+        return self.dropout if self.training else 0.0
+
     def over(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
         """All patterns, each with its share of the channels: (batch, tokens, width) thrice -> (batch, tokens, width)"""
         if self._can_stay_in_place(projected, patterns, grid):
             query = projected.query
             shares = [share_of(pattern.partition, pattern.position, grid, query) for pattern in patterns]
             held = list(projected[:3]) if projected.joint is None else [projected.joint]
-            return windows(held, shares, self.heads, self.scale)
+            return windows(held, shares, self.heads, self.scale, self._rate)
         each = zip(projected.share(len(patterns)), patterns, strict=True)
         parts = [self(share, pattern, grid) for share, pattern in each]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def _can_stay_in_place(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
-        """The kernel for rectangles knows no dropout and holds no weights."""
-        plain = not self.fused or self.recorder is not None or (self.training and self.dropout > 0)
+        """The kernel for rectangles holds no weights; some are dropped where all tokens meet, as in a text."""
+        plain = not self.fused or self.recorder is not None
+        if self._rate and any(type(pattern.partition) is not Everything for pattern in patterns):
+            return False
         if plain or is_watched(self) or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
             return False
         head = projected.query.shape[-1] // (self.heads * len(patterns))
@@ -82,8 +89,7 @@ class ScaledDotProduct(nn.Module):
         if self.fused and self.recorder is None and self._can_stay_in_row(projected.query, pattern):
             query, key, value = (part[0].unflatten(-1, (self.heads, -1)) for part in projected[:3])
             causal = isinstance(pattern.partition, Causal)
-            dropout = self.dropout if self.training else 0.0
-            return in_row(query, key, value, rows, self.scale, causal, dropout).flatten(1)[None]
+            return in_row(query, key, value, rows, self.scale, causal, self._rate).flatten(1)[None]
         query, key, value = (rows.pad(part) for part in projected[:3])
         padded = Projected(query, key, value, rows.mask[:, None, None], None)
         return rows.join(self._attend(padded, pattern, None))
@@ -131,11 +137,10 @@ class ScaledDotProduct(nn.Module):
         return split.transpose(1, 2)
 
     def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, in_order: bool) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
         if bias is not None and bias.ndim == 3:  # on a CPU the fused kernel takes masks of two or four dimensions alone
             bias = bias[None]
         with _sound(query, bias):
-            return F.scaled_dot_product_attention(query, key, value, bias, dropout, in_order, scale=self.scale)
+            return F.scaled_dot_product_attention(query, key, value, bias, self._rate, in_order, scale=self.scale)
 
     def _in_blocks(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, pattern: Pattern, partition: Blocks

@@ -1,0 +1,110 @@
+"""Weights that the kernel of windows drops are those that its plain twin drops, forwards and backwards."""
+
+from functools import partial
+
+import pytest
+import torch
+from test_window_kernel import DEVICE, KINDS, drawn, exactly, farthest, given, learned, needs_triton, triton  # noqa: F401
+
+from helpers import difference
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.mixed import lowest_kept
+from patchword.kernels.window_gradient import attend_windows
+from patchword.kernels.window_plain import plain_windows
+from patchword.layers import Attention, Windows
+from patchword.layers.attention import core as layer
+
+SEEDS = torch.tensor([77, -3], dtype=torch.int32, device=DEVICE)
+
+
+def by_kernel(held, tables, taps, cuts, heads, scale, seeds, rate):
+    numbers = [number for cut in cuts for number in cut.numbers()]
+    return attend_windows(held, tables, taps, numbers, heads, scale, seeds, rate)[0]
+
+
+def dropping(way, rate=0.3, seeds=SEEDS):
+    return lambda *lists: way(*lists, seeds, rate)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_drops_as_the_plain_way(kind):
+    partition, grid, _ = drawn(kind, 0)
+    cuts, heads, head = [partition.cut(grid)], 2, 16
+    lists = given(cuts, heads, head, table=kind == "windows", taps=kind == "interlaced")
+    found = learned(dropping(by_kernel), lists, cuts, heads, head)
+    run = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
+    assert farthest(found, run(dropping(plain_windows))) < 1e-5
+    if cuts[0].size > 3:  # of few weights two seeds may drop the same
+        others = plain_windows, dropping(plain_windows, 0.3, SEEDS + 1)
+        assert all(farthest(found, run(way)) > 1e-3 for way in others)
+    assert farthest(learned(dropping(by_kernel, 0.0), lists, cuts, heads, head), run(plain_windows)) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_shares_images_and_heads_drop_on_their_own(rate):
+    """With values of one, an answer is the sum of what is left; the mean of all is one."""
+    cut, heads, head, tokens = Windows(None, None).cut(Grid(1, 24)), 3, 16, 24
+    held = [torch.randn(4, tokens, 3 * heads * head, device=DEVICE)]
+    held[0][..., 2 * heads * head :] = 1
+    none = torch.empty(0, device=DEVICE)
+    answer = by_kernel(held, [none], [none, none], [cut], heads, 0.1, SEEDS, rate).unflatten(-1, (heads, head))
+    assert (answer - answer[..., :1]).abs().max() < 1e-6  # a weight is dropped for all channels
+    left = answer[..., 0]
+    assert abs(left.mean() - 1) < 0.1
+    assert left.unique().numel() > 0.9 * left.numel()
+
+
+@needs_triton
+def test_larger_groups_are_not_dropped_of():
+    """They are met in pieces, which know no dropout; the core does not ask for it."""
+    cut = Windows(None, None).cut(Grid(1, 130))
+    lists = given([cut], 1, 16)
+    with pytest.raises(AssertionError, match="one tile"):
+        by_kernel(*lists, [cut], 1, 0.25, SEEDS, 0.1)
+
+
+@needs_triton
+def test_the_gradient_of_a_gradient_drops_the_same():
+    cut = Windows(None, None).cut(Grid(1, 5))
+    lists = given([cut], 1, 16)
+    twice = []
+    for way in (by_kernel, plain_windows):
+        answer = way(*lists, [cut], 1, 0.25, SEEDS, 0.3)
+        (first,) = torch.autograd.grad(answer.sin().sum(), lists[0], create_graph=True)
+        twice.append(torch.autograd.grad(first.square().sum(), lists[0])[0])
+    assert difference(*twice) < 1e-4
+
+
+@needs_triton
+def test_a_compiled_call_draws_anew_each_time():
+    from patchword.kernels.windows import Share, windows
+
+    none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
+    held = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
+    run = torch.compile(lambda x: windows([x], [Share(cut, none, none, none)], 1, 0.25, 0.4), backend="aot_eager")
+    one, two = run(held), run(held)
+    assert not torch.equal(one, two)
+    (gradient,) = torch.autograd.grad(one.sum(), held)
+    values = held.detach()[..., 32:]
+    assert abs((gradient[..., 32:] * values).sum() - one.detach().sum()) < 1e-3 * one.detach().abs().sum()
+
+
+@pytest.mark.parametrize(
+    ("partition", "training", "asked"), [(None, True, 0.2), (None, False, 0.0), (Windows(2, 2), True, None)]
+)
+def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, training, asked):
+    rates = []
+    monkeypatch.setattr(layer, "has_window_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "on_one_map", lambda *given: True)
+    monkeypatch.setattr(layer, "windows", lambda held, *rest: rates.append(rest[-1]) or held[0][..., :16])
+    patterns = [layer.Pattern(partition)]
+    attention = Attention(16, 2, patterns=patterns, dropout=0.2).train(training)
+    attention(torch.randn(2, 4, 16), Scope(grid=Grid(2, 2)))
+    assert rates == ([] if asked is None else [asked])
+
+
+def test_the_lowest_number_that_is_kept():
+    assert [lowest_kept(rate) for rate in (0.25, 0.5, 0.75)] == [-(2**30), 0, 2**30]
