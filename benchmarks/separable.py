@@ -19,7 +19,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
-from patchword.kernels.separable_plan import PLANS, Plan
+from patchword.kernels.separable_plan import PLANS, Plan, is_narrow
 from patchword.layers import SeparableProjection
 from patchword.layers.attention import projection as layer
 
@@ -45,23 +45,6 @@ OTHERS = {  # beside the launch that is written down
         Plan(3, 128, 64, 64, 16, 2),
         Plan(1, 128, 64, 64, 8, 2),
         Plan(1, 128, 64, 32, 8, 3),
-    ],
-    256: [
-        Plan(1, 128, 32, 32, 8, 2),
-        Plan(1, 128, 64, 64, 8, 2),
-        Plan(1, 128, 64, 64, 8, 1),
-        Plan(1, 128, 64, 64, 8, 3),
-        Plan(1, 128, 64, 32, 8, 3),
-        Plan(1, 128, 64, 32, 16, 2),
-        Plan(1, 256, 64, 32, 16, 2),
-        Plan(1, 64, 64, 64, 4, 2),
-        Plan(3, 64, 64, 32, 8, 2),
-    ],
-    512: [
-        Plan(1, 128, 64, 32, 8, 2),
-        Plan(1, 64, 64, 32, 8, 2),
-        Plan(1, 64, 64, 32, 4, 2),
-        Plan(1, 64, 64, 64, 8, 2),
     ],
 }
 
@@ -94,10 +77,14 @@ def errors(tokens: Tensor, parts: list[Separable], side: int) -> str:
     expected = plain_separable(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
     told = []
     for way in (separable, plain_separable):
-        found = way(tokens, parts, 1e-5, side, side).chunk(3, -1)
+        found = joined(way(tokens, parts, 1e-5, side, side)).chunk(3, -1)
         pairs = zip(found, expected, strict=True)
         told.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
     return f"errors {told[0]} (the plain way: {told[1]})"
+
+
+def joined(found: Tensor | list[Tensor]) -> Tensor:
+    return torch.cat(found, -1) if isinstance(found, list) else found
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -128,13 +115,22 @@ def told(spent: float, tokens: Tensor) -> str:
     )
 
 
+def tune_filters(tokens: Tensor, parts: list[Separable], side: int) -> None:
+    kept, given = (kernel.ROWS, kernel.BLOCK, kernel.WARPS), [list(part[:5]) for part in parts]
+    for choice in ((64, 32, 4), (32, 64, 4), (128, 32, 4), (128, 32, 8), (32, 32, 4), (32, 32, 2), (64, 64, 4)):
+        kernel.ROWS, kernel.BLOCK, kernel.WARPS = choice
+        spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
+        print(f"  filters alone: {told(spent, tokens)}: rows, block, warps {choice}", flush=True)
+    kernel.ROWS, kernel.BLOCK, kernel.WARPS = kept
+
+
 def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
     width = tokens.shape[-1]
-    kept, expected = kernel.launch, separable(tokens[:9], parts, 1e-5, side, side)
+    kept, expected = kernel.launch, joined(separable(tokens[:9], parts, 1e-5, side, side))
     for plan in (PLANS[width], *OTHERS[width]):
         kernel.launch = lambda width, plan=plan: plan
         try:
-            alike = torch.allclose(separable(tokens[:9], parts, 1e-5, side, side), expected, 2e-2, 2e-2)
+            alike = torch.allclose(joined(separable(tokens[:9], parts, 1e-5, side, side)), expected, 2e-2, 2e-2)
             spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))
             print(f"  {told(spent, tokens)}{'' if alike else ', WRONG'}: {plan}", flush=True)
         except Exception as error:  # too much shared memory
@@ -158,7 +154,7 @@ def main() -> None:
         spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
         print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
         if asked.tune:
-            tune(tokens, parts, side)
+            (tune if is_narrow(width) else tune_filters)(tokens, parts, side)
 
 
 if __name__ == "__main__":

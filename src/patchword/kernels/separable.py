@@ -2,7 +2,8 @@
 3 x 3 over the map, the batch norm behind it and a matrix.
 
 One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read,
-and the map is read once. The twin is plain_separable. Products of float32 are left to the plain way.
+and the map is read once. Of wider tokens it filters alone, thrice at a time. The twin is plain_separable. Products of
+float32 are left to the plain way.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
 from patchword.kernels.neighbours import plain_neighbours
-from patchword.kernels.separable_plan import is_known, launch
+from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
 
 
 class Separable(NamedTuple):
@@ -50,12 +51,19 @@ def _fits(width: int, parts: Sequence[Separable]) -> bool:
     return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
 
 
-def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
-    """(batch, height * breadth, width) -> (batch, height * breadth, 3 * width). parts: of queries, keys and values"""
+def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
+    """(batch, height * breadth, width) -> queries, keys and values, or one tensor of 3 * width of all three.
+
+    parts: of queries, keys and values
+    """
     kind = short_kind(tokens, parts[0].matrix)
-    lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
-    answer: Tensor = torch.ops.patchword.separable(tokens.to(kind), *lists, eps, height, breadth)
-    return answer
+    if is_narrow(tokens.shape[-1]):
+        lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
+        return [torch.ops.patchword.separable(tokens.to(kind), *lists, eps, height, breadth)]
+    filtered = torch.ops.patchword.filtered_thrice(
+        tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth
+    )
+    return [F.linear(each, part.matrix, part.bias) for each, part in zip(filtered.unbind(0), parts, strict=True)]
 
 
 def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
@@ -71,38 +79,67 @@ def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth
 def _one_step(
     tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
 ) -> Tensor:
-    from patchword.kernels.separable_triton import folded, projected
+    from patchword.kernels.separable_triton import projected
 
     tokens, width = tokens.contiguous(), tokens.shape[-1]
     answer, count, plan = _shape(tokens), tokens.numel() // width, launch(width)
     programs = -(-count // plan.rows) * (3 // plan.each)
     if not programs:
         return answer
-    query, key, value = ([tensor.contiguous() for tensor in part] for part in (query, key, value))
-    table = tokens.new_empty((3, 10, width), dtype=torch.float32)
+    matrices = [tensor.contiguous() for part in (query, key, value) for tensor in part[5:]]
     options = {"maxnreg": plan.registers} if plan.registers and tokens.is_cuda else {}
     with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
-        folded[(width // 32, 3)](*query[:5], *key[:5], *value[:5], table, eps, width, 32, num_warps=1)
         projected[(programs,)](
-            tokens, table, *query[5:], *key[5:], *value[5:], answer, count, height, breadth, width,
+            tokens, _table(query, key, value, eps, width), *matrices, answer, count, height, breadth, width,
             plan.each, plan.rows, plan.block, plan.chunk, num_warps=plan.warps, num_stages=plan.stages, **options,
         )  # fmt: skip
     return answer
+
+
+def _filters(
+    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
+) -> Tensor:
+    from patchword.kernels.separable_triton import thrice
+
+    tokens, width = tokens.contiguous(), tokens.shape[-1]
+    answer, count = _shape_thrice(tokens), tokens.numel() // width
+    if count:
+        with torch.cuda.device_of(tokens):
+            given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
+            thrice[(-(-count // ROWS), width // BLOCK)](*given, ROWS, BLOCK, num_warps=WARPS)
+    return answer
+
+
+def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
+    """the taps of the three filters, norms and all"""
+    from patchword.kernels.separable_triton import folded
+
+    table = query[0].new_empty((3, 10, width), dtype=torch.float32)
+    parts = [tensor.contiguous() for part in (query, key, value) for tensor in part[:5]]
+    folded[(width // 32, 3)](*parts, table, eps, width, 32, num_warps=1)
+    return table
 
 
 def _shape(tokens: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(*tokens.shape[:-1], 3 * tokens.shape[-1])
 
 
-_NAME = "patchword::separable"  # one operation of torch, so that a compiled model keeps it whole
-_PARTS, _MAP = "Tensor[] query, Tensor[] key, Tensor[] value", "SymInt height, SymInt breadth"
-torch.library.define(_NAME, f"(Tensor tokens, {_PARTS}, float eps, {_MAP}) -> Tensor")
-torch.library.impl(_NAME, "default", _one_step)
-torch.library.register_fake(_NAME, _shape)
+def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(3, *tokens.shape)
+
+
+# Operations of torch, so that a compiled model keeps each of them whole.
+_GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
+torch.library.define("patchword::separable", f"({_GIVEN}) -> Tensor")
+torch.library.impl("patchword::separable", "default", _one_step)
+torch.library.register_fake("patchword::separable", _shape)
+torch.library.define("patchword::filtered_thrice", f"({_GIVEN}) -> Tensor")
+torch.library.impl("patchword::filtered_thrice", "default", _filters)
+torch.library.register_fake("patchword::filtered_thrice", _shape_thrice)
 
 
 def alike(device: torch.device) -> bool:
-    """Both ways to launch: all projections in a program, and one."""
+    """Both ways: filters and matrices in one kernel, and filters alone."""
     return all(is_alike(width, device) for width in (64, 256))
 
 
@@ -120,7 +157,7 @@ def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat1
 
     tokens, parts = wave(3, 35, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = separable(tokens, parts, 1e-5, 5, 7).float()
+        found = torch.cat(separable(tokens, parts, 1e-5, 5, 7), -1).float()
         exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
         expected = plain_separable(tokens.float(), exact, 1e-5, 5, 7)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)

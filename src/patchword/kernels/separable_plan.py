@@ -1,7 +1,6 @@
 """How the kernel of separable projections is launched, by the width of tokens.
 
-Figures of a Hopper GPU, for which the compiler was asked: two programs of 8 warps on each processor, with 128 registers
-for each thread and 113 KB of shared memory for each program, or one of 16 warps.
+Small programs, four and more on each processor: while some filter, others multiply.
 """
 
 from typing import NamedTuple
@@ -21,19 +20,21 @@ class Plan(NamedTuple):
     registers: int | None = None
 
 
-PLANS = {
-    64: Plan(3, 128, 32, 32, 8, 2, 128),
-    96: Plan(3, 128, 32, 32, 8, 2, 128),
-    128: Plan(3, 64, 32, 64, 8, 2),
-    192: Plan(1, 128, 64, 32, 8, 2),
-    256: Plan(1, 128, 64, 32, 8, 2),
-    384: Plan(1, 128, 64, 32, 16, 2),  # one program on each processor, whose tokens fill the shared memory
-    512: Plan(1, 128, 64, 32, 16, 2),
+PLANS = {  # the quickest of benchmarks/separable.py --tune on an H200, but for 96, which is as 64
+    64: Plan(3, 64, 32, 32, 4, 2, 128),
+    96: Plan(3, 64, 32, 32, 4, 2, 128),
+    128: Plan(3, 64, 32, 32, 4, 2),
 }
+ROWS, BLOCK, WARPS = 64, 32, 4  # of a program that filters alone
+
+
+def is_narrow(width: int) -> bool:
+    """Whether filters and matrices are one kernel; for wider tokens torch's own products are quicker."""
+    return width in PLANS
 
 
 def is_known(width: int) -> bool:
-    return width in PLANS
+    return is_narrow(width) or width % BLOCK == 0
 
 
 def launch(width: int) -> Plan:

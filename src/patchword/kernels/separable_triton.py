@@ -82,9 +82,8 @@ def projected(
     shares: tl.constexpr = 3 // each
     kind: tl.constexpr = matrix_q.dtype.element_ty
     first, start = tl.program_id(0) % shares, (tl.program_id(0) // shares).to(tl.int64) * rows
-    token, channel, there = tl.arange(0, rows), tl.arange(0, block), tl.arange(0, rows) < count - start
-    on_map = ((start % (height * breadth)).to(tl.int32) + token) % (height * breadth)
-    across, down = on_map % breadth, tl.where(there, on_map // breadth, height + 1)  # below all, if there is none
+    token, across, down, there = _on_map(start, count, height, breadth, rows)
+    channel = tl.arange(0, block)
     here = tokens + start * width + token[:, None] * width + channel[None, :]
     taps, held = table + first * 10 * width + channel, ()
     for part in tl.static_range(width // block):
@@ -102,3 +101,27 @@ def projected(
             total += tl.load(biases[own] + column).to(tl.float32)[None, :]
             place = answer + token[:, None] * (3 * width) + own * width + column[None, :]
             tl.store(place, total.to(answer.dtype.element_ty), mask=there[:, None])
+
+
+@triton.jit(do_not_specialize=["count"])
+def thrice(
+    tokens, table, answer, count, height: tl.constexpr, breadth: tl.constexpr, width: tl.constexpr,
+    rows: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """answer: (3, count, width), what the three filters make of the tokens, each of which is read once for all."""
+    start, channel = tl.program_id(0).to(tl.int64) * rows, tl.program_id(1) * block + tl.arange(0, block)
+    token, across, down, there = _on_map(start, count, height, breadth, rows)
+    place = start * width + token[:, None] * width + channel[None, :]
+    kind: tl.constexpr = answer.dtype.element_ty
+    found = _filtered(tokens + place, table + channel, across, down, kind, 3, height, breadth, width)
+    for own in tl.static_range(3):
+        tl.store(answer + tl.cast(count, tl.int64) * own * width + place, found[own], mask=there[:, None])
+
+
+@triton.jit
+def _on_map(start, count, height: tl.constexpr, breadth: tl.constexpr, rows: tl.constexpr):
+    """of a tile of tokens: their numbers in it, column and row on the map (below all, if there is none), is it there"""
+    token = tl.arange(0, rows)
+    there = token < count - start
+    on_map = ((start % (height * breadth)).to(tl.int32) + token) % (height * breadth)
+    return token, on_map % breadth, tl.where(there, on_map // breadth, height + 1), there

@@ -51,8 +51,8 @@ def convolved_and_normed(tokens: Tensor, grid: Grid, convolution: nn.Module, nor
     return neighbours(tokens, weight, bias, grid.height, grid.width)
 
 
-def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> Tensor | None:
-    """(batch, tokens, width) -> (batch, tokens, 3 * width): queries, keys and values side by side.
+def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> list[Tensor] | None:
+    """(batch, tokens, width) -> queries, keys and values, or one tensor of 3 * width of all three.
 
     The norms must not learn from the batch, and no gradient is wanted. A step is None where someone watches it.
     """

@@ -10,6 +10,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
 from patchword.kernels.separable import may_have_kernel
+from patchword.kernels.window_plain import three
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.depthwise import Step, convolved_and_normed, projected
 from patchword.layers.patch import PatchEmbed
@@ -86,17 +87,18 @@ class SeparableProjection(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         grid = _image(scope)
-        joint = self._at_once(tokens, grid)
-        if joint is not None:
-            query, key, value = joint.chunk(3, dim=-1)
-            return Projected(query, key, value, scope.mask, grid, joint=joint)
+        held = self._at_once(tokens, grid)
+        if held is not None:
+            query, key, value = three(held)
+            return Projected(query, key, value, scope.mask, grid, joint=held[0] if len(held) == 1 else None)
         query, _ = self.query(tokens, grid)
         key, key_grid = self.key(tokens, grid)
         value, _ = self.value(tokens, grid)
         return Projected(query, key, value, scope.mask, key_grid)
 
-    def _at_once(self, tokens: Tensor, grid: Grid) -> Tensor | None:
-        """the three side by side, by one kernel; None where there is none, or where someone watches the parts"""
+    def _at_once(self, tokens: Tensor, grid: Grid) -> list[Tensor] | None:
+        """the three, perhaps side by side, by one kernel; None where there is none, or where someone watches the
+        parts"""
         parts = self.query, self.key, self.value
         if not may_have_kernel(tokens) or any(type(part) is not SeparableLinear for part in parts):
             return None
