@@ -1,6 +1,7 @@
 """BERT learning masked words: ours, transformers with and without its dropout, and a plain script, in one run.
 
 python benchmarks/bert_training.py --save benchmarks/results/bert_training.json
+python benchmarks/bert_training.py --only 128 --tokens 16384        smaller steps
 python benchmarks/bert_training.py --quick          a minute on a CPU, with tiny sizes
 
 Full rows of 128 and of 512 tokens, then texts of natural lengths. The plain script runs on full rows alone.
@@ -28,8 +29,8 @@ from patchword.recipes.device import pick_device, pick_precision
 
 PLAIN = "a plain script"
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
-ROWS = ((128, 512), (512, 128))  # tokens of a row, rows of a step
-ROWS_TINY = ((16, 8), (64, 2))
+LENGTHS, TOKENS = (128, 512), 65_536  # of rows, and of a step
+LENGTHS_TINY, TOKENS_TINY = (16, 64), 128
 
 
 def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
@@ -52,9 +53,10 @@ def ratios(result: Result) -> list[str]:
     return [f"{one} / {other}: {rate[one] / rate[other]:.2f}" for one, other in pairs if one in rate and other in rate]
 
 
-def shapes(quick: bool, natural: int) -> list[tuple[int, torch.Tensor]]:
+def shapes(quick: bool, tokens: int, natural: int) -> list[tuple[int, torch.Tensor]]:
     """rows of a step, and the length of each text"""
-    found = [(batch, torch.full((2 * batch,), length)) for length, batch in (ROWS_TINY if quick else ROWS)]
+    lengths, tokens = (LENGTHS_TINY, TOKENS_TINY) if quick else (LENGTHS, tokens)
+    found = [(tokens // length, torch.full((2 * tokens // length,), length)) for length in lengths]
     batch, longest, typical = (8, 64, 16) if quick else (natural, 512, 60)
     return [*found, (batch, natural_lengths(8 * batch, longest, typical))]
 
@@ -62,6 +64,7 @@ def shapes(quick: bool, natural: int) -> list[tuple[int, torch.Tensor]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="bert-base")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of a step of full rows")
     parser.add_argument("--natural", type=int, default=128, help="texts of a step of natural lengths")
     parser.add_argument("--seconds", type=float, default=6.0, help="for each contender")
     parser.add_argument("--device", default="auto")
@@ -76,7 +79,9 @@ def main() -> None:
     among = frozenset(asked.among)
     seconds, sizes = (0.05, TINY) if asked.quick else (asked.seconds, {})
     name, results = "bert-tiny" if asked.quick else asked.model, list[Result]()
-    for title, (batch, lengths) in zip(("128", "512", "natural"), shapes(asked.quick, asked.natural), strict=True):
+    for title, (batch, lengths) in zip(
+        ("128", "512", "natural"), shapes(asked.quick, asked.tokens, asked.natural), strict=True
+    ):
         if asked.only in (None, title):
             setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch, train=True, among=among)
             results.append(bench_masked(name, setting, lengths, others=plain, **sizes))

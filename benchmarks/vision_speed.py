@@ -3,6 +3,7 @@
 python benchmarks/vision_speed.py --timm FOLDER --save benchmarks/results/vision_speed.json
 python benchmarks/vision_speed.py cswin-tiny --authors cswin.py:CSWin_64_12211_tiny_224
 python benchmarks/vision_speed.py vit-base-16 swin-tiny --device cpu --threads 2 --infer --batch 4 --timm FOLDER
+python benchmarks/vision_speed.py deit-small cswin-tiny pale-tiny --infer --alone      how long a multiplication takes
 python benchmarks/vision_speed.py --quick
 
 FOLDER holds timm's own folder; nothing needs to be installed. The authors' code is compiled for inference, eager in
@@ -22,8 +23,16 @@ from patchword.recipes.bench.images import Setting, bench_images, peers_of
 from patchword.recipes.bench.result import Result, write_results
 from patchword.recipes.device import pick_device, pick_precision
 
+FIRST = "deit-small"  # whose time of a multiplication is the measure
 MODELS = ("deit-small", "vit-base-16", "swin-tiny", "swin-base")
 TINY = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
+
+
+def beside_the_first(results: list[Result]) -> list[str]:
+    """how long ours take for a multiplication, as a multiple of what DeiT-S takes in the same run"""
+    rates = {one.title: finish.products for one in results for finish in one.finishes if finish.name == one.ours}
+    pairs = [(name, rates.get(f"{FIRST}, {name.rpartition(', ')[2]}")) for name in rates]
+    return [f"{name}: {first / rates[name]:.2f} of {FIRST} per MAC" for name, first in pairs if first]
 
 
 def main() -> None:
@@ -32,6 +41,7 @@ def main() -> None:
     parser.add_argument("--timm", type=Path, metavar="FOLDER")
     parser.add_argument("--authors", default="", metavar="FILE:NAME")
     parser.add_argument("--transformers", action="store_true", help="also against transformers")
+    parser.add_argument("--alone", action="store_true", help="against nobody")
     works = parser.add_mutually_exclusive_group()
     works.add_argument("--infer", action="store_true", help="no training")
     works.add_argument("--train", action="store_true", help="no inference")
@@ -48,7 +58,7 @@ def main() -> None:
     device = pick_device(asked.device)
     compiled = device.type == "cuda" if asked.compile is None else asked.compile
     models, fields = (("vit-tiny-16",), TINY) if asked.quick else (asked.models, {})
-    known = asked.transformers or not (asked.timm or asked.authors)
+    known = asked.transformers or not (asked.timm or asked.authors or asked.alone)
     results = list[Result]()
 
     def peers(ours: Any) -> Any:
@@ -67,6 +77,7 @@ def main() -> None:
             torch.compiler.reset()
             if asked.save:
                 write_results(asked.save, results, f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+    print(*beside_the_first(results), sep="\n")
 
 
 if __name__ == "__main__":
