@@ -33,17 +33,17 @@ def is_known(width: int, hidden: int) -> bool:
 @cache
 def launch(width: int, hidden: int, size: int) -> Plan:
     """size: bytes of a number of the tokens"""
-    first, second = _parts(width)
+    first, second = parts(width)
     chunk = next(chunk for chunk in (128, 64, 32) if hidden % chunk == 0)
     held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
     if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
     chunk = min(chunk, 64 if width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    parts = 2 if width <= 128 else 1  # two small programs at a time on each processor, where registers are left
-    return Plan(False, first, second, _ROWS // parts, chunk, _WARPS // parts, 3)
+    share = 2 if width <= 128 else 1  # two small programs at a time on each processor, where registers are left
+    return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)
 
 
-def _parts(width: int) -> tuple[int, int]:
+def parts(width: int) -> tuple[int, int]:
     """the largest power of two that is less, and what is left"""
     first = 1 << (width - 1).bit_length() - 1
     return first, width - first

@@ -4,7 +4,7 @@
 plain_feed_forward.
 
 A program takes some rows and walks over the hidden channels, a chunk at a time: its share of up, GELU, its share of
-down. A width is held as the sum of two powers of two (96 = 64 + 32), so that nothing is computed in vain.
+down. What it shares with other kernels is in norm_triton.
 
 Only to be imported where Triton is installed.
 """
@@ -13,39 +13,14 @@ import triton
 import triton.language as tl
 
 from patchword.kernels.feed_forward_forms import activation
-
-
-@triton.jit
-def _product(one, other, total):
-    return tl.dot(one, other, total, input_precision="ieee")
-
-
-@triton.jit
-def _read(tokens, row, column, width, there, cached: tl.constexpr):
-    place = tokens + row[:, None] * width + column[None, :]
-    return tl.load(place, mask=there[:, None], other=0.0, cache_modifier=cached).to(tl.float32)
-
-
-@triton.jit
-def _scaled(x, spread, scale, shift, column):
-    by, plus = tl.load(scale + column).to(tl.float32), tl.load(shift + column).to(tl.float32)
-    return x * spread[:, None] * by[None, :] + plus[None, :]
-
-
-@triton.jit
-def _normed(tokens, scale, shift, row, column, other, width, there, eps):
-    """LayerNorm in float32, of both parts of the width"""
-    x, z = _read(tokens, row, column, width, there, ".cg"), _read(tokens, row, other, width, there, ".cg")
-    mean = (tl.sum(x, 1) + tl.sum(z, 1)) / width
-    x, z = x - mean[:, None], z - mean[:, None]
-    spread = tl.rsqrt((tl.sum(x * x, 1) + tl.sum(z * z, 1)) / width + eps)
-    return _scaled(x, spread, scale, shift, column), _scaled(z, spread, scale, shift, other)
+from patchword.kernels.norm_triton import normed, product, read
 
 
 @triton.jit
 def _finish(tokens, answer, total, bias, row, column, width, there):
     """The residual is read once more, as other bytes to the compiler, which else would hold it in registers."""
-    whole = total + tl.load(bias + column).to(tl.float32)[None, :] + _read(tokens, row, column, width, there, "")
+    whole = total + tl.load(bias + column).to(tl.float32)[None, :]
+    whole += read(tokens, row, column, width, there, "").to(tl.float32)
     tl.store(answer + row[:, None] * width + column[None, :], whole, mask=there[:, None])
 
 
@@ -60,16 +35,16 @@ def streamed(
     row, column, other = tl.arange(0, rows), tl.arange(0, first), first + tl.arange(0, second)
     start = tl.program_id(0).to(tl.int64) * rows
     tokens, answer, there = tokens + start * width, answer + start * width, row < count - start
-    x, z = _normed(tokens, scale, shift, row, column, other, width, there, eps)
+    x, z = normed(tokens, scale, shift, row, column, other, width, there, eps)
     x, z = x.to(up.dtype.element_ty), z.to(up.dtype.element_ty)
     total, more = tl.zeros((rows, first), tl.float32), tl.zeros((rows, second), tl.float32)
     for begin in range(0, hidden, chunk):
         inner = begin + tl.arange(0, chunk)
-        between = _product(x, tl.load(up + column[:, None] + inner[None, :] * width), None)
-        between = _product(z, tl.load(up + other[:, None] + inner[None, :] * width), between)
+        between = product(x, tl.load(up + column[:, None] + inner[None, :] * width), None)
+        between = product(z, tl.load(up + other[:, None] + inner[None, :] * width), between)
         between = activation(between + tl.load(up_bias + inner).to(tl.float32)[None, :], form).to(x.dtype)
-        total = _product(between, tl.load(down + inner[:, None] + column[None, :] * hidden), total)
-        more = _product(between, tl.load(down + inner[:, None] + other[None, :] * hidden), more)
+        total = product(between, tl.load(down + inner[:, None] + column[None, :] * hidden), total)
+        more = product(between, tl.load(down + inner[:, None] + other[None, :] * hidden), more)
     _finish(tokens, answer, total, down_bias, row, column, width, there)
     _finish(tokens, answer, more, down_bias, row, other, width, there)
 
@@ -93,14 +68,14 @@ def resident(
     for tile in range(tl.program_id(0), tl.cdiv(count, rows), tl.num_programs(0)):
         start = tl.full((), rows, tl.int64) * tile
         place, there = tokens + start * width, row < count - start
-        x, z = _normed(place, scale, shift, row, column, other, width, there, eps)
+        x, z = normed(place, scale, shift, row, column, other, width, there, eps)
         x, z = x.to(up.dtype.element_ty), z.to(up.dtype.element_ty)
         total, more = tl.zeros((rows, first), tl.float32), tl.zeros((rows, second), tl.float32)
         for part in tl.static_range(hidden // chunk):
             bias = tl.load(up_bias + part * chunk + tl.arange(0, chunk)).to(tl.float32)
-            between = _product(z, ups[2 * part + 1], _product(x, ups[2 * part], None))
+            between = product(z, ups[2 * part + 1], product(x, ups[2 * part], None))
             between = activation(between + bias[None, :], form).to(x.dtype)
-            total = _product(between, downs[2 * part], total)
-            more = _product(between, downs[2 * part + 1], more)
+            total = product(between, downs[2 * part], total)
+            more = product(between, downs[2 * part + 1], more)
         _finish(place, answer + start * width, total, down_bias, row, column, width, there)
         _finish(place, answer + start * width, more, down_bias, row, other, width, there)

@@ -1,6 +1,6 @@
 """The residual is the unit; a block is residuals run in order."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -8,12 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.layers.convolution import ConditionalPosition
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout
-from patchword.layers.feed_forward import FeedForward
 from patchword.layers.gradient import summed
-from patchword.layers.watched import is_watched
 
 
 class Norm(Enum):
@@ -67,16 +64,14 @@ class Residual(nn.Module):
         return after
 
     def _at_once(self, tokens: Tensor, scope: Scope) -> Tensor | None:
-        """A feed-forward may be one kernel with its norm and its sum, and conditional positions with theirs, if nothing
-        else stands between."""
-        part, norm = self.sublayer, self.norm
-        if not isinstance(part, FeedForward | ConditionalPosition) or type(self.scale) is not nn.Identity:
+        """A sublayer may offer at_once(tokens, norm, scope): tokens + itself(norm(tokens)) in fewer steps, or None. It
+        is asked if nothing else stands between."""
+        offered: Callable[[Tensor, nn.Module, Scope], Tensor | None] | None = getattr(self.sublayer, "at_once", None)
+        if offered is None or type(self.scale) is not nn.Identity:
             return None
         if self.training and (self.dropout.p or self.drop_path.rate):
             return None
-        if isinstance(part, FeedForward):
-            return part.at_once(tokens, norm)
-        return part.added(tokens, scope) if type(norm) is nn.Identity and not is_watched(norm) else None
+        return offered(tokens, self.norm, scope)
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
         return summed(tokens, self.drop_path(self.scale(self.dropout(branch))))

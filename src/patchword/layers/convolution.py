@@ -117,8 +117,8 @@ class ConditionalPosition(nn.Module):
         prefix, feature_map = scope.grid.to_map(tokens)
         return scope.grid.to_tokens(torch.zeros_like(prefix), self.convolution(feature_map))
 
-    def added(self, tokens: Tensor, scope: Scope) -> Tensor | None:
+    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """tokens + self(tokens) in one kernel; None where there is none, or where someone watches the parts"""
-        if scope.grid is None or type(self) is not ConditionalPosition or is_watched(self):
+        if scope.grid is None or type(self) is not ConditionalPosition or type(norm) is not nn.Identity:
             return None
-        return added(tokens, scope.grid, self.convolution)
+        return None if is_watched(self) or is_watched(norm) else added(tokens, scope.grid, self.convolution)

@@ -51,13 +51,13 @@ class FeedForward(nn.Module):
     def _drops(self) -> bool:
         return self.training and self.dropout.p > 0
 
-    def at_once(self, tokens: Tensor, norm: nn.Module) -> Tensor | None:
+    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
         if not may_have_kernel(tokens):
             return None
         up, activation, dropout, down = self.up, self.activation, self.dropout, self.down
         form = _form(activation)
-        if form is None or type(self) is not FeedForward or not _is_affine(norm, up, down):
+        if form is None or type(self) is not FeedForward or not is_affine(norm, up, down):
             return None
         if self._drops or any(map(is_watched, (self, norm, up, activation, dropout, down))):
             return None
@@ -72,7 +72,7 @@ def _form(activation: nn.Module) -> str | None:
     return _FORMS.get(type(activation))
 
 
-def _is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]:
+def is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]:
     """No other class than torch's own (quantised, parametrised), with all weights and biases."""
     if type(norm) is not nn.LayerNorm or any(type(matrix) is not nn.Linear for matrix in matrices):
         return False

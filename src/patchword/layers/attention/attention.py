@@ -7,8 +7,10 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
+from patchword.kernels.narrow import has_product_onto, may_have_kernel, product_onto
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.projection import LinearProjection, Projected
+from patchword.layers.watched import is_watched
 
 
 class Attention(nn.Module):
@@ -46,12 +48,39 @@ class Attention(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
-        project = cast(Callable[[Tensor, Scope], Projected], self.projection)
-        projected = project(tokens, scope)
+        return cast(Tensor, self.output(self._attended(self._projected(tokens, scope), scope)))
+
+    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
+        """tokens + self(norm(tokens)), the norm part of the first product and the sum part of the last where there are
+        kernels; None where there is neither, or where someone watches. Tokens read themselves, not a memory."""
+        if not may_have_kernel(tokens) or type(self) is not Attention or is_watched(self) or scope.memory is not None:
+            return None
+        part, adds = self.projection, self._adds(tokens, tokens)
+        projected = part.at_once(tokens, norm, scope) if isinstance(part, LinearProjection) else None
+        if projected is None and not adds:
+            return None
+        if projected is None:
+            projected = self._projected(norm(tokens), scope)
+        attended = self._attended(projected, scope)
+        if adds and self._adds(tokens, attended):
+            return product_onto(tokens, attended, self.output.weight, self.output.bias)
+        return tokens + cast(Tensor, self.output(attended))
+
+    def _projected(self, tokens: Tensor, scope: Scope) -> Projected:
+        return cast(Callable[[Tensor, Scope], Projected], self.projection)(tokens, scope)
+
+    def _attended(self, projected: Projected, scope: Scope) -> Tensor:
         if scope.cache is not None and not projected.fixed:
             projected = scope.cache.extend(self, projected)
         patterns = [cast(Pattern, pattern) for pattern in self.patterns]
-        return cast(Tensor, self.output(self.core.over(projected, patterns, scope.grid)))
+        return self.core.over(projected, patterns, scope.grid)
+
+    def _adds(self, tokens: Tensor, branch: Tensor) -> bool:
+        """whether the output is added by a kernel; a branch that is not known yet is asked for as tokens"""
+        part = self.output
+        if type(part) is not nn.Linear or is_watched(part):
+            return False
+        return has_product_onto(tokens, branch, part.weight, part.bias)
 
 
 def _largest_divisor(width: int, limit: int) -> int:

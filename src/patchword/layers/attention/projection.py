@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
+from patchword.kernels.narrow import has_normed_product, normed_product
 from patchword.kernels.separable import may_have_kernel
 from patchword.kernels.window_plain import three
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.depthwise import Step, convolved_and_normed, projected
+from patchword.layers.feed_forward import is_affine
 from patchword.layers.patch import PatchEmbed
 from patchword.layers.watched import is_watched
 
@@ -46,7 +48,21 @@ class LinearProjection(nn.Module):
         self.joint = nn.Linear(width, 3 * width, bias)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
-        joint = self.joint(tokens)
+        return self._projected(self.joint(tokens), scope)
+
+    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Projected | None:
+        """self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
+        part = self.joint
+        if type(self) is not LinearProjection or type(part) is not nn.Linear or not is_affine(norm):
+            return None
+        if any(map(is_watched, (self, norm, part))):
+            return None
+        if not has_normed_product(tokens, norm.weight, norm.bias, part.weight, part.bias):
+            return None
+        joint = normed_product(tokens, norm.weight, norm.bias, part.weight, part.bias, norm.eps)
+        return self._projected(joint, scope)
+
+    def _projected(self, joint: Tensor, scope: Scope) -> Projected:
         query, key, value = joint.chunk(3, dim=-1)
         return Projected(query, key, value, scope.mask, scope.grid, scope.rows, joint=joint)
 

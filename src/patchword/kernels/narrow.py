@@ -1,0 +1,156 @@
+"""Products of narrow tokens with the norm before them, or with the sum behind them, without gradients.
+
+Where tokens are narrow, as those of the first stages of a pyramid, a product moves more than it computes. A norm of its
+own reads and writes all tokens once more, a sum of its own reads two maps and writes one. Kernels for GPUs
+(narrow_triton) do either while the tokens pass by. The twins are plain_normed_product and plain_product_onto. Products
+of float32 are left to the plain way.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.launching import processors
+from patchword.kernels.narrow_plan import Plan, is_known, launch
+
+
+def may_have_kernel(tokens: Tensor) -> bool:
+    """The first question, whose answer mostly is no, before any other is asked."""
+    return tokens.is_cuda
+
+
+def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    if not may_have_kernel(tokens) or short_kind(tokens, matrix) is None or _learns(tokens, scale, shift, matrix, bias):
+        return False
+    outputs, width = matrix.shape
+    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+    """The same; before there is a branch it is asked for tokens alone, with themselves as the branch."""
+    if not may_have_kernel(tokens) or short_kind(tokens, matrix) is None or _learns(tokens, branch, matrix, bias):
+        return False
+    outputs, width = matrix.shape
+    alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
+    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def _learns(*parts: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)
+
+
+def normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's kind"""
+    kind = short_kind(tokens, matrix)
+    answer: Tensor = torch.ops.patchword.normed_product(tokens, scale, shift, matrix.to(kind), bias, eps)
+    return answer
+
+
+def product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
+    tokens' kind"""
+    kind = short_kind(tokens, matrix)
+    answer: Tensor = torch.ops.patchword.product_onto(tokens, branch.to(kind), matrix.to(kind), bias)
+    return answer
+
+
+def plain_normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    return F.linear(F.layer_norm(tokens, tokens.shape[-1:], scale, shift, eps), matrix, bias)
+
+
+def plain_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    return tokens + F.linear(branch, matrix, bias)
+
+
+def _normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    from patchword.kernels.narrow_triton import normed_product as kernel
+
+    tokens, (outputs, width) = tokens.contiguous(), matrix.shape
+    answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
+    plan = launch(width, outputs, tokens.element_size(), adds=False)
+    programs = _programs(plan, count, tokens)
+    given = (tokens, scale, shift, matrix.contiguous(), bias, answer, count, eps)
+    if programs:
+        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return answer
+
+
+def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    from patchword.kernels.narrow_triton import product_onto as kernel
+
+    tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
+    answer, count = _onto_shape(tokens), branch.numel() // width
+    plan = launch(width, outputs, tokens.element_size(), adds=True)
+    programs = _programs(plan, count, tokens)
+    given = (tokens, branch, matrix.contiguous(), bias, answer, count)
+    if programs:
+        with torch.cuda.device_of(tokens):
+            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return answer
+
+
+def _programs(plan: Plan, count: int, tokens: Tensor) -> int:
+    tiles = -(-count // plan.rows)
+    return min(tiles, plan.programs * processors(tokens.get_device())) if plan.stays else tiles
+
+
+def _choices(plan: Plan, outputs: int) -> tuple[int, ...]:
+    return plan.first, plan.second, outputs, plan.rows, plan.main, plan.rest, plan.stays
+
+
+def _normed_shape(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(*tokens.shape[:-1], matrix.shape[0], dtype=matrix.dtype)
+
+
+def _onto_shape(tokens: Tensor, *others: object) -> Tensor:
+    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
+
+
+# Operations of torch, so that a compiled model keeps them whole
+_NORMED, _ONTO = "patchword::normed_product", "patchword::product_onto"
+_LAST = "Tensor matrix, Tensor? bias"
+torch.library.define(_NORMED, f"(Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps) -> Tensor")
+torch.library.define(_ONTO, f"(Tensor tokens, Tensor branch, {_LAST}) -> Tensor")
+torch.library.impl(_NORMED, "default", _normed_product)
+torch.library.impl(_ONTO, "default", _product_onto)
+torch.library.register_fake(_NORMED, _normed_shape)
+torch.library.register_fake(_ONTO, _onto_shape)
+
+
+def alike(device: torch.device) -> bool:
+    """Both ways to launch: a matrix that stays, and one that passes by."""
+    return all(is_alike(width, device) for width in (96, 192))
+
+
+@torch.no_grad()
+def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether both kernels answer as the plain ways do in float32."""
+
+    def wave(*shape: int, size: float = 1.0) -> Tensor:
+        count = torch.Size(shape).numel()
+        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
+
+    tokens, branch = wave(2, 77, width), wave(2, 77, width, size=0.9)
+    first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
+    scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)
+    with torch.autocast(device.type, enabled=False):
+        found = normed_product(tokens, scale, shift, first, bias, 1e-5), product_onto(tokens, branch, last, end)
+        parts = (tokens, scale, shift, first, bias, branch, last, end)
+        tokens, scale, shift, first, bias, branch, last, end = (part.float() for part in parts)
+        normed = plain_normed_product(tokens, scale, shift, first, bias, 1e-5)
+        expected = normed, plain_product_onto(tokens, branch, last, end)
+    pairs = zip(found, expected, strict=True)
+    return all(bool((one.float() - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("narrow products", alike, on=is_hopper)
