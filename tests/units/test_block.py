@@ -114,3 +114,19 @@ def test_feed_forward_treats_each_token_alone():
 def test_feed_forward_drops_what_is_between_its_maps():
     part = randomise(FeedForward(8, 16, dropout=1.0))
     assert torch.equal(part(pixels(2, 6, 8), SCOPE), part.down.bias.expand(2, 6, 8))
+
+
+class Offering(nn.Module):
+    def forward(self, tokens, scope):
+        return torch.zeros_like(tokens)
+
+    def at_once(self, tokens, norm, scope):
+        return torch.full_like(tokens, 7.0)
+
+
+@pytest.mark.parametrize("watched", [None, "scale", "dropout", "drop_path"])
+def test_a_sublayer_is_asked_for_all_at_once_unless_someone_watches_what_stands_between(watched):
+    residual, tokens = Residual(Offering(), nn.Identity()), torch.ones(1, 2, 4)
+    if watched:
+        residual.get_submodule(watched).register_forward_hook(lambda *given: None)
+    assert torch.equal(residual(tokens, Scope()), tokens if watched else 7 * tokens)

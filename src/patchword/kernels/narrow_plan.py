@@ -7,10 +7,9 @@ which a processor holds several, so that many tokens are on their way.
 from functools import cache
 from typing import NamedTuple
 
-from patchword.kernels import feed_forward_plan
 from patchword.kernels.feed_forward_plan import parts
 
-WIDTHS = feed_forward_plan.WIDTHS
+WIDTHS = (64, 96, 128)  # not tried with wider tokens, whose matrix is read more often than they are themselves
 _SHARED = 228 * 1024  # of a processor
 _STAYS = 56 * 1024  # bytes of a matrix: two programs can hold one each
 _ROWS = 64

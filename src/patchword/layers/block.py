@@ -11,6 +11,7 @@ from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout
 from patchword.layers.gradient import summed
+from patchword.layers.watched import is_watched
 
 
 class Norm(Enum):
@@ -68,6 +69,8 @@ class Residual(nn.Module):
         is asked if nothing else stands between."""
         offered: Callable[[Tensor, nn.Module, Scope], Tensor | None] | None = getattr(self.sublayer, "at_once", None)
         if offered is None or type(self.scale) is not nn.Identity:
+            return None
+        if any(map(is_watched, (self.scale, self.dropout, self.drop_path))):
             return None
         if self.training and (self.dropout.p or self.drop_path.rate):
             return None
