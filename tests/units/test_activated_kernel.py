@@ -66,6 +66,8 @@ def test_leading_axes_strides_and_nothing_at_all():
     turned = between.view(2, 3, 128).transpose(0, 1)
     found, expected = activated(turned, bias).detach(), plain_activated(turned, bias).detach()
     assert error(found, expected) < 1e-6
+    for spread_out in (torch.randn(256, device=DEVICE)[::2], torch.ones(1, device=DEVICE).expand(128)):
+        assert error(activated(between, spread_out).detach(), plain_activated(between, spread_out).detach()) < 1e-6
     nothing = activated(between[:0], bias)
     assert nothing.shape == (0, 128)
     assert not torch.autograd.grad(nothing.sum(), bias)[0].any()
@@ -96,13 +98,14 @@ def test_in_a_compiled_model():
         (torch.bfloat16, 3072, False, False),
         (torch.float32, 3072, True, False),
         (torch.bfloat16, 3000, True, False),
+        (torch.float64, 3072, True, False),
     ],
 )
 def test_when_it_is_chosen(monkeypatch, dtype, hidden, compiles, taken):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiles)
     monkeypatch.setattr(kernel, "is_usable", lambda tokens, trial: True)
     with FakeTensorMode():
-        tokens, up = torch.empty(4, 8, dtype=dtype, device="cuda:0"), torch.empty(hidden, 8, device="cuda:0")
+        tokens, up = (torch.empty(size, 8, dtype=dtype, device="cuda:0") for size in (4, hidden))
         assert has_activated_kernel(tokens, up) == taken
         monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: True)
         monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
@@ -137,6 +140,9 @@ def test_not_where_it_drops_or_watches_or_has_other_parts(calls):
     for activation in (nn.ReLU(), QuickGelu(), nn.GELU("tanh")):
         FeedForward(8, 16, activation)(tokens, Scope())
     FeedForward(8, 16, dropout=0.1)(tokens, Scope())
+    without = FeedForward(8, 16)
+    without.dropout = nn.Tanh()
+    without(tokens, Scope())
     watched, seen = FeedForward(8, 16), []
     watched.up.register_forward_hook(lambda *given: seen.append(given))
     watched(tokens, Scope())

@@ -87,3 +87,30 @@ def test_on_a_cpu_nothing_is_tried(trials):
     trial = Trial("things", lambda device: 1 // 0)
     try_all(torch.device("cpu"))
     assert not trial.found
+
+
+@pytest.mark.parametrize(
+    ("transform", "seen"),
+    [
+        (lambda f: lambda x: torch.func.jvp(f, (x,), (x,))[0], True),
+        (lambda f: torch.func.grad(f), True),
+        (lambda f: lambda x: torch.func.vmap(f)(x[None])[0], True),
+        (lambda f: f, False),
+    ],
+    ids=["jvp", "grad", "vmap", "none"],
+)
+@pytest.mark.parametrize("compile", [False, True])
+def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile):
+    def told(number):
+        return number.sum() * (2 if availability._is_looked_into() else 3)
+
+    run = transform(told)
+    answer = (torch.compile(run, backend="eager", fullgraph=True) if compile else run)(torch.ones(1))
+    assert float(answer.sum()) == (2 if seen else 3)
+
+
+def test_a_tensor_with_ways_of_its_own_is_multiplied_in_its_own_way():
+    own = torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), torch.zeros(2, 2, dtype=torch.bfloat16))
+    tokens = torch.zeros(1, 2, dtype=torch.bfloat16)
+    assert availability.short_kind(tokens, torch.zeros(2, 2, dtype=torch.bfloat16)) == torch.bfloat16
+    assert availability.short_kind(tokens, own) is None

@@ -130,3 +130,12 @@ def test_a_sublayer_is_asked_for_all_at_once_unless_someone_watches_what_stands_
     if watched:
         residual.get_submodule(watched).register_forward_hook(lambda *given: None)
     assert torch.equal(residual(tokens, Scope()), tokens if watched else 7 * tokens)
+
+
+@pytest.mark.parametrize("between", [nn.Dropout(0.5), nn.Dropout(0.5).eval(), nn.Identity(), nn.Tanh()])
+def test_what_stands_between_may_be_another_part_and_drop_on_its_own(between):
+    """as Monte Carlo dropout has it: the model is in evaluation, its dropout is not"""
+    residual, tokens = Residual(Offering(), nn.Identity()).eval(), torch.ones(1, 2, 4)
+    residual.dropout = between
+    idle = isinstance(between, nn.Identity) or (isinstance(between, nn.Dropout) and not between.training)
+    assert torch.equal(residual(tokens, Scope()), 7 * tokens if idle else tokens)

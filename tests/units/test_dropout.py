@@ -5,10 +5,12 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from patchword.kernels.mixed import mixed
 from patchword.layers import dropout as module
-from patchword.layers.dropout import Dropout, dropped
+from patchword.layers.drop_path import DropPath
+from patchword.layers.dropout import Dropout, dropped, is_idle
 
 SHAPE = torch.Size((64, 32, 48))
 COUNT = SHAPE.numel()
@@ -94,6 +96,55 @@ def test_torchs_own_runs_where_nothing_is_compiled_and_on_a_cpu(monkeypatch):
     torch.compile(part.train(), backend="aot_eager", fullgraph=True)(tokens)
     assert torch.equal(Dropout(0.0)(tokens), tokens)
     assert not Dropout(1.0)(tokens).any()
+
+
+def test_a_compiled_step_that_is_recomputed_drops_the_same():
+    """The mask of the gradient is that of the answer, though all is computed twice."""
+
+    def run(tokens):
+        return checkpoint(lambda x: dropped(x.sin(), 0.3).sin(), tokens, use_reentrant=False)
+
+    tokens = torch.ones(64, 64, requires_grad=True)
+    answer = torch.compile(run, backend="aot_eager", fullgraph=True)(tokens)
+    (gradient,) = torch.autograd.grad(answer.sum(), tokens)
+    assert torch.equal(gradient == 0, answer == 0)
+    assert (answer == 0).any()
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(module, "_is_on_gpu", lambda tokens: True)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_exported_knows_nothing_of_it(training, strict):
+    """and may have any number of rows"""
+    rows = {0: torch.export.Dim("rows", max=2**40)}
+    model = nn.Sequential(nn.Linear(4, 4), Dropout(0.1)).train(training)
+    found = torch.export.export(model, (torch.randn(3, 4),), dynamic_shapes=(rows,), strict=strict)
+    assert "patchword" not in str(found.graph)
+
+
+@pytest.mark.parametrize(
+    ("part", "idle"),
+    [
+        (Dropout(0.0), True),
+        (Dropout(0.1), False),
+        (Dropout(0.1).eval(), True),
+        (nn.Dropout(0.1), False),
+        (DropPath(0.1), False),
+        (DropPath(0.1).eval(), True),
+        (nn.Identity(), True),
+        (nn.Tanh(), False),
+        (type("Own", (Dropout,), {})(0.0), False),
+    ],
+)
+def test_which_parts_let_everything_through(part, idle):
+    assert is_idle(part) == idle
+    part.register_forward_hook(lambda *given: None)
+    assert not is_idle(part)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from helpers import one_row, texts, tiny_text
 from patchword.core.text import Rows
@@ -37,33 +38,48 @@ def test_the_kernel_answers_as_padding_does():
     assert (gradients[0] - gradients[1]).norm() < 5e-2 * gradients[0].norm()
 
 
-def dropped_in_row(value, rows, run=in_row, causal=False, rate=0.3):
-    """the answer and the gradient of values, for the same seed always"""
+def dropped_in_row(value, rows, run, causal, rate):
+    """the answer, slopes and the gradient of values, for the same seed always"""
     torch.manual_seed(0)
-    query, key = (torch.randn(value.shape, device="cuda").bfloat16() for _ in range(2))
+    query, key, slopes = (torch.randn(value.shape, device="cuda").bfloat16() for _ in range(3))
     torch.manual_seed(1)
     value = value.detach().requires_grad_()
     answer = run(query, key, value, rows, 0.125, causal, rate)
-    (gradient,) = torch.autograd.grad(answer.float().sum(), value)
-    return answer.detach(), gradient
+    (gradient,) = torch.autograd.grad(answer, value, slopes)
+    return answer.detach(), slopes, gradient
 
 
 @needs_gpu
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("compile", [False, True])
 def test_dropout_in_a_row(causal, compile):
-    """With values of one, an answer is the sum of what is kept; its gradient has the same zeros."""
+    """With values of one, an answer is the sum of what is kept."""
     run = torch.compile(in_row, fullgraph=True) if compile else in_row
     rows = Rows.of(torch.tensor([70, 3, 128, 61], device="cuda"))
-    value = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)
-    answer, gradient = dropped_in_row(value, rows, run, causal)
+    ones = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)
+    answer, _, _ = dropped_in_row(ones, rows, run, causal, 0.3)
     assert abs(answer.float().mean() - 1) < 0.02
     assert answer.float().std() > 0.02
     assert (answer == answer[..., :1]).all()  # a weight is dropped for all channels
-    assert abs(gradient.double().sum() / answer.double().sum() - 1) < 1e-2
-    whole, _ = dropped_in_row(value, rows, run, causal, 0.0)
+    assert torch.equal(dropped_in_row(ones, rows, run, causal, 0.3)[0], answer)  # the same seed, the same zeros
+    whole, _, _ = dropped_in_row(ones, rows, run, causal, 0.0)
     assert (whole.float() - 1).abs().max() < 1e-2
-    assert torch.equal(dropped_in_row(value, rows, run, causal)[0], answer)  # the same seed, the same zeros
+    value = torch.randn_like(ones)
+    answer, slopes, gradient = (part.double() for part in dropped_in_row(value, rows, run, causal, 0.3))
+    one, other = (slopes * answer).sum(), (gradient * value.double()).sum()  # an answer is linear in the values
+    assert abs(one - other) < 0.02 * (slopes * answer).norm()
+
+
+@pytest.mark.parametrize(
+    ("width", "rate", "capability", "there"),
+    [(64, 0.1, (8, 6), True), (256, 0.0, (8, 6), True), (256, 0.1, (8, 6), False), (256, 0.1, (9, 0), True),
+     (64, 1.0, (9, 0), False), (64, 0.1, (7, 5), False)],
+)  # fmt: skip
+def test_on_which_gpus_weights_can_be_dropped(monkeypatch, width, rate, capability, there):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    with FakeTensorMode():
+        query = torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda:0")
+        assert has_row_kernel(query, width, rate) == there
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_usable
+from patchword.kernels.availability import Trial, is_usable, short_kind
 from patchword.kernels.launching import processors
 
-_KINDS = (torch.bfloat16, torch.float16)
 _ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # of a step of a program
 _WIDEST = 256  # columns of a program
 _PROGRAMS = 7  # of a processor, as many as its registers hold backwards
@@ -23,8 +22,7 @@ def has_activated_kernel(tokens: Tensor, up: Tensor) -> bool:
     """tokens: what `up` of (hidden, width) multiplies. Not without a compiler: the calls would cost more."""
     if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (_WIDEST // 2):
         return False
-    narrow = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tokens.dtype
-    return narrow in _KINDS and is_usable(tokens, TRIAL)
+    return short_kind(tokens, up) is not None and is_usable(tokens, TRIAL)
 
 
 def activated(between: Tensor, bias: Tensor) -> Tensor:
@@ -39,7 +37,7 @@ def plain_activated(between: Tensor, bias: Tensor) -> Tensor:
 def _forwards(between: Tensor, bias: Tensor) -> Tensor:
     from patchword.kernels.activated_triton import forwards
 
-    between, hidden = between.contiguous(), len(bias)
+    between, bias, hidden = between.contiguous(), bias.contiguous(), len(bias)
     answer, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
     if count:
         with torch.cuda.device_of(between):  # kernels are sent to the GPU that holds the tensors
@@ -52,7 +50,7 @@ def _backwards(gradient: Tensor, between: Tensor, bias: Tensor) -> tuple[Tensor,
     """the gradients of both"""
     from patchword.kernels.activated_triton import backwards
 
-    gradient, between, hidden = gradient.contiguous(), between.contiguous(), len(bias)
+    gradient, between, bias, hidden = gradient.contiguous(), between.contiguous(), bias.contiguous(), len(bias)
     found, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
     spans = max(1, min(_PROGRAMS * processors(between.get_device()) * columns // hidden, -(-count // _ROWS_BACK)))
     span = -(-count // spans)

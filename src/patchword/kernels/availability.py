@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 _KINDS = (torch.bfloat16, torch.float16)
+_PLAIN = (Tensor, nn.Parameter, FakeTensor)
 
 
 class Trial:
@@ -61,13 +63,18 @@ def try_all(device: torch.device) -> None:
 
 def is_usable(tensor: Tensor, trial: Trial) -> bool:
     """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
-    if not tensor.is_cuda or _is_exporting():
+    if not tensor.is_cuda or is_exporting() or _is_looked_into():
         return False
     if torch.compiler.is_compiling():
         there: bool = is_installed() and not _has_failed(trial.what)
         return there
-    looked_into = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-    return not looked_into and trial.passes(tensor.get_device())
+    return trial.passes(tensor.get_device())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # compiled anew for each transform
+def _is_looked_into() -> bool:
+    """by a transform of torch.func, or by numbers that carry a derivative along"""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
@@ -76,7 +83,7 @@ def _has_failed(what: str) -> bool:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes
-def _is_exporting() -> bool:
+def is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
@@ -87,6 +94,8 @@ def is_installed() -> bool:
 
 def short_kind(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
     """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike"""
+    if type(matrix) not in _PLAIN:  # quantised, distributed: it has ways of its own
+        return None
     if torch.is_autocast_enabled(tokens.device.type):
         kind = torch.get_autocast_dtype(tokens.device.type)
         return kind if kind in _KINDS and tokens.dtype in (*_KINDS, torch.float32) else None

@@ -3,6 +3,8 @@
 A kernel computes them where it needs them (mixed_triton), a gradient once more instead of reading a mask.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,7 @@ def lowest_kept(rate: float) -> int:
 
 def mixed(shape: torch.Size, seeds: Tensor) -> Tensor:
     """(2,) -> a number of 32 bits for each place, all equally likely"""
-    place = torch.arange(shape.numel(), dtype=torch.int32, device=seeds.device).view(shape)
+    place = torch.arange(math.prod(shape), dtype=torch.int32, device=seeds.device).view(shape)
     found = _spread(place ^ seeds[0]) + seeds[1]
     return _spread(found)
 

@@ -49,7 +49,7 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     answer, count = _shape(tokens, up), tokens.numel() // width
     programs = -(-count // ROWS) * (hidden // COLUMNS)
-    given = (tokens, up.contiguous(), bias, answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
+    given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
     if programs:
         with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
             product_raised[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)

@@ -8,16 +8,26 @@ from torch import Tensor
 from patchword.core.text import Rows
 
 
-def has_row_kernel(query: Tensor, width: int) -> bool:
+def has_row_kernel(query: Tensor, width: int, dropout: float = 0.0) -> bool:
     """torch's kernel for rows of different length runs on NVIDIA's GPUs since Ampere, in 16 bits, for heads whose
-    width is a multiple of 8 and 256 at most."""
+    width is a multiple of 8 and 256 at most; with dropout, 192 on most of them."""
     fits = width % 8 == 0 and width <= 256 and query.dtype in (torch.float16, torch.bfloat16)
-    return query.is_cuda and fits and _has_sm80(query.get_device())
+    if not query.is_cuda or not fits or not _has_sm80(query.get_device()):
+        return False
+    drops: bool = not dropout or (dropout < 1 and _drops(query.get_device(), width))
+    return drops
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def _has_sm80(index: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def _drops(index: int, width: int) -> bool:
+    """Of kernels that can be put in the place of torch's own, none knows dropout."""
+    others = getattr(torch.nn.attention, "current_flash_attention_impl", lambda: None)()
+    return others is None and (width <= 192 or torch.cuda.get_device_capability(index) in ((8, 0), (9, 0)))
 
 
 def in_row(

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
-from patchword.layers.dropout import Dropout
+from patchword.layers.dropout import Dropout, is_idle
 from patchword.layers.gradient import summed
-from patchword.layers.watched import is_watched
 
 
 class Norm(Enum):
@@ -68,11 +67,7 @@ class Residual(nn.Module):
         """A sublayer may offer at_once(tokens, norm, scope): tokens + itself(norm(tokens)) in fewer steps, or None. It
         is asked if nothing else stands between."""
         offered: Callable[[Tensor, nn.Module, Scope], Tensor | None] | None = getattr(self.sublayer, "at_once", None)
-        if offered is None or type(self.scale) is not nn.Identity:
-            return None
-        if any(map(is_watched, (self.scale, self.dropout, self.drop_path))):
-            return None
-        if self.training and (self.dropout.p or self.drop_path.rate):
+        if offered is None or not all(map(is_idle, (self.scale, self.dropout, self.drop_path))):
             return None
         return offered(tokens, self.norm, scope)
 

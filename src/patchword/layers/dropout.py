@@ -3,7 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from patchword.kernels.availability import is_exporting
 from patchword.kernels.mixed import lowest_kept, mixed, seeds_on
+from patchword.layers.drop_path import DropPath
+from patchword.layers.watched import is_watched
 
 _LARGEST = 2**31  # places that a number of 32 bits tells apart
 
@@ -16,13 +19,29 @@ class Dropout(nn.Dropout):
     """
 
     def forward(self, tokens: Tensor) -> Tensor:
-        fits = tokens.is_cuda and tokens.numel() < _LARGEST and not self.inplace
-        if fits and self.training and 0 < self.p < 1 and torch.compiler.is_compiling():
+        drops = self.training and 0 < self.p < 1 and not self.inplace
+        if drops and torch.compiler.is_compiling() and not is_exporting() and _is_on_gpu(tokens):
             return dropped(tokens, self.p)
         return super().forward(tokens)
+
+
+def _is_on_gpu(tokens: Tensor) -> bool:
+    """How many there are is asked last: a compiler would hold on to the answer."""
+    return tokens.is_cuda and tokens.numel() < _LARGEST
 
 
 def dropped(tokens: Tensor, rate: float) -> Tensor:
     """Zero at this rate, else scaled so that the mean stays."""
     kept = mixed(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
     return torch.where(kept, tokens * (1 / (1 - rate)), 0.0)
+
+
+def is_idle(part: nn.Module) -> bool:
+    """Whether a part lets everything through, and nobody watches it do so."""
+    if is_watched(part):
+        return False
+    if isinstance(part, nn.Dropout) and type(part) in (Dropout, nn.Dropout):
+        return not part.training or part.p == 0
+    if isinstance(part, DropPath) and type(part) is DropPath:
+        return not part.training or part.rate == 0
+    return type(part) is nn.Identity

@@ -11,7 +11,7 @@ from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forwa
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
-from patchword.layers.dropout import Dropout
+from patchword.layers.dropout import Dropout, is_idle
 from patchword.layers.watched import is_watched
 
 _FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
@@ -40,16 +40,12 @@ class FeedForward(nn.Module):
         if form is not None and known:
             if may_have_kernel(tokens) and has_raised_kernel(tokens, up.weight, up.bias):
                 return raised(tokens, up.weight, up.bias, form)
-            if form == "gelu" and not self._drops and has_activated_kernel(tokens, up.weight):
+            if form == "gelu" and has_activated_kernel(tokens, up.weight) and is_idle(self.dropout):
                 return activated(F.linear(tokens, up.weight), up.bias)
             between = up(tokens)
             overwritten = form == "gelu" and may_overwrite(between)
             return gelu_in_place(between) if overwritten else cast(Tensor, self.activation(between))
         return cast(Tensor, self.activation(up(tokens)))
-
-    @property
-    def _drops(self) -> bool:
-        return self.training and self.dropout.p > 0
 
     def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
@@ -59,7 +55,7 @@ class FeedForward(nn.Module):
         form = _form(activation)
         if form is None or type(self) is not FeedForward or not is_affine(norm, up, down):
             return None
-        if self._drops or any(map(is_watched, (self, norm, up, activation, dropout, down))):
+        if not is_idle(dropout) or any(map(is_watched, (self, norm, up, activation, down))):
             return None
         weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
         return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None

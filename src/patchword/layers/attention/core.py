@@ -72,7 +72,7 @@ class ScaledDotProduct(nn.Module):
 
     def _can_stay_in_place(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
         """The kernel for rectangles holds no weights; some are dropped where all tokens meet, as in a text."""
-        plain = not self.fused or self.recorder is not None
+        plain = not self.fused or self.recorder is not None or self._rate >= 1
         if self._rate and any(type(pattern.partition) is not Everything for pattern in patterns):
             return False
         if plain or is_watched(self) or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
@@ -98,7 +98,7 @@ class ScaledDotProduct(nn.Module):
         """The kernel for rows knows no other partition and no position inside attention."""
         plain = type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
         width = query.shape[-1] // self.heads
-        return plain and has_row_kernel(query, width)
+        return plain and has_row_kernel(query, width, self._rate)
 
     def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)

@@ -38,7 +38,7 @@ class PretrainingRecipe(Recipe):
     )
     held_out: float = Field(0.01, gt=0, lt=0.5, description="share of the documents kept for validation")
     dropout: float = Field(0.0, ge=0, lt=1, description="BERT had 0.1; short runs learn faster without")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="of attention weights; the fast kernels have none")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="of attention weights; BERT had 0.1")
     teacher: Taught = Teacher()
     rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(10, gt=0)

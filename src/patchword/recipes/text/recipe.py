@@ -35,9 +35,7 @@ class TextRecipe(Recipe):
     metric: str = Field("", description="what the best epoch is chosen by; empty is the task's own")
     weights: bool = Field(False, description="rare classes count as much as frequent ones, in training")
     smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes, in training")
-    attention_dropout: float = Field(
-        0.0, ge=0, lt=1, description="BERT had 0.1; the fast kernels have none, and without it texts need no padding"
-    )
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="BERT had 0.1; without it steps are quicker")
     teacher: Taught = Teacher()
     quantise: bool = Field(False, description="train as if in 8 bits (Q8BERT), so that `export --int8` loses little")
     quantise_after: int = Field(0, ge=0, description="steps in float32 before that")
