@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +50,19 @@ class Trial:
         return works
 
 
+class Waves(NamedTuple):
+    """Numbers to try a kernel with, of which no two neighbours are alike."""
+
+    device: torch.device
+    kind: torch.dtype = torch.float32
+
+    def __call__(self, *shape: int, size: float = 1.0, by: float = 1.0) -> Tensor:
+        """size: of the largest. by: other waves"""
+        count = torch.Size(shape).numel()
+        steps = torch.linspace(-by * count, by * count, count, device=self.device)
+        return (steps.sin() * size).view(shape).to(self.kind)
+
+
 _TRIALS: list[Trial] = []
 
 
@@ -59,6 +73,11 @@ def try_all(device: torch.device) -> None:
         for trial in _TRIALS:
             if trial.on is None or trial.on(index):
                 trial.passes(index)
+
+
+def may_have_kernel(tokens: Tensor) -> bool:
+    """The first question, whose answer mostly is no, before any other is asked."""
+    return tokens.is_cuda
 
 
 def is_usable(tensor: Tensor, trial: Trial) -> bool:

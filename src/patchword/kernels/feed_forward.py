@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
 from patchword.kernels.feed_forward_plan import is_known, launch
 from patchword.kernels.raised import plain_raised
 
@@ -28,11 +28,6 @@ class Weights(NamedTuple):
     up_bias: Tensor
     down: Tensor
     down_bias: Tensor
-
-
-def may_have_kernel(tokens: Tensor) -> bool:
-    """The first question, whose answer mostly is no, before any other is asked."""
-    return tokens.is_cuda
 
 
 def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
@@ -107,10 +102,7 @@ def alike(device: torch.device) -> bool:
 def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
-    def wave(*shape: int, size: float = 1.0) -> Tensor:
-        count = torch.Size(shape).numel()
-        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
-
+    wave = Waves(device, kind)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     tokens = wave(2, 77, width)

@@ -10,14 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
 from patchword.kernels.launching import processors
 from patchword.kernels.narrow_plan import Plan, is_known, launch
-
-
-def may_have_kernel(tokens: Tensor) -> bool:
-    """The first question, whose answer mostly is no, before any other is asked."""
-    return tokens.is_cuda
 
 
 def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
@@ -136,10 +131,7 @@ def alike(device: torch.device) -> bool:
 def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether both kernels answer as the plain ways do in float32."""
 
-    def wave(*shape: int, size: float = 1.0) -> Tensor:
-        count = torch.Size(shape).numel()
-        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
-
+    wave = Waves(device, kind)
     tokens, branch = wave(2, 77, width), wave(2, 77, width, size=0.9)
     first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
     scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_usable
+from patchword.kernels.availability import Trial, Waves, is_usable
 from patchword.kernels.neighbours_operation import (
     GIVEN,
     LIBRARY,
@@ -95,10 +95,7 @@ def _plain_gradients(
 def alike(device: torch.device) -> bool:
     """Whether a filter and its gradients are those of the plain way."""
 
-    def wave(*shape: int) -> Tensor:
-        count = torch.Size(shape).numel()
-        return torch.linspace(-count, count, count, device=device).sin().view(shape)
-
+    wave = Waves(device)
     given = wave(2, 20, 24), wave(24, 1, 3, 3), wave(24)
     exact = [part.double().requires_grad_() for part in given]  # no GPU shortens these
     expected = plain_neighbours(exact[0], exact[1], exact[2], 4, 5)

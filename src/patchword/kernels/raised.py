@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, short_kind
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
@@ -70,10 +70,7 @@ torch.library.register_fake(_NAME, _shape)
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
-    def wave(*shape: int, size: float = 1.0) -> Tensor:
-        count = torch.Size(shape).numel()
-        return (torch.linspace(-count, count, count, device=device).sin() * size).view(shape).to(kind)
-
+    wave = Waves(device, kind)
     tokens, up, bias = wave(2, 77, 256), wave(128, 256, size=0.1), wave(128)
     with torch.autocast(device.type, enabled=False):
         found = raised(tokens, up, bias, "gelu").float()

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, is_hopper, is_usable, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
 
@@ -28,11 +28,6 @@ class Separable(NamedTuple):
     variance: Tensor
     matrix: Tensor
     bias: Tensor
-
-
-def may_have_kernel(tokens: Tensor) -> bool:
-    """The first question, whose answer mostly is no, before any other is asked."""
-    return tokens.is_cuda
 
 
 def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
@@ -147,9 +142,7 @@ def alike(device: torch.device) -> bool:
 def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
-    def wave(*shape: int, size: float = 1.0, by: float = 1.0) -> Tensor:
-        count = torch.Size(shape).numel()
-        return (torch.linspace(-by * count, by * count, count, device=device).sin() * size).view(shape).to(kind)
+    wave = Waves(device, kind)
 
     def part(by: float) -> Separable:
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)

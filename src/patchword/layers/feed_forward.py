@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.activated import activated, has_activated_kernel
-from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel, may_have_kernel
+from patchword.kernels.availability import may_have_kernel
+from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
