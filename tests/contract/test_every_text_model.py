@@ -154,13 +154,14 @@ def test_dropout_is_drawn_anew_and_only_in_training():
 
 @torch.no_grad()
 def test_a_text_does_not_depend_on_its_batch(model):
+    """In float64: some answers are small by chance, and float32 leaves few of their digits."""
     lengths = BATCH.mask.sum(1).tolist()
-    whole = parts(model(BATCH))
+    whole = parts(model.double()(BATCH))
     for index, length in enumerate(lengths):
         alone = parts(model(Text(BATCH.ids[index : index + 1, :length], BATCH.segments[index : index + 1, :length])))
         for one, many in zip(alone, whole, strict=True):
             expected = many[index : index + 1, :length] if many.ndim == 3 else many[index : index + 1]
-            assert difference(one, expected) < 1e-5
+            assert difference(one, expected) < 1e-9
 
 
 @torch.no_grad()

@@ -298,10 +298,6 @@ def test_another_projection_takes_the_sum(calls):
     assert difference(found, plainly(block, tokens_of(), scope)) < 1e-6
 
 
-class _Extended(Attention):
-    pass
-
-
 class _Projection(LinearProjection):
     pass
 
@@ -322,7 +318,6 @@ SOME = {  # what is left to the kernels
     "a scaled branch": (lambda: residual(scale=LayerScale(64)), []),
     "dropout behind": (lambda: residual(dropout=0.1).train(), []),
     "dropped paths": (lambda: residual(drop_path=0.1).train(), []),
-    "a class of its own": (lambda: residual(_Extended(64, 2)), []),
     "everything learns": (lambda: residual().requires_grad_(), []),
     "another norm": (lambda: residual(norm=nn.RMSNorm(64)), ["sum"]),
     "a norm without bias": (lambda: residual(norm=nn.LayerNorm(64, bias=False)), ["sum"]),
