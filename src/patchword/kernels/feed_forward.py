@@ -69,7 +69,8 @@ def _one_step(
     if not tiles:
         return answer
     kernel, programs = (resident, min(tiles, _processors(tokens.device))) if plan.stays else (streamed, tiles)
-    given = (tokens, scale, shift, up.contiguous(), up_bias, down.contiguous(), down_bias, answer, count, eps)
+    weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
+    given = (tokens, *weights, answer, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
     with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
         kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)

@@ -73,7 +73,8 @@ def _normed_product(
     answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
     plan = launch(width, outputs, tokens.element_size(), adds=False)
     programs = _programs(plan, count, tokens)
-    given = (tokens, scale, shift, matrix.contiguous(), bias, answer, count, eps)
+    scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
+    given = (tokens, scale, shift, matrix, bias, answer, count, eps)
     if programs:
         with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
             kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
@@ -87,11 +88,15 @@ def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor |
     answer, count = _onto_shape(tokens), branch.numel() // width
     plan = launch(width, outputs, tokens.element_size(), adds=True)
     programs = _programs(plan, count, tokens)
-    given = (tokens, branch, matrix.contiguous(), bias, answer, count)
+    given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
     if programs:
         with torch.cuda.device_of(tokens):
             kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
     return answer
+
+
+def _packed(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.contiguous()
 
 
 def _programs(plan: Plan, count: int, tokens: Tensor) -> int:

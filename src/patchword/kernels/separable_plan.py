@@ -20,7 +20,7 @@ class Plan(NamedTuple):
     registers: int | None = None
 
 
-PLANS = {  # the quickest of benchmarks/separable.py --tune on an H200, but for 96, which is as 64
+PLANS = {  # the quickest of those tried on an H200, but for 96, which is as 64
     64: Plan(3, 64, 32, 32, 4, 2, 128),
     96: Plan(3, 64, 32, 32, 4, 2, 128),
     128: Plan(3, 64, 32, 32, 4, 2),
