@@ -94,7 +94,7 @@ def _compiled(adds: bool, width: int, plain: Way) -> Way:
 
 def launches(case: Case) -> Iterator[Plan]:
     """beside the one that is written down, which comes first"""
-    plan = launch(case.width, case.outputs, 2, adds=case.adds)
+    plan = launch(case.width, case.outputs, adds=case.adds)
     yield plan
     chunks = [(128, 0), (64, 0), (64, 32), (32, 0)]
     fitting = [chunk for chunk in chunks if case.outputs % sum(chunk) == 0]

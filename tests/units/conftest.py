@@ -2,13 +2,16 @@
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch._subclasses import FakeTensorMode
 
 from material import QUICK, silent
 from patchword.cli import main
+from patchword.kernels import availability
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
 
@@ -52,3 +55,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mine(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "mine"))
+
+
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
+    """A GPU that is not there: tensors without numbers can lie on it, and every kernel works."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    for trial in availability._TRIALS:
+        monkeypatch.setattr(trial, "found", {0: True})
+    with FakeTensorMode():
+        yield torch.device("cuda")

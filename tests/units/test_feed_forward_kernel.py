@@ -8,7 +8,6 @@ import random
 import pytest
 import torch
 from torch import nn
-from torch._subclasses import FakeTensorMode
 
 from helpers import difference
 from patchword.core.scope import Scope
@@ -184,15 +183,6 @@ def test_a_plan_covers_all_channels(width, hidden):
     assert plan.first + plan.second == width
     assert hidden % plan.chunk == 0
     assert all(size & (size - 1) == 0 for size in (plan.first, plan.second, plan.rows, plan.chunk))
-
-
-@pytest.fixture
-def hopper(monkeypatch):
-    """A GPU that is not there: tensors without numbers can lie on it."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
-    with FakeTensorMode():
-        yield torch.device("cuda")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,13 @@ import pytest
 import torch
 from test_feed_forward_kernel import DEVICE, error, needs_triton, triton  # noqa: F401  # a fixture
 from torch import nn
-from torch._subclasses import FakeTensorMode
 
 from helpers import difference
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import narrow as kernel
 from patchword.kernels.narrow import has_normed_product, has_product_onto, plain_normed_product, plain_product_onto
-from patchword.kernels.narrow_plan import WIDTHS, is_known, launch
+from patchword.kernels.narrow_plan import SUMMED, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
 from patchword.layers.attention import attention, projection
 from patchword.layers.attention.cache import Cache
@@ -21,7 +20,7 @@ from patchword.layers.attention.memory import MemoryProjection
 
 OPS = torch.ops.patchword
 KIND, BOUND = (torch.float32, 1e-6) if DEVICE.type == "cpu" else (torch.float16, 1e-3)  # in 32 bits compiled for long
-SIZES = [(64, 192), (96, 288), (96, 96), (128, 384), (160, 160), (192, 192), (256, 32)]
+SIZES = [(64, 192), (96, 288), (96, 96), (128, 384), (160, 160), (192, 192), (256, 256)]
 
 
 def given(rows, width, outputs, dtype=KIND, seed=0):
@@ -50,7 +49,7 @@ def test_the_kernels_are_the_plain_ways(width, outputs):
 
 def test_both_ways_to_launch_are_among_them():
     for adds in (False, True):
-        found = {(plan.stays, plan.rest > 0) for plan in (launch(*sizes, 4, adds=adds) for sizes in SIZES)}
+        found = {(plan.stays, plan.rest > 0) for plan in (launch(*sizes, adds=adds) for sizes in SIZES)}
         assert found >= {(True, False), (True, True), (False, False)}
 
 
@@ -160,31 +159,30 @@ def test_they_are_tried_before_they_are_trusted(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("width", "outputs", "known"),
-    [(96, 288, True), (64, 32, True), (384, 1152, False), (48, 96, False), (96, 40, False)],
+    ("width", "outputs", "normed", "summed"),
+    [
+        (96, 288, True, True),
+        (64, 32, True, True),
+        (192, 192, False, True),
+        (384, 1152, False, False),
+        (48, 96, False, False),
+        (96, 40, False, False),
+    ],
 )
-def test_which_sizes_are_known(width, outputs, known):
-    assert is_known(width, outputs) == known
+def test_which_sizes_are_known(width, outputs, normed, summed):
+    assert is_known(width, outputs, adds=False) == normed
+    assert is_known(width, outputs, adds=True) == summed
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", SUMMED)
 @pytest.mark.parametrize("outputs", [32, 96, 160, 288, 576, 1024])
 @pytest.mark.parametrize("adds", [False, True])
 def test_a_plan_computes_each_column_once(width, outputs, adds):
-    plan = launch(width, outputs, 2, adds=adds)
+    plan = launch(width, outputs, adds=adds)
     assert plan.first + plan.second == width
     assert outputs % (plan.main + plan.rest) == 0
     assert all(size & (size - 1) == 0 for size in (plan.first, plan.second, plan.rows, plan.main, plan.rest))
     assert 1 <= plan.programs <= 4
-
-
-@pytest.fixture
-def hopper(monkeypatch):
-    """A GPU that is not there: tensors without numbers can lie on it."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
-    with FakeTensorMode():
-        yield torch.device("cuda")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 import torch
 from test_feed_forward_kernel import DEVICE, error, needs_triton, triton  # noqa: F401  # a fixture
 from torch import nn
-from torch._subclasses import FakeTensorMode
 
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
@@ -165,15 +164,6 @@ def test_a_plan_covers_all_channels(width):
 @pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
 def test_which_widths_are_known(width, known):
     assert is_known(width) == known
-
-
-@pytest.fixture
-def hopper(monkeypatch):
-    """A GPU that is not there: tensors without numbers can lie on it."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
-    with FakeTensorMode():
-        yield torch.device("cuda")
 
 
 def empty(device, dtype=torch.bfloat16, width=64, learns=False):

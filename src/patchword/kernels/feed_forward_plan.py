@@ -38,8 +38,8 @@ def launch(width: int, hidden: int, size: int) -> Plan:
     held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
     if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
-    chunk = min(chunk, 64 if width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    share = 2 if width <= 128 else 1  # two small programs at a time on each processor, where registers are left
+    chunk = min(chunk, 64 if 128 < width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
+    share = 2 if width <= 128 else 1  # three small programs at a time on each processor, where registers are left
     return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)
 
 

@@ -20,7 +20,7 @@ def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Ten
     if not may_have_kernel(tokens) or short_kind(tokens, matrix) is None or _learns(tokens, scale, shift, matrix, bias):
         return False
     outputs, width = matrix.shape
-    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
+    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs, adds=False)
     return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
@@ -30,7 +30,7 @@ def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tenso
         return False
     outputs, width = matrix.shape
     alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
-    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    return alike and is_known(width, outputs, adds=True) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def _learns(*parts: Tensor | None) -> bool:
@@ -71,7 +71,7 @@ def _normed_product(
 
     tokens, (outputs, width) = tokens.contiguous(), matrix.shape
     answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
-    plan = launch(width, outputs, tokens.element_size(), adds=False)
+    plan = launch(width, outputs, adds=False)
     programs = _programs(plan, count, tokens)
     scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
     given = (tokens, scale, shift, matrix, bias, answer, count, eps)
@@ -86,7 +86,7 @@ def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor |
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
     answer, count = _onto_shape(tokens), branch.numel() // width
-    plan = launch(width, outputs, tokens.element_size(), adds=True)
+    plan = launch(width, outputs, adds=True)
     programs = _programs(plan, count, tokens)
     given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
     if programs:
@@ -128,8 +128,8 @@ torch.library.register_fake(_ONTO, _onto_shape)
 
 
 def alike(device: torch.device) -> bool:
-    """Both ways to launch: a matrix that stays, and one that passes by."""
-    return all(is_alike(width, device) for width in (96, 192))
+    """Both ways to launch: a matrix that stays, and (of wider tokens) one that passes by."""
+    return all(is_alike(width, device) for width in (96, 256))
 
 
 @torch.no_grad()

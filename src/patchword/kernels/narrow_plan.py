@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from patchword.kernels.feed_forward_plan import parts
 
-WIDTHS = (64, 96, 128)  # not tried with wider tokens, whose matrix is read more often than they are themselves
+WIDTHS = (64, 96, 128)  # the matrices of wider ones pass by, which takes longer than a norm or a sum of its own
+SUMMED = (*WIDTHS, 192)  # with a sum, whose matrix is smaller
 _SHARED = 228 * 1024  # of a processor
-_STAYS = 56 * 1024  # bytes of a matrix: two programs can hold one each
+_STAYS = 96 * 1024  # bytes of a matrix: two programs can hold one each
 _ROWS = 64
 _WARPS = 4
-_MOST = 4  # programs for which a processor has registers
 
 
 class Plan(NamedTuple):
@@ -32,22 +32,22 @@ class Plan(NamedTuple):
     programs: int
 
 
-def is_known(width: int, outputs: int) -> bool:
-    return width in WIDTHS and outputs % 32 == 0
+def is_known(width: int, outputs: int, *, adds: bool) -> bool:
+    return width in (SUMMED if adds else WIDTHS) and outputs % 32 == 0
 
 
 @cache
-def launch(width: int, outputs: int, size: int, *, adds: bool) -> Plan:
-    """size: bytes of a number of the tokens. adds: a sum stands behind it, else a norm before it"""
+def launch(width: int, outputs: int, *, adds: bool) -> Plan:
+    """adds: a sum stands behind it, else a norm before it"""
     matrix = 2 * width * outputs
     stays = matrix <= _STAYS
-    main, rest = (32, 0) if adds and not stays else _chunk(outputs)  # small ones leave room for other programs
-    held = matrix + _ROWS * width * (size + 2) + 9216  # tokens as they are read, what is multiplied, what is turned
-    programs = max(1, min(_MOST, _SHARED // (held + 1024)))
-    return Plan(stays, *parts(width), _ROWS, main, rest, _WARPS, 2, programs)
+    main, rest = (32, 0) if adds and not stays else _chunk(outputs, 128 if stays else 64)
+    held = matrix + 2 * _ROWS * width + 1024
+    programs = max(1, min(4 if width < 128 else 3, _SHARED // held))  # for which a processor has registers
+    return Plan(stays, *parts(width), _ROWS, main, rest, _WARPS, 1 if stays else 2, programs)
 
 
-def _chunk(outputs: int) -> tuple[int, int]:
+def _chunk(outputs: int, most: int) -> tuple[int, int]:
     """two powers of two, the second of which may be 0, whose sum divides the outputs"""
-    known = ((64, 0), (64, 32), (32, 0))
-    return next((main, rest) for main, rest in known if outputs % (main + rest) == 0)
+    known = ((128, 0), (64, 0), (64, 32), (32, 0))
+    return next((main, rest) for main, rest in known if main <= most and outputs % (main + rest) == 0)

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.kernels.availability import may_have_kernel
+from patchword.kernels.merged import has_merged_kernel, merged, side_by_side
+from patchword.layers.feed_forward import is_affine
 from patchword.layers.watched import is_watched
 
 _FEW = 4  # channels of an image
@@ -115,10 +118,15 @@ class PatchMerge(nn.Module):
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, 2 * channels), grid"""
         feature_map = padded(feature_map, 2)
-        grid = self.grid(*feature_map.shape[2:])
-        cut: Tensor = feature_map.unflatten(3, (grid.width, 2)).unflatten(2, (grid.height, 2))
-        joined = cut.permute(0, 2, 4, 5, 3, 1).reshape(cut.shape[0], grid.tokens, 4 * self.channels)
-        return self.reduce(self.norm(joined)), grid
+        return self.reduce(self._normed(feature_map)), self.grid(*feature_map.shape[2:])
+
+    def _normed(self, feature_map: Tensor) -> Tensor:
+        norm, reduce = self.norm, self.reduce
+        if may_have_kernel(feature_map) and is_affine(norm) and type(reduce) is nn.Linear and not is_watched(norm):
+            given = feature_map, norm.weight, norm.bias, reduce.weight
+            if has_merged_kernel(*given):
+                return merged(*given, norm.eps)
+        return cast(Tensor, norm(side_by_side(feature_map)))
 
 
 class NormedEntrance(nn.Module):
