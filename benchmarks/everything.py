@@ -17,69 +17,99 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 HERE = Path(__file__).parent
-MASKED = ("patchword", "patchword, dropout 0.1", "transformers", "transformers, no dropout", "a plain script")
-MEMORY = {"patchword": 24, "patchword, dropout 0.1": 30, "transformers": 52, "transformers, no dropout": 46}  # GB
+MASKED = {  # gigabytes of each contender
+    "patchword": 24,
+    "patchword, dropout 0.1": 30,
+    "transformers": 52,
+    "transformers, no dropout": 46,
+    "a plain script": 24,
+}
 TIMM = ("swin-tiny", "swin-base", "deit-small", "vit-base-16")
+PER_MAC = ("deit-small", "cswin-tiny", "pale-tiny")
+WORKS = {"infer": 12, "train": 40}  # gigabytes
 
 
-class Race(NamedTuple):
-    """among: who must be compiled before. gigabytes: of the largest of them"""
+class Warming(NamedTuple):
+    """what is run for an instant before a race"""
 
     name: str
     command: list[str]
-    among: tuple[str, ...] = ()
-    gigabytes: int = 24
+    gigabytes: int
+
+
+class Race(NamedTuple):
+    name: str
+    command: list[str]
+    before: list[Warming]
+
+    @classmethod
+    def among(cls, name: str, command: list[str], contenders: dict[str, int]) -> "Race":
+        """contenders: with the gigabytes of each"""
+        before = [Warming(f"{name} {who}", [*command, "--among", who], memory) for who, memory in contenders.items()]
+        return cls(name, command, before)
 
 
 class Job(NamedTuple):
     process: subprocess.Popen[bytes]
     log: IO[bytes]
-    name: str
-    gigabytes: int
+    asked: Warming
     began: float
 
 
 def races(timm: Path | None, authors: str) -> list[Race]:
     found = []
     for title in ("128", "512", "natural"):
-        among = MASKED if title != "natural" else MASKED[:3]
-        found.append(Race(f"bert-training-{title}", ["bert_training.py", "--only", title], among, 52))
-    found.append(Race("bert-inference", ["bert_inference.py"], (), 12))
-    works = [("infer", 12), ("train", 40)]
-    for model, (work, memory) in [(model, work) for model in TIMM for work in works if timm]:
+        contenders = {who: MASKED[who] for who in (MASKED if title != "natural" else list(MASKED)[:3])}
+        found.append(Race.among(f"bert-training-{title}", ["bert_training.py", "--only", title], contenders))
+    reading = ["bert_inference.py"]
+    found.append(Race("bert-inference", reading, [Warming("bert-inference", reading, 12)]))
+    for model, work in [(model, work) for model in TIMM for work in WORKS if timm]:
         command = ["vision_speed.py", model, f"--{work}", "--timm", str(timm)]
-        found.append(Race(f"vision-{model}-{work}", command, ("patchword", "timm"), memory))
-    for work, memory in works if authors else ():
+        found.append(Race.among(f"vision-{model}-{work}", command, dict.fromkeys(("patchword", "timm"), WORKS[work])))
+    for work in WORKS if authors else ():
         command = ["vision_speed.py", "cswin-tiny", f"--{work}", "--authors", authors]
-        found.append(Race(f"vision-cswin-tiny-{work}", command, ("patchword", "authors"), memory))
-    per_mac = ["vision_speed.py", "deit-small", "cswin-tiny", "pale-tiny", "--infer", "--alone"]
-    return [*found, Race("vision-per-mac", per_mac, (), 12)]
+        contenders = dict.fromkeys(("patchword", "authors"), WORKS[work])
+        found.append(Race.among(f"vision-cswin-tiny-{work}", command, contenders))
+    alone = ["--infer", "--alone"]
+    before = [Warming(f"per-mac {model}", ["vision_speed.py", model, *alone], WORKS["infer"]) for model in PER_MAC]
+    return [*found, Race("vision-per-mac", ["vision_speed.py", *PER_MAC, *alone], before)]
 
 
-def _memory(race: Race, who: str) -> int:
-    return min(race.gigabytes, MEMORY.get(who, 24)) if race.name.startswith("bert") else race.gigabytes
+def started(command: list[str], seconds: float, *more: str) -> list[str]:
+    return [sys.executable, str(HERE / command[0]), *command[1:], "--seconds", str(seconds), *more]
 
 
-def warmed(jobs: list[tuple[str, list[str], int]], limit: float, memory: float, at_once: int, logs: Path) -> None:
-    """jobs: the name, the command and the gigabytes of each; those that need longer than the limit are stopped"""
-    waiting, running = sorted(jobs, key=lambda job: -job[2]), list[Job]()
+def warmed(waiting: list[Warming], limit: float, memory: float, at_once: int, logs: Path) -> None:
+    """Those that need longer than the limit are stopped."""
+    waiting, running = sorted(waiting, key=lambda asked: -asked.gigabytes), list[Job]()
     while waiting or running:
         for job in [job for job in running if job.process.poll() is not None or time.time() - job.began > limit]:
             if job.process.poll() is None:
                 job.process.kill()
-            print(f"{job.name}: {job.process.wait()} after {time.time() - job.began:.0f} s", flush=True)
+            print(f"{job.asked.name}: {job.process.wait()} after {time.time() - job.began:.0f} s", flush=True)
             job.log.close()
             running.remove(job)
-        free = memory - sum(job.gigabytes for job in running)
-        fitting = next((job for job in waiting if job[2] <= free), None)
+        free = memory - sum(job.asked.gigabytes for job in running)
+        fitting = next((asked for asked in waiting if asked.gigabytes <= free), None)
         if fitting is None or len(running) >= at_once:
             time.sleep(0.2)
             continue
         waiting.remove(fitting)
-        name, command, gigabytes = fitting
-        log = (logs / f"warm-{name}.log".replace(", ", "-").replace(" ", "-")).open("wb")
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        running.append(Job(process, log, name, gigabytes, time.time()))
+        log = (logs / f"warm-{fitting.name}.log".replace(", ", "-").replace(" ", "-")).open("wb")
+        process = subprocess.Popen(started(fitting.command, 0.1), stdout=log, stderr=subprocess.STDOUT)
+        running.append(Job(process, log, fitting, time.time()))
+
+
+def run(race: Race, seconds: float, limit: float, folder: Path) -> None:
+    began, log = time.time(), folder / f"{race.name}.log"
+    command = started(race.command, seconds, "--save", str(folder / f"{race.name}.json"))
+    with log.open("wb") as told:
+        try:
+            code = subprocess.run(command, stdout=told, stderr=subprocess.STDOUT, timeout=limit).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+    print(f"== {race.name}: {code} after {time.time() - began:.0f} s", flush=True)
+    print(*log.read_text(errors="replace").splitlines()[-16:], sep="\n", flush=True)
 
 
 def main() -> None:
@@ -102,30 +132,11 @@ def main() -> None:
         print(*(race.name for race in chosen), sep="\n")
         return
     asked.save.mkdir(parents=True, exist_ok=True)
-    start = {race.name: [sys.executable, str(HERE / race.command[0]), *race.command[1:]] for race in chosen}
     if asked.step != "race":
-        instant = ["--seconds", "0.1"]
-        jobs = [
-            (
-                f"{race.name} {who}",
-                [*start[race.name], *instant, "--among", who],
-                min(race.gigabytes, MEMORY.get(who, 24)),
-            )
-            for race in chosen
-            for who in race.among
-        ]
-        jobs += [(race.name, [*start[race.name], *instant], race.gigabytes) for race in chosen if not race.among]
-        warmed(jobs, asked.limit, asked.memory, asked.at_once, asked.save)
+        before = {tuple(each.command): each for race in chosen for each in race.before}  # some race more than once
+        warmed(list(before.values()), asked.limit, asked.memory, asked.at_once, asked.save)
     for race in chosen if asked.step != "warm" else ():
-        began, saved = time.time(), asked.save / f"{race.name}.json"
-        command = [*start[race.name], "--seconds", str(asked.seconds), "--save", str(saved)]
-        with (asked.save / f"{race.name}.log").open("wb") as log:
-            try:
-                code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, timeout=asked.limit).returncode
-            except subprocess.TimeoutExpired:
-                code = -1
-        print(f"== {race.name}: {code} after {time.time() - began:.0f} s", flush=True)
-        print(*(asked.save / f"{race.name}.log").read_text(errors="replace").splitlines()[-16:], sep="\n", flush=True)
+        run(race, asked.seconds, asked.limit, asked.save)
 
 
 if __name__ == "__main__":

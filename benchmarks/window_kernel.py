@@ -64,6 +64,7 @@ def check(count: int) -> list[str]:
     worst: dict[tuple[str, torch.dtype], list[float]] = {}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 2), get_context("spawn")) as pool:
         for name, dtype, *error in itertools.chain.from_iterable(pool.map(of_shape, range(count))):
+            print(name, dtype, *(f"{part:.1e}" for part in error), flush=True)
             kept = worst.setdefault((name, dtype), [0.0, 0.0])
             kept[:] = map(max, kept, error)
     return [
