@@ -26,7 +26,7 @@ MASKED = {  # gigabytes of each contender
 }
 TIMM = ("swin-tiny", "swin-base", "deit-small", "vit-base-16")
 PER_MAC = ("deit-small", "cswin-tiny", "pale-tiny")
-WORKS = {"infer": 12, "train": 40}  # gigabytes
+WORKS = {"infer": 8, "train": 20}  # gigabytes
 
 
 class Warming(NamedTuple):
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="for each contender")
     parser.add_argument("--memory", type=float, default=130.0, help="gigabytes of the GPU")
     parser.add_argument(
-        "--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="processes that compile"
+        "--at-once", type=int, default=max(1, 2 * (os.cpu_count() or 1) // 3), help="processes that compile"
     )
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for a process")
     parser.add_argument("--step", choices=["all", "warm", "race"], default="all")

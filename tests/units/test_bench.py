@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
+from patchword.recipes.bench import race as module
 from patchword.recipes.bench.ceilings import Ceilings, ceilings
 from patchword.recipes.bench.images import Setting, bench_images, peers_of
 from patchword.recipes.bench.race import Contender, Finish, race
@@ -38,6 +39,22 @@ def test_a_race_counts_the_work_of_whole_passes():
     assert len(done) % 3 == 1  # whole passes, and the one call that looks at the memory
     assert finish.rate > 0
     assert finish.products == pytest.approx(60 / finish.seconds)
+
+
+@pytest.mark.parametrize(("recorded", "slow"), [(False, 2), (True, 5)])
+def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, recorded, slow):
+    """A recorded graph is compiled, run and written down before it is quick."""
+    clock, done = [0.0], []
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+
+    def step():
+        clock[0] += 0.01 if len(done) >= slow else 9.0
+        done.append(1)
+        return 1.0
+
+    (finish,) = race([Contender("one", step, recorded=recorded)], CPU, 4.0, silent)
+    assert finish.rate == pytest.approx(100)
+    assert len(done) == slow + 2 + 400
 
 
 def test_ours_is_compared_with_each_other(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from patchword.core.errors import UserError
 
 ROUNDS = 4
-_WARM = 2  # passes before the first round: kernels are compiled and chosen, memory is fetched
+_WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compiled, chosen and recorded
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def race(contenders: Sequence[Contender], device: torch.device, seconds: float, 
     peaks, passes = [], []
     for contender in contenders:
         told(f"warming up: {contender.name}")
-        taken = [_run(contender, 1, device)[1] for _ in range(_WARM)][-1]
+        _run(contender, _WARM_RECORDED if contender.recorded else _WARM, device)
         peaks.append(_peak(contender, device))
+        taken = _run(contender, 1, device)[1]  # none of the first, which would leave each round a pass or two
         passes.append(max(1, round(seconds / ROUNDS / max(taken, 1e-6))))
     rounds: list[list[tuple[float, float]]] = [[] for _ in contenders]
     for number in range(ROUNDS):
