@@ -135,6 +135,8 @@ def test_tokens_may_lie_anywhere():
     assert found.shape == turned.shape
     assert difference(found, by_kernel(turned.contiguous(), weights)) == 0
     assert by_kernel(tokens[:0], weights).shape == (0, 64)
+    apart = Weights(*(torch.stack([part, part + 1], -1)[..., 0] for part in weights))
+    assert difference(by_kernel(tokens, apart), by_kernel(tokens, weights)) == 0
 
 
 @needs_triton

@@ -98,6 +98,19 @@ def test_without_a_bias(outputs):
     assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
 
 
+def apart(vector):
+    """the same numbers, each two places from the next"""
+    return torch.stack([vector, vector + 1], 1)[:, 0]
+
+
+@needs_triton
+def test_norms_and_biases_may_lie_apart():
+    norm, onto = given(5, 64, 32)
+    found = OPS.normed_product(norm[0], apart(norm[1]), apart(norm[2]), norm[3], apart(norm[4]), 1e-5)
+    assert difference(found, OPS.normed_product(*norm, 1e-5)) == 0
+    assert difference(OPS.product_onto(*onto[:3], apart(onto[3])), OPS.product_onto(*onto)) == 0
+
+
 @needs_triton
 def test_tokens_may_lie_anywhere():
     norm, onto = given(12, 64, 64)

@@ -82,6 +82,16 @@ def test_on_which_gpus_weights_can_be_dropped(monkeypatch, width, rate, capabili
         assert has_row_kernel(query, width, rate) == there
 
 
+@pytest.mark.parametrize(("other", "there"), [(None, True), ("FA4", False)])
+def test_a_kernel_in_the_place_of_torchs_own_drops_nothing(monkeypatch, other, there):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
+    monkeypatch.setattr(torch.nn.attention, "current_flash_attention_impl", lambda: other, raising=False)
+    with FakeTensorMode():
+        query = torch.zeros(1, 4, 64, dtype=torch.bfloat16, device="cuda:0")
+        assert has_row_kernel(query, 64, 0.1) == there
+        assert has_row_kernel(query, 64)
+
+
 @pytest.mark.slow
 def test_one_compiled_graph_serves_rows_of_every_length():
     from torch._dynamo.testing import CompileCounterWithBackend

@@ -294,8 +294,11 @@ def test_torch_agrees_with_how_it_is_registered():
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     assert windows.alike(DEVICE)
     original = windows.attend_windows
-    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:-1], 0.26))
+    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:5], 0.26, *given[6:]))
     assert not windows.alike(DEVICE)
+    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:6]))
+    assert windows._is_alike(DEVICE)
+    assert not windows.alike(DEVICE)  # nothing is dropped
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])

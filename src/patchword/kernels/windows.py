@@ -53,7 +53,12 @@ def has_window_kernel(query: Tensor, head: int) -> bool:
 
 def alike(device: torch.device) -> bool:
     """Whether attention in shifted windows and, with a filter, in padded stripes is that of the plain way, and its
-    gradient."""
+    gradient; once more with dropout."""
+    seeds = torch.tensor([77, -3], dtype=torch.int32, device=device)
+    return _is_alike(device) and _is_alike(device, seeds, 0.3)
+
+
+def _is_alike(device: torch.device, seeds: Tensor | None = None, rate: float = 0.0) -> bool:
     cuts = [
         Rectangles(Side(6, 4, 2, 1, 4, 2), Side(5, 4, 2, 1, 4, 2)),
         Rectangles(Side(6, 6, 1, 1, 6, 0), Side(5, 2, 3, 3, 1, 0)),
@@ -63,11 +68,11 @@ def alike(device: torch.device) -> bool:
     filters = [torch.linspace(-9, 9, 144, device=device).sin().view(16, 1, 3, 3), torch.ones(16, device=device)]
     none = torch.empty(0, device=device)
     exact = [part.double().requires_grad_() for part in (joint, *tables, *filters)]  # no GPU shortens these
-    answer = plain_windows(exact[:1], exact[1:3], [none, none, *exact[3:]], cuts, 1, 0.25)
+    answer = plain_windows(exact[:1], exact[1:3], [none, none, *exact[3:]], cuts, 1, 0.25, seeds, rate)
     expected = [answer, *torch.autograd.grad(answer.sin().sum(), exact)]
     numbers, taps = [number for cut in cuts for number in cut.numbers()], [none, none, *filters]
-    merged, sums = attend_windows([joint], tables, taps, numbers, 1, 0.25)
-    back = attend_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25)
+    merged, sums = attend_windows([joint], tables, taps, numbers, 1, 0.25, seeds, rate)
+    back = attend_back(merged.cos(), [joint], tables, taps, merged, sums, numbers, 1, 0.25, seeds, rate)
     found = [merged, *back[:3], *back[5:]]
     return all(torch.allclose(one.double(), other, 1e-3, 1e-4) for one, other in zip(found, expected, strict=True))
 
