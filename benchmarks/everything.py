@@ -90,7 +90,7 @@ def warmed(waiting: list[Warming], limit: float, memory: float, at_once: int, lo
             job.log.close()
             running.remove(job)
         free = memory - sum(job.asked.gigabytes for job in running)
-        fitting = next((asked for asked in waiting if asked.gigabytes <= free), None)
+        fitting = next((asked for asked in waiting if asked.gigabytes <= free or not running), None)  # one at least
         if fitting is None or len(running) >= at_once:
             time.sleep(0.2)
             continue
@@ -133,8 +133,8 @@ def main() -> None:
         return
     asked.save.mkdir(parents=True, exist_ok=True)
     if asked.step != "race":
-        before = {tuple(each.command): each for race in chosen for each in race.before}  # some race more than once
-        warmed(list(before.values()), asked.limit, asked.memory, asked.at_once, asked.save)
+        before = [each for race in chosen for each in race.before]
+        warmed(before, asked.limit, asked.memory, asked.at_once, asked.save)
     for race in chosen if asked.step != "warm" else ():
         run(race, asked.seconds, asked.limit, asked.save)
 

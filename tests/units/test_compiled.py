@@ -27,7 +27,7 @@ def test_graphs_are_recorded_where_they_can_be(monkeypatch, device, changing, pi
     tried = []
     monkeypatch.setattr(module, "try_all", tried.append)
     monkeypatch.setattr(torch, "compile", lambda model, **options: options)
-    assert compiled(nn.Linear(2, 2), device, changing, pieces) == expected
+    assert compiled(nn.Linear(2, 2), device, learns=True, changing=changing, pieces=pieces) == expected
     assert tried == [device]  # kernels, before anything is compiled
 
 
@@ -57,4 +57,4 @@ def _most_read(run, tokens):
 
 def test_for_inference_a_norm_reads_one_sum_and_what_is_added():
     """one of the two is overwritten; the others are the norm's scale and shift"""
-    assert _most_read(compiled(_Stream().eval(), CPU), torch.randn(2, 3, 8)) == 3
+    assert _most_read(compiled(_Stream(), CPU, learns=False), torch.randn(2, 3, 8)) == 3

@@ -71,7 +71,7 @@ def test_both_ways_to_launch(width, hidden, form):
 
 @needs_triton
 def test_a_program_that_walks_over_tiles_takes_each_once(monkeypatch):
-    monkeypatch.setattr(kernel, "_processors", lambda device: 2)
+    monkeypatch.setattr(kernel, "processors", lambda device: 2)
     tokens, weights = given(128 * 4 + 1, 64, 64)
     assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < 1e-6
 

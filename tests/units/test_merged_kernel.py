@@ -94,9 +94,17 @@ def test_torch_agrees_with_how_it_is_registered():
 
 
 @needs_triton
-def test_it_is_tried_before_it_is_trusted(monkeypatch):
+@pytest.mark.parametrize("wrong", ["mean", "size"])
+def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
+    """against a way that forgets to subtract the mean, or takes all tokens for equally large"""
+
+    def plainly(feature_map, scale, shift, eps):
+        joined = side_by_side(feature_map)
+        mean, size = joined.mean(-1, keepdim=True), joined.std(-1, keepdim=True, correction=0)
+        return (joined - mean * (wrong != "mean")) / (0.7 if wrong == "size" else size) * scale + shift
+
     assert kernel.alike(DEVICE, torch.float16)
-    monkeypatch.setattr(kernel, "plain_merged", lambda *given: plain_merged(*given).roll(1, 1))
+    monkeypatch.setattr(kernel, "plain_merged", plainly)
     assert not kernel.alike(DEVICE, torch.float16)
 
 
@@ -117,8 +125,8 @@ def test_when_it_is_chosen(hopper, shape, dtype, learns, casts, taken, monkeypat
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
     channels = shape[-1]
-    apart, feature_map = (torch.zeros(shape, dtype=dtype, device=hopper) for _ in range(2))
-    apart, feature_map = apart.permute(0, 2, 3, 1), feature_map.permute(0, 3, 1, 2)
+    feature_map = torch.zeros(shape, dtype=dtype, device=hopper).permute(0, 3, 1, 2)
+    apart = torch.zeros(feature_map.shape, dtype=dtype, device=hopper)
     sizes = (4 * channels,), (4 * channels,), (2 * channels, 4 * channels)
     weights = [torch.zeros(size, dtype=dtype, device=hopper, requires_grad=learns) for size in sizes]
     assert has_merged_kernel(feature_map, *weights) == taken

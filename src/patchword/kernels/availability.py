@@ -51,7 +51,8 @@ class Trial:
 
 
 class Waves(NamedTuple):
-    """Numbers to try a kernel with, of which no two neighbours are alike."""
+    """Numbers to try a kernel with, of which no two neighbours are alike. Tokens have means and sizes of their own,
+    without which a norm would leave them nearly as they are."""
 
     device: torch.device
     kind: torch.dtype = torch.float32
@@ -61,6 +62,10 @@ class Waves(NamedTuple):
         count = torch.Size(shape).numel()
         steps = torch.linspace(-by * count, by * count, count, device=self.device)
         return (steps.sin() * size).view(shape).to(self.kind)
+
+    def tokens(self, *shape: int) -> Tensor:
+        one_each = *shape[:-1], 1
+        return self(*shape) * (1 + self(*one_each, size=0.7)) + self(*one_each, size=2.0, by=3.0)
 
 
 _TRIALS: list[Trial] = []
@@ -111,9 +116,16 @@ def is_installed() -> bool:
     return find_spec("triton") is not None
 
 
-def short_kind(tokens: Tensor, matrix: Tensor) -> torch.dtype | None:
-    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike"""
-    if type(matrix) not in _PLAIN:  # quantised, distributed: it has ways of its own
+def learns(*parts: Tensor | None) -> bool:
+    """whether a gradient is wanted of any of them"""
+    return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)
+
+
+def short_kind(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.dtype | None:
+    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike.
+
+    others: that a kernel reads besides. A tensor that is quantised or distributed has ways of its own."""
+    if any(part is not None and type(part) not in _PLAIN for part in (matrix, *others)):
         return None
     if torch.is_autocast_enabled(tokens.device.type):
         kind = torch.get_autocast_dtype(tokens.device.type)

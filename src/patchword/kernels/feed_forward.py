@@ -5,15 +5,15 @@ There the hidden values are the most of what is moved: eight times the bytes of 
 way: they take so long that what is moved does not matter.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.feed_forward_plan import is_known, launch
+from patchword.kernels.launching import processors
 from patchword.kernels.raised import plain_raised
 
 FORMS = ("gelu", "gelu-tanh", "quick-gelu")
@@ -32,18 +32,21 @@ class Weights(NamedTuple):
 
 def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or short_kind(tokens, weights.up) is None:
-        return False
-    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *weights)):
+    if not may_have_kernel(tokens) or learns(tokens, *weights) or _kind(tokens, weights) is None:
         return False
     hidden, width = weights.up.shape
-    fits = tokens.shape[-1] == width and is_known(width, hidden)
+    alike = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)
+    fits = alike and weights.down.shape == (width, hidden) and is_known(width, hidden)
     return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def _kind(tokens: Tensor, weights: Weights) -> torch.dtype | None:
+    return short_kind(tokens, weights.up, *weights)
 
 
 def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     """(..., width) -> (..., width); form: one of FORMS"""
-    narrow = short_kind(tokens, weights.up)
+    narrow = _kind(tokens, weights)
     scale, shift, up, up_bias, down, down_bias = weights
     run = torch.ops.patchword.feed_forward
     answer: Tensor = run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
@@ -68,7 +71,7 @@ def _one_step(
     tiles = -(-count // plan.rows)
     if not tiles:
         return answer
-    kernel, programs = (resident, min(tiles, _processors(tokens.device))) if plan.stays else (streamed, tiles)
+    kernel, programs = (resident, min(tiles, processors(tokens.get_device()))) if plan.stays else (streamed, tiles)
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     given = (tokens, *weights, answer, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
@@ -89,11 +92,6 @@ torch.library.impl(_NAME, "default", _one_step)
 torch.library.register_fake(_NAME, _shape)
 
 
-@cache
-def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
-
-
 def alike(device: torch.device) -> bool:
     """Both ways to launch: matrices that stay, and others."""
     return all(is_alike(width, 4 * width, device) for width in (96, 192))
@@ -106,7 +104,7 @@ def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = 
     wave = Waves(device, kind)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
-    tokens = wave(2, 77, width)
+    tokens = wave.tokens(2, 77, width)
     with torch.autocast(device.type, enabled=False):
         found = feed_forward(tokens, weights, 1e-5, "gelu").float()
         expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")

@@ -7,6 +7,8 @@ spilling a register, and 227 KB of shared memory.
 from functools import cache
 from typing import NamedTuple
 
+from patchword.kernels.launching import parts
+
 WIDTHS = (64, 96, 128, 160, 192, 256)  # sums of two powers of two, 32 at least
 _SHARED = 227 * 1024
 _UNROLLED = 512  # hidden channels, whose chunks are written out one by one where the matrices stay
@@ -41,9 +43,3 @@ def launch(width: int, hidden: int, size: int) -> Plan:
     chunk = min(chunk, 64 if 128 < width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
     share = 2 if width <= 128 else 1  # three small programs at a time on each processor, where registers are left
     return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)
-
-
-def parts(width: int) -> tuple[int, int]:
-    """the largest power of two that is less, and what is left"""
-    first = 1 << (width - 1).bit_length() - 1
-    return first, width - first

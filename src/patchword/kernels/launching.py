@@ -38,5 +38,11 @@ class Ready:
             self.built = built[self.grid]
 
 
+def parts(width: int) -> tuple[int, int]:
+    """the largest power of two that is less, and what is left"""
+    first = 1 << (width - 1).bit_length() - 1
+    return first, width - first
+
+
 def processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1

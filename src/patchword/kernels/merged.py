@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_usable, may_have_kernel, short_kind
-from patchword.kernels.feed_forward_plan import parts
+from patchword.kernels.availability import Trial, Waves, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.launching import parts
 
 _HELD = 8192  # numbers of a program
 _WARPS = 4
@@ -19,13 +19,12 @@ _WARPS = 4
 def has_merged_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
     """On a GPU with Triton, in 16 bits, where no gradient is wanted, for even sides and channels side by side. matrix:
     of the product behind it"""
-    if not may_have_kernel(feature_map) or short_kind(feature_map, matrix) is None:
-        return False
-    if torch.is_grad_enabled() and any(part.requires_grad for part in (feature_map, scale, shift, matrix)):
+    if not may_have_kernel(feature_map) or learns(feature_map, scale, shift, matrix):
         return False
     channels, height, width = feature_map.shape[1:]
-    fits = not (height % 2 or width % 2) and _is_known(channels) and feature_map.stride(1) == 1
-    return fits and is_usable(feature_map, TRIAL)
+    fits = not (height % 2 or width % 2) and _is_known(channels) and scale.shape == shift.shape == (4 * channels,)
+    lies = feature_map.stride(1) == 1 and short_kind(feature_map, matrix, scale, shift) is not None
+    return fits and lies and is_usable(feature_map, TRIAL)
 
 
 def _is_known(channels: int) -> bool:
@@ -83,7 +82,7 @@ torch.library.register_fake(_NAME, _shape)
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
     wave = Waves(device, kind)
-    feature_map = wave(2, 6, 10, 96).permute(0, 3, 1, 2)
+    feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
     scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
     found = torch.ops.patchword.merged(feature_map, scale, shift, 1e-5, kind).float()
     expected = plain_merged(feature_map.float(), scale.float(), shift.float(), 1e-5)

@@ -10,31 +10,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.launching import processors
 from patchword.kernels.narrow_plan import Plan, is_known, launch
 
 
 def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or short_kind(tokens, matrix) is None or _learns(tokens, scale, shift, matrix, bias):
+    if not may_have_kernel(tokens) or learns(tokens, scale, shift, matrix, bias):
+        return False
+    if short_kind(tokens, matrix, scale, shift, bias) is None:
         return False
     outputs, width = matrix.shape
-    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs, adds=False)
+    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
     return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
     """The same; before there is a branch it is asked for tokens alone, with themselves as the branch."""
-    if not may_have_kernel(tokens) or short_kind(tokens, matrix) is None or _learns(tokens, branch, matrix, bias):
+    if not may_have_kernel(tokens) or learns(tokens, branch, matrix, bias) or short_kind(tokens, matrix, bias) is None:
         return False
     outputs, width = matrix.shape
     alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
-    return alike and is_known(width, outputs, adds=True) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
-
-
-def _learns(*parts: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)
+    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def normed_product(
@@ -71,7 +69,7 @@ def _normed_product(
 
     tokens, (outputs, width) = tokens.contiguous(), matrix.shape
     answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
-    plan = launch(width, outputs, adds=False)
+    plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
     scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
     given = (tokens, scale, shift, matrix, bias, answer, count, eps)
@@ -86,7 +84,7 @@ def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor |
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
     answer, count = _onto_shape(tokens), branch.numel() // width
-    plan = launch(width, outputs, adds=True)
+    plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
     given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
     if programs:
@@ -100,12 +98,11 @@ def _packed(bias: Tensor | None) -> Tensor | None:
 
 
 def _programs(plan: Plan, count: int, tokens: Tensor) -> int:
-    tiles = -(-count // plan.rows)
-    return min(tiles, plan.programs * processors(tokens.get_device())) if plan.stays else tiles
+    return min(-(-count // plan.rows), plan.programs * processors(tokens.get_device()))
 
 
 def _choices(plan: Plan, outputs: int) -> tuple[int, ...]:
-    return plan.first, plan.second, outputs, plan.rows, plan.main, plan.rest, plan.stays
+    return plan.first, plan.second, outputs, plan.rows, plan.main, plan.rest
 
 
 def _normed_shape(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, *others: object) -> Tensor:
@@ -128,8 +125,8 @@ torch.library.register_fake(_ONTO, _onto_shape)
 
 
 def alike(device: torch.device) -> bool:
-    """Both ways to launch: a matrix that stays, and (of wider tokens) one that passes by."""
-    return all(is_alike(width, device) for width in (96, 256))
+    """With columns in chunks of two sizes, and of one."""
+    return all(is_alike(width, device) for width in (96, 128))
 
 
 @torch.no_grad()
@@ -137,7 +134,7 @@ def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat1
     """Whether both kernels answer as the plain ways do in float32."""
 
     wave = Waves(device, kind)
-    tokens, branch = wave(2, 77, width), wave(2, 77, width, size=0.9)
+    tokens, branch = wave.tokens(2, 77, width), wave(2, 77, width, size=0.9)
     first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
     scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)
     with torch.autocast(device.type, enabled=False):

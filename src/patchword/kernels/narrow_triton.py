@@ -4,8 +4,8 @@
 plain_product_onto.
 
 A program takes some rows, which it reads once, and walks over the columns of the answer, a chunk at a time. Like the
-width, a chunk is the sum of two powers of two, the second of which may be 0. Where the matrix stays in shared memory, a
-program walks over tiles of rows, else there is a program for each.
+width, a chunk is the sum of two powers of two, the second of which may be 0. The matrix is held in shared memory, while
+a program walks over tiles of rows.
 
 Only to be imported where Triton is installed.
 """
@@ -53,26 +53,10 @@ def _chunk(x, z, chunk, onto, bias, answer, row, there, begin, outputs: tl.const
 
 
 @triton.jit
-def _passing(
-    x, z, tokens, matrix, bias, answer, row, column, other, there, width,
-    outputs: tl.constexpr, main: tl.constexpr, rest: tl.constexpr,
-):  # fmt: skip
-    """all chunks of a tile of rows, by a matrix that passes by"""
-    for begin in range(0, outputs, main + rest):
-        onto = _before(tokens, row, there, begin, outputs, main)
-        chunk = _columns(matrix, column, other, begin, width, main)
-        _chunk(x, z, chunk, onto, bias, answer, row, there, begin, outputs, main)
-        if rest > 0:
-            onto = _before(tokens, row, there, begin + main, outputs, rest)
-            chunk = _columns(matrix, column, other, begin + main, width, rest)
-            _chunk(x, z, chunk, onto, bias, answer, row, there, begin + main, outputs, rest)
-
-
-@triton.jit
-def _staying(
+def _tile(
     x, z, tokens, chunks, bias, answer, row, there, outputs: tl.constexpr, main: tl.constexpr, rest: tl.constexpr
 ):
-    """The same by a matrix that stays. All that is added to is on its way at once."""
+    """all chunks of a tile of rows; all that is added to is on its way at once"""
     step: tl.constexpr = main + rest
     each: tl.constexpr = 2 if rest > 0 else 1
     ontos = ()
@@ -92,39 +76,33 @@ def _staying(
 def normed_product(
     tokens, scale, shift, matrix, bias, answer, count, eps,
     first: tl.constexpr, second: tl.constexpr, outputs: tl.constexpr,
-    rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr, stays: tl.constexpr,
+    rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr,
 ):  # fmt: skip
     """norm(tokens) @ matrix' + bias; first + second is the width."""
     width: tl.constexpr = first + second
     row, column, other = tl.arange(0, rows), tl.arange(0, first), first + tl.arange(0, second)
-    chunks = _held(matrix, column, other, width, outputs, main, rest) if stays else ()
+    chunks = _held(matrix, column, other, width, outputs, main, rest)
     for tile in range(tl.program_id(0), tl.cdiv(count, rows), tl.num_programs(0)):
         start = tl.full((), rows, tl.int64) * tile
         there, place = row < count - start, answer + start * outputs
         x, z = normed(tokens + start * width, scale, shift, row, column, other, width, there, eps)
         x, z = x.to(matrix.dtype.element_ty), z.to(matrix.dtype.element_ty)
-        if stays:
-            _staying(x, z, None, chunks, bias, place, row, there, outputs, main, rest)
-        else:
-            _passing(x, z, None, matrix, bias, place, row, column, other, there, width, outputs, main, rest)
+        _tile(x, z, None, chunks, bias, place, row, there, outputs, main, rest)
 
 
 @triton.jit(do_not_specialize=["count"])
 def product_onto(
     tokens, branch, matrix, bias, answer, count,
     first: tl.constexpr, second: tl.constexpr, outputs: tl.constexpr,
-    rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr, stays: tl.constexpr,
+    rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr,
 ):  # fmt: skip
     """tokens + branch @ matrix' + bias; first + second is the width of the branch."""
     width: tl.constexpr = first + second
     row, column, other = tl.arange(0, rows), tl.arange(0, first), first + tl.arange(0, second)
-    chunks = _held(matrix, column, other, width, outputs, main, rest) if stays else ()
+    chunks = _held(matrix, column, other, width, outputs, main, rest)
     for tile in range(tl.program_id(0), tl.cdiv(count, rows), tl.num_programs(0)):
         start = tl.full((), rows, tl.int64) * tile
         there, place, onto = row < count - start, answer + start * outputs, tokens + start * outputs
         x = read(branch + start * width, row, column, width, there, ".cg")
         z = read(branch + start * width, row, other, width, there, ".cg")
-        if stays:
-            _staying(x, z, onto, chunks, bias, place, row, there, outputs, main, rest)
-        else:
-            _passing(x, z, onto, matrix, bias, place, row, column, other, there, width, outputs, main, rest)
+        _tile(x, z, onto, chunks, bias, place, row, there, outputs, main, rest)

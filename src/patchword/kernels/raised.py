@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
@@ -17,9 +17,7 @@ LEAST, MOST = 256, 384  # channels of a token
 
 def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not tokens.is_cuda or short_kind(tokens, up) is None:
-        return False
-    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, up, bias)):
+    if not may_have_kernel(tokens) or learns(tokens, up, bias) or short_kind(tokens, up, bias) is None:
         return False
     hidden, width = up.shape
     fits = tokens.shape[-1] == width and LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0

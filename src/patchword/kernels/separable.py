@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, may_have_kernel, short_kind
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
 
@@ -32,9 +32,8 @@ class Separable(NamedTuple):
 
 def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or short_kind(tokens, parts[0].matrix) is None:
-        return False
-    if torch.is_grad_enabled() and any(tensor.requires_grad for part in parts for tensor in (tokens, *part)):
+    read = [tensor for part in parts for tensor in part] if may_have_kernel(tokens) else []
+    if not read or learns(tokens, *read) or short_kind(tokens, parts[0].matrix, *read) is None:
         return False
     return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 

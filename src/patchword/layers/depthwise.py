@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
-from patchword.kernels.availability import short_kind
+from patchword.kernels.availability import learns, short_kind
 from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
 from patchword.kernels.separable import Separable, has_separable_kernel, separable
 from patchword.layers.watched import is_watched
@@ -29,9 +29,10 @@ def convolved(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | No
 def added(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
     """tokens + what the convolution answers, in 16 bits without gradients: a filter whose middle is one more, so that
     no sum reads and writes the map again. In float32 until the answer, which is of the tokens' kind."""
-    if not _has_kernel(tokens, grid) or not _is_known(convolution) or short_kind(tokens, convolution.weight) is None:
+    if not _has_kernel(tokens, grid) or not _is_known(convolution):
         return None
-    if torch.is_grad_enabled() and any(part.requires_grad for part in (tokens, *convolution.parameters())):
+    read = convolution.weight, convolution.bias
+    if learns(tokens, *read) or short_kind(tokens, *read) is None:
         return None
     weight = convolution.weight.float() + F.pad(convolution.weight.new_ones(1, 1), (1, 1, 1, 1))
     return neighbours(tokens, weight, convolution.bias, grid.height, grid.width, tokens.dtype)

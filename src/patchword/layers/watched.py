@@ -14,4 +14,5 @@ def is_watched(module: nn.Module) -> bool:
     if torch.compiler.is_compiling():
         return False
     hooked = everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks
-    return bool(hooked or everywhere._global_backward_hooks or "forward" in vars(module))
+    backwards = everywhere._global_backward_hooks or everywhere._global_backward_pre_hooks
+    return bool(hooked or backwards or "forward" in vars(module))

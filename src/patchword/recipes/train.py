@@ -151,9 +151,9 @@ def check_writable(folder: Path) -> None:
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: One = ONE) -> Loop:
     """The loop of a recipe. group: the processes of the run, which the model is prepared for"""
     model = task.model
-    forward: Callable[[Any], Any] = (
-        compiled(model, task.device, task.shapes_change, recipe.accumulate) if recipe.compile else model
-    )
+    forward: Callable[[Any], Any] = model
+    if recipe.compile:
+        forward = compiled(model, task.device, learns=True, changing=task.shapes_change, pieces=recipe.accumulate)
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs

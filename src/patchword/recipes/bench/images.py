@@ -50,8 +50,8 @@ class Setting:
         return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and not changing
 
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
-        """what is called of this library: compiled as a run has it, unless it is not to be"""
-        return compiled(model, self.device, changing) if self.compiled else model
+        """what is called of this library: compiled, unless it is not to be"""
+        return compiled(model, self.device, learns=self.train, changing=changing) if self.compiled else model
 
     def peer(self, model: nn.Module, name: str) -> Any:
         """what is called of another: compiled as torch does it by itself"""

@@ -73,9 +73,11 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
     run, peer = setting.ours(narrow, changing=not texts.is_even), setting.peer(other, THEIRS)
     batches = texts.sorted(_TOKENS_CPU if device.type == "cpu" else _TOKENS, device)
     padded = texts.padded(setting.batch, device)
-    macs = texts.macs(ours.card.config, words=False)
+    macs, held = texts.macs(ours.card.config, words=False), setting.records(OURS, changing=not texts.is_even)
     contenders = [
-        turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(places=None))), macs),
+        replace(
+            turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(places=None))), macs), recorded=held
+        ),
         turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
     ]
     finishes = race([one for one in contenders if setting.races(one.name)], device, setting.seconds, told)

@@ -1,0 +1,97 @@
+"""What all kernels for inference have in common: when they are left alone."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from patchword.kernels import availability, feed_forward, merged, narrow, raised, separable
+from patchword.kernels.feed_forward import Weights
+from patchword.kernels.separable import Separable
+
+
+class Case(NamedTuple):
+    """asked: of the tokens and what is read besides. shapes: of these"""
+
+    trial: availability.Trial
+    asked: Callable[..., bool]
+    shapes: list[tuple[int, ...]]
+
+
+def _separable(tokens, *weights):
+    return separable.has_separable_kernel(tokens, [Separable(*weights[at : at + 7]) for at in (0, 7, 14)])
+
+
+CASES = {
+    "feed-forward": Case(
+        feed_forward.TRIAL,
+        lambda tokens, *weights: feed_forward.has_feed_forward_kernel(tokens, Weights(*weights)),
+        [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
+    ),
+    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 256), (128, 256), (128,)]),
+    "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
+    "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
+    "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
+    "separable": Case(separable.TRIAL, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]),
+}
+
+
+class Odd(torch.Tensor):
+    """A tensor with ways of its own, as one that is quantised"""
+
+    @staticmethod
+    def __new__(cls, shape, device):
+        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.bfloat16, device=device)
+
+    @classmethod
+    def __torch_dispatch__(cls, *called, **named):
+        raise AssertionError("nobody looks inside")
+
+
+def made(case, device):
+    tokens, *weights = (torch.zeros(shape, dtype=torch.bfloat16, device=device) for shape in case.shapes)
+    return [tokens.permute(0, 3, 1, 2) if tokens.ndim == 4 else tokens, *weights]
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+def test_it_is_taken_unless_its_trial_failed(hopper, case, monkeypatch):
+    assert case.asked(*made(case, hopper))
+    monkeypatch.setattr(case.trial, "found", {0: False})
+    assert not case.asked(*made(case, hopper))
+
+
+def test_an_export_wants_what_torch_knows(hopper, case, monkeypatch):
+    monkeypatch.setattr(availability, "is_exporting", lambda: True)
+    assert not case.asked(*made(case, hopper))
+
+
+def test_no_gradient_is_lost(hopper, case):
+    """not even that of one input alone"""
+    for place in range(len(case.shapes)):
+        given = made(case, hopper)
+        given[place].requires_grad_()
+        assert not case.asked(*given)
+        with torch.no_grad():
+            assert case.asked(*given)
+
+
+def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
+    first = 2 if case is CASES["product and sum"] else 1  # behind what comes from other layers
+    for place in range(first, len(case.shapes)):
+        given = made(case, hopper)
+        given[place] = Odd(case.shapes[place], hopper)
+        assert not case.asked(*given)
+
+
+def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
+    for name in ("feed-forward", "norm and product", "merged"):
+        case = CASES[name]
+        for place in (1, 2):
+            given = made(case, hopper)
+            given[place] = torch.zeros(32, dtype=torch.bfloat16, device=hopper)
+            assert not case.asked(*given)
