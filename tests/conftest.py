@@ -1,6 +1,10 @@
-"""Set before transformers and triton are imported: no network, no progress bars, kernels interpreted."""
+"""Set before torch, transformers and triton are imported: threads, no network, no progress, kernels interpreted."""
 
 import os
+
+# Workers that each take all cores wait for each other's threads: small steps then take ten times as long.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 import pytest
 import torch

@@ -10,7 +10,16 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import TINY_TEXT, assert_sharp, difference, one_row, smallest, text_models, texts, tiny_text
+from helpers import (
+    TINY_TEXT,
+    assert_sharp,
+    difference,
+    one_row,
+    smallest,
+    text_models,
+    texts,
+    tiny_text,
+)
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Rows, Text
@@ -110,14 +119,22 @@ def test_heads_of_bert_have_their_published_sizes(name, fields, parameters):
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
+def assert_it_adds_up(model, tokens: int | None) -> None:
+    text = None if tokens is None else text_of(model.card, tokens)
+    cost = count(model.card, inputs=text)
+    with plain_attention(model), FlopCounterMode(display=False) as counter:
+        model.to("meta")(REGISTRY.configure(model.card.model, model.card.config).example(tokens).to("meta"))
+    assert 2 * cost.macs == counter.get_total_flops()
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
 def test_the_working_adds_up(model):
-    for tokens in (None, 7):
-        text = None if tokens is None else text_of(model.card, tokens)
-        cost = count(model.card, inputs=text)
-        with plain_attention(model), FlopCounterMode(display=False) as counter:
-            model.to("meta")(REGISTRY.configure(model.card.model, model.card.config).example(tokens).to("meta"))
-        assert 2 * cost.macs == counter.get_total_flops()
-        assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert_it_adds_up(model, 7)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_working_adds_up_for_as_many_tokens_as_it_is_told_with(family):
+    assert_it_adds_up(tiny_text(smallest(family)), None)
 
 
 # What training needs

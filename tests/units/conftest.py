@@ -44,6 +44,14 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
 
 
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of all figures: they are made, and an empty picture is saved."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: file.write(b"<svg></svg>"))
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one epoch; tests that change it copy it first."""

@@ -173,6 +173,7 @@ def test_robustness_writes_its_figures_into_the_run_and_the_report(command, mine
     assert "severity (1 to 5)" in (mine / "robustness.svg").read_text()
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_robustness_is_the_same_twice_and_its_clean_accuracy_is_that_of_evaluate(command, mine):
     plan = Plan(("impulse", "fog"), (5,))
     first, second = (robustness(Run(mine), plan, "cpu") for _ in range(2))
@@ -199,6 +200,7 @@ def test_robustness_refuses(command, mine, words, message):
     assert everything_below(mine) == before
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_what_is_not_tried_again_stays_while_the_weights_are_the_same(command, mine):
     assert command("evaluate", mine)[0] == 0
     assert command("robustness", mine, "--kinds", "fog", "--severities", "2", "--count", "50")[0] == 0

@@ -16,10 +16,13 @@ BOUNDS = Bounds(0.5, 0.3)
 DOUBLE = torch.float64
 
 
-def operands(words: int = 7, dtype: torch.dtype = DOUBLE) -> list[Tensor]:
+def operands(
+    words: int = 7, dtype: torch.dtype = DOUBLE, texts: int = 3, width: int = 4, cells: int = 5
+) -> list[Tensor]:
     """Large enough that both bounds cut off some of the values, and not all."""
     generator = torch.Generator().manual_seed(0)
-    shapes = (2, words, 3, 4), (2, 4, 20), (2, 3, 20), (2, 1, 20), (2, 5, 3)
+    gates, states = 4 * cells, cells - 2
+    shapes = (2, words, texts, width), (2, width, gates), (2, states, gates), (2, 1, gates), (2, cells, states)
     return [torch.randn(shape, generator=generator, dtype=DOUBLE).to(dtype).requires_grad_() for shape in shapes]
 
 
@@ -84,7 +87,9 @@ def test_at_the_bound_a_gradient_passes():
 
 
 def test_first_and_second_derivatives_are_right():
-    given = operands(3)
+    given = operands(3, texts=2, width=2, cells=4)
+    states = quick(*given, BOUNDS, DOUBLE)
+    assert 0.1 < float((states.abs() == BOUNDS.output).double().mean()) < 0.9
     assert torch.autograd.gradcheck(lambda *some: quick(*some, BOUNDS, DOUBLE), given)
     assert torch.autograd.gradgradcheck(lambda *some: quick(*some, BOUNDS, DOUBLE), given, atol=1e-4)
 

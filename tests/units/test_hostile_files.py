@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -41,7 +42,7 @@ GADGETS: dict[str, tuple[str, tuple[object, ...]]] = {
     "check_output": ("subprocess check_output", (["touch", CANARY],)),
     "getoutput": ("subprocess getoutput", (COMMAND,)),
     "spawn": ("pty spawn", (["touch", CANARY],)),
-    "timeit": ("timeit timeit", (PYTHON, "pass")),
+    "timeit": ("timeit timeit", (PYTHON, "pass", time.perf_counter, 1)),
     "profile": ("cProfile run", (PYTHON,)),
     "trace": ("bdb Bdb.run", (None, PYTHON)),
     "runpy": ("runpy run_path", ("evil.py",)),

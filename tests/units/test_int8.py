@@ -94,7 +94,7 @@ def test_trained_thresholds_give_the_answers_of_the_fake_quantised_model(head):
     assert difference(in_int8(model)(text), expected) < 0.02
     kinds = [node.op_type for node in onnx.load("small.onnx").graph.node]
     assert "DynamicQuantizeLinear" not in kinds
-    assert kinds.count("MatMulInteger") == 6 if head == "classes" else 5
+    assert kinds.count("MatMulInteger") == 6  # four of the block, two of the head
 
 
 def test_any_other_model_is_rounded_by_the_range_of_each_call():

@@ -130,7 +130,6 @@ def test_other_pairs_are_refused_on_a_restart(monkeypatch):
 def test_a_run_goes_on_from_the_weights_of_another():
     assert train(recipe_of(*TRANSFORMER, "epochs=1"), Path("first"), silent())
     task = gather(recipe_of("model=first", "device=cpu"), silent())
-    assert differing(Path("first/model.safetensors"), Path("first/model.safetensors")) == []
     kept = open_translator(Path("first")).model.state_dict()
     assert all(torch.equal(kept[name], tensor) for name, tensor in task.model.state_dict().items())
     task = gather(recipe_of("model=first", "model.fresh=true", "device=cpu"), silent())

@@ -19,6 +19,7 @@ from patchword.training.parallel.sharded import Sharded
 
 MEETING = timedelta(seconds=120)  # that all have to come together
 WAITING = timedelta(minutes=30)  # that one waits for another in a step: longer means that something hangs
+PARTING = 5.0  # seconds after an error
 NOTE = "PATCHWORD_JOINED"  # a file descriptor, by which the launcher hears how far this process is
 BEGUN, MET, SAVED = b"b", b"m", b"s"  # looks for the others, has found them, has saved a checkpoint
 
@@ -34,11 +35,20 @@ def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> 
     kind = Sharded if sharding == "full" else Many
     try:
         yield kind(place.number, place.size, host)
-    except RuntimeError as error:
-        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+    except BaseException as error:
+        _part()
+        if not isinstance(error, RuntimeError) or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
             raise
         raise Parted(f"another of the {place.size} processes of this run has ended") from None
-    dist.destroy_process_group()  # not after an error, when the others may wait for something else
+    dist.destroy_process_group()
+
+
+def _part() -> None:
+    """After an error the others may wait for something else, and this one for them: not for long. Threads that are
+    still there when a process ends would end it as if it had crashed."""
+    parting = threading.Thread(target=dist.destroy_process_group, daemon=True)
+    parting.start()
+    parting.join(PARTING)
 
 
 def _meet(place: Place, device: str) -> dist.ProcessGroup:
