@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Literal
 
@@ -46,7 +46,12 @@ def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> 
 def _part() -> None:
     """After an error the others may wait for something else, and this one for them: not for long. Threads that are
     still there when a process ends would end it as if it had crashed."""
-    parting = threading.Thread(target=dist.destroy_process_group, daemon=True)
+
+    def leave() -> None:
+        with suppress(Exception):  # one error is enough
+            dist.destroy_process_group()
+
+    parting = threading.Thread(target=leave, daemon=True)
     parting.start()
     parting.join(PARTING)
 
