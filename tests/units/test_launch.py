@@ -245,6 +245,29 @@ def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
     assert f"Go on with:\n  {again} --processes 2\n" in told
 
 
+@pytest.mark.parametrize(("code", "expected"), [(None, 0), (3, 3), ("a word", 1)])
+def test_a_process_that_met_others_ends_whatever_its_threads_do(code, expected):
+    script = f"""
+import atexit, sys, threading
+from patchword import cli
+from patchword.training.parallel import joining
+
+def app():
+    threading.Thread(target=threading.Event().wait).start()  # for which a process waits
+    sys.exit({code!r})
+
+atexit.register(print, "the last word")
+sys.modules["patchword.cli.app"] = type(sys)("app")
+sys.modules["patchword.cli.app"].app = app
+cli.main()
+"""
+    places = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **places}, capture_output=True, text=True, timeout=120
+    )
+    assert (ended.returncode, ended.stdout) == (expected, "the last word\n")
+
+
 def test_one_whose_partner_is_gone_says_so_in_a_line(capfd):
     script = """
 import sys

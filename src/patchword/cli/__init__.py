@@ -1,5 +1,7 @@
 """VERBS: one file a verb. Nothing heavy is imported before a verb runs, so that help is instant."""
 
+import atexit
+import os
 import sys
 
 from patchword.core.errors import Parted, UserError
@@ -9,6 +11,26 @@ FAULTS = "data-faults.txt"  # in the folder one is in
 
 def main() -> None:
     """The `patchword` command."""
+    try:
+        _run()
+    except SystemExit as ended:
+        _end_beside_others(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        raise
+    _end_beside_others(0)
+
+
+def _end_beside_others(code: int) -> None:
+    """A process that has met others ends here: threads by which they met, if one is busy while all else is taken down,
+    would end it as if it had crashed."""
+    joining = sys.modules.get("patchword.training.parallel.joining")
+    if joining is not None and joining.place_of() is not None:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run() -> None:
     from patchword.cli.app import app
 
     try:
