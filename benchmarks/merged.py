@@ -6,8 +6,10 @@ python benchmarks/merged.py
 """
 
 import argparse
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 from triton.testing import do_bench
 
 from patchword.kernels.merged import plain_merged
@@ -16,8 +18,24 @@ KIND = torch.bfloat16
 EPS = 1e-5
 
 
-def milliseconds(run) -> float:
+def milliseconds(run: Callable[[], object]) -> float:
     return float(do_bench(run, warmup=10, rep=60, return_mode="median"))
+
+
+def told(batch: int, side: int, channels: int) -> str:
+    feature_map = torch.randn(batch, side, side, channels, device="cuda").to(KIND).permute(0, 3, 1, 2)
+    scale, shift = torch.randn(2, 4 * channels, device="cuda").to(KIND)
+
+    def kernel() -> Tensor:
+        return torch.ops.patchword.merged(feature_map, scale, shift, EPS, KIND)
+
+    torch.compiler.reset()  # no size is a reason to compile for all of them
+    plain = torch.compile(plain_merged)
+    exact = plain_merged(feature_map[:4].double(), scale.double(), shift.double(), EPS)
+    error = float((kernel()[:4].double() - exact).norm() / exact.norm())
+    spent, other = milliseconds(kernel), milliseconds(lambda: plain(feature_map, scale, shift, EPS))
+    rate = 2e-9 * feature_map.nbytes / spent
+    return f"error {error:.1e}, {spent:.4f} ms, {rate:.2f} TB/s; plainly, compiled: {other:.4f} ms"
 
 
 @torch.no_grad()
@@ -31,17 +49,7 @@ def main() -> None:
     for name, first in (("Swin-T", 96), ("Swin-B", 128)):
         for stage, side in enumerate((56, 28, 14)):
             channels = first << stage
-            feature_map = torch.randn(batch, side, side, channels, device="cuda").to(KIND).permute(0, 3, 1, 2)
-            scale, shift = torch.randn(2, 4 * channels, device="cuda")
-            exact = plain_merged(feature_map[:4].double(), scale.double(), shift.double(), EPS)
-            found = torch.ops.patchword.merged(feature_map, scale, shift, EPS, KIND)[:4].double()
-            spent = milliseconds(lambda: torch.ops.patchword.merged(feature_map, scale, shift, EPS, KIND))  # noqa: B023
-            torch.compiler.reset()
-            plain = torch.compile(lambda x: plain_merged(x, scale.to(KIND), shift.to(KIND), EPS))  # noqa: B023
-            other = milliseconds(lambda: plain(feature_map))  # noqa: B023  # it runs at once
-            error, rate = (found - exact).norm() / exact.norm(), 2e-9 * feature_map.nbytes / spent
-            print(f"{name} {side} x {side} x {channels}: error {error:.1e}, {spent:.4f} ms, {rate:.2f} TB/s", end="")
-            print(f"; plainly, compiled: {other:.4f} ms", flush=True)
+            print(f"{name} {side} x {side} x {channels}: {told(batch, side, channels)}", flush=True)
 
 
 if __name__ == "__main__":

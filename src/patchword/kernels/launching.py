@@ -1,5 +1,6 @@
 """Launches of Triton's kernels, prepared once for each kind of call, so that a call costs little beside them."""
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -44,5 +45,6 @@ def parts(width: int) -> tuple[int, int]:
     return first, width - first
 
 
+@cache
 def processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
