@@ -4,7 +4,7 @@ Two kernels for GPUs (activated_triton). Backwards one pass answers for the bias
 of its own. The twin is plain_activated.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from patchword.kernels.availability import Trial, is_usable, short_kind
 from patchword.kernels.launching import processors
+from patchword.kernels.operation import operation
 
 _ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # of a step of a program
 _WIDEST = 256  # columns of a program
@@ -27,7 +28,7 @@ def has_activated_kernel(tokens: Tensor, up: Tensor) -> bool:
 
 def activated(between: Tensor, bias: Tensor) -> Tensor:
     """(..., hidden), (hidden,) -> (..., hidden)"""
-    return cast(Tensor, torch.ops.patchword.activated(between, bias))
+    return _run(between, bias)
 
 
 def plain_activated(between: Tensor, bias: Tensor) -> Tensor:
@@ -80,15 +81,12 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    return cast(tuple[Tensor, Tensor], torch.ops.patchword.activated_back(gradient, *ctx.saved_tensors))
+    return _run_back(gradient, *ctx.saved_tensors)
 
 
-torch.library.define("patchword::activated", "(Tensor between, Tensor bias) -> Tensor")
-torch.library.define("patchword::activated_back", "(Tensor gradient, Tensor between, Tensor bias) -> (Tensor, Tensor)")
-torch.library.impl("patchword::activated", "default", _forwards)
-torch.library.impl("patchword::activated_back", "default", _backwards)
-torch.library.register_fake("patchword::activated", _shape)
-torch.library.register_fake("patchword::activated_back", _shapes_back)
+_GIVEN = "Tensor between, Tensor bias"
+_run = operation("activated", _GIVEN, _forwards, _shape)
+_run_back = operation("activated_back", f"Tensor gradient, {_GIVEN}", _backwards, _shapes_back, "(Tensor, Tensor)")
 torch.library.register_autograd("patchword::activated", _gradients, setup_context=_keep)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.feed_forward_plan import is_known, launch
 from patchword.kernels.launching import processors
+from patchword.kernels.operation import operation
 from patchword.kernels.raised import plain_raised
 
 FORMS = ("gelu", "gelu-tanh", "quick-gelu")
@@ -48,9 +49,7 @@ def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Ten
     """(..., width) -> (..., width); form: one of FORMS"""
     narrow = _kind(tokens, weights)
     scale, shift, up, up_bias, down, down_bias = weights
-    run = torch.ops.patchword.feed_forward
-    answer: Tensor = run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
-    return answer
+    return _run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
 
 
 def plain_feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
@@ -84,12 +83,8 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
     return torch.empty_like(tokens, memory_format=torch.contiguous_format)
 
 
-# One operation of torch, so that a compiled model keeps it whole. Without a gradient it needs none of what custom_op
-# brings along, which takes three times as long to call.
-_NAME, _GIVEN = "patchword::feed_forward", ("tokens", *Weights._fields)
-torch.library.define(_NAME, f"({', '.join(f'Tensor {name}' for name in _GIVEN)}, float eps, str form) -> Tensor")
-torch.library.impl(_NAME, "default", _one_step)
-torch.library.register_fake(_NAME, _shape)
+_TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *Weights._fields))
+_run = operation("feed_forward", f"{_TENSORS}, float eps, str form", _one_step, _shape)
 
 
 def alike(device: torch.device) -> bool:

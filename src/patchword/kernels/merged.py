@@ -11,6 +11,7 @@ from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.launching import parts
+from patchword.kernels.operation import operation
 
 _HELD = 8192  # numbers of a program
 _WARPS = 4
@@ -35,9 +36,7 @@ def _is_known(channels: int) -> bool:
 
 def merged(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
     """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's kind"""
-    kind = short_kind(feature_map, matrix)
-    answer: Tensor = torch.ops.patchword.merged(feature_map, scale, shift, eps, kind)
-    return answer
+    return _run(feature_map, scale, shift, eps, short_kind(feature_map, matrix))
 
 
 def side_by_side(feature_map: Tensor) -> Tensor:
@@ -72,10 +71,8 @@ def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: 
     return feature_map.new_empty(batch, height // 2 * (width // 2), 4 * channels, dtype=kind)
 
 
-_NAME = "patchword::merged"  # one operation of torch, so that a compiled model keeps it whole
-torch.library.define(_NAME, "(Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind) -> Tensor")
-torch.library.impl(_NAME, "default", _one_step)
-torch.library.register_fake(_NAME, _shape)
+_GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind"
+_run = operation("merged", _GIVEN, _one_step, _shape)
 
 
 @torch.no_grad()
@@ -84,7 +81,7 @@ def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     wave = Waves(device, kind)
     feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
     scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
-    found = torch.ops.patchword.merged(feature_map, scale, shift, 1e-5, kind).float()
+    found = _run(feature_map, scale, shift, 1e-5, kind).float()
     expected = plain_merged(feature_map.float(), scale.float(), shift.float(), 1e-5)
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 

@@ -8,19 +8,17 @@ import math
 import torch
 from torch import Tensor
 
+from patchword.kernels.operation import operation
+
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32  # factors that spread every bit over all others
 
 # One operation of torch, so that a compiler draws the two numbers once and not again for each place that reads them.
-torch.library.define("patchword::settled", "(Tensor drawn) -> Tensor")
-torch.library.impl("patchword::settled", "default", torch.clone)
-torch.library.register_fake("patchword::settled", torch.empty_like)
+_settled = operation("settled", "Tensor drawn", torch.clone, torch.empty_like)
 
 
 def seeds_on(device: torch.device) -> Tensor:
     """(2,) of 32 bits, which torch's generator there draws"""
-    drawn = torch.randint(-(2**31), 2**31, (2,), dtype=torch.int32, device=device)
-    settled: Tensor = torch.ops.patchword.settled(drawn)
-    return settled
+    return _settled(torch.randint(-(2**31), 2**31, (2,), dtype=torch.int32, device=device))
 
 
 def lowest_kept(rate: float) -> int:

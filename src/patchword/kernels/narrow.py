@@ -13,6 +13,7 @@ from torch import Tensor
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.launching import processors
 from patchword.kernels.narrow_plan import Plan, is_known, launch
+from patchword.kernels.operation import operation
 
 
 def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
@@ -39,17 +40,14 @@ def normed_product(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
     """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's kind"""
-    kind = short_kind(tokens, matrix)
-    answer: Tensor = torch.ops.patchword.normed_product(tokens, scale, shift, matrix.to(kind), bias, eps)
-    return answer
+    return _run_normed(tokens, scale, shift, matrix.to(short_kind(tokens, matrix)), bias, eps)
 
 
 def product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
     tokens' kind"""
     kind = short_kind(tokens, matrix)
-    answer: Tensor = torch.ops.patchword.product_onto(tokens, branch.to(kind), matrix.to(kind), bias)
-    return answer
+    return _run_onto(tokens, branch.to(kind), matrix.to(kind), bias)
 
 
 def plain_normed_product(
@@ -113,15 +111,10 @@ def _onto_shape(tokens: Tensor, *others: object) -> Tensor:
     return torch.empty_like(tokens, memory_format=torch.contiguous_format)
 
 
-# Operations of torch, so that a compiled model keeps them whole
-_NORMED, _ONTO = "patchword::normed_product", "patchword::product_onto"
 _LAST = "Tensor matrix, Tensor? bias"
-torch.library.define(_NORMED, f"(Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps) -> Tensor")
-torch.library.define(_ONTO, f"(Tensor tokens, Tensor branch, {_LAST}) -> Tensor")
-torch.library.impl(_NORMED, "default", _normed_product)
-torch.library.impl(_ONTO, "default", _product_onto)
-torch.library.register_fake(_NORMED, _normed_shape)
-torch.library.register_fake(_ONTO, _onto_shape)
+_GIVEN = f"Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps"
+_run_normed = operation("normed_product", _GIVEN, _normed_product, _normed_shape)
+_run_onto = operation("product_onto", f"Tensor tokens, Tensor branch, {_LAST}", _product_onto, _onto_shape)
 
 
 def alike(device: torch.device) -> bool:

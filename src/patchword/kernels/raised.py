@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
@@ -27,8 +28,7 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     """(..., width), (hidden, width), (hidden,) -> (..., hidden); form: one of feed_forward.FORMS"""
     kind = short_kind(tokens, up)
-    answer: Tensor = torch.ops.patchword.raised(tokens.to(kind), up.to(kind), bias, form)
-    return answer
+    return _run(tokens.to(kind), up.to(kind), bias, form)
 
 
 def plain_raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -58,10 +58,7 @@ def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(*tokens.shape[:-1], up.shape[0])
 
 
-_NAME = "patchword::raised"  # one operation of torch, so that a compiled model keeps it whole
-torch.library.define(_NAME, "(Tensor tokens, Tensor up, Tensor bias, str form) -> Tensor")
-torch.library.impl(_NAME, "default", _one_step)
-torch.library.register_fake(_NAME, _shape)
+_run = operation("raised", "Tensor tokens, Tensor up, Tensor bias, str form", _one_step, _shape)
 
 
 @torch.no_grad()

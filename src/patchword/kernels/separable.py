@@ -15,6 +15,7 @@ from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
+from patchword.kernels.operation import operation
 from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
 
 
@@ -53,10 +54,8 @@ def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: in
     kind = short_kind(tokens, parts[0].matrix)
     if is_narrow(tokens.shape[-1]):
         lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
-        return [torch.ops.patchword.separable(tokens.to(kind), *lists, eps, height, breadth)]
-    filtered = torch.ops.patchword.filtered_thrice(
-        tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth
-    )
+        return [_run(tokens.to(kind), *lists, eps, height, breadth)]
+    filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
     return [F.linear(each, part.matrix, part.bias) for each, part in zip(filtered.unbind(0), parts, strict=True)]
 
 
@@ -122,14 +121,9 @@ def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(3, *tokens.shape)
 
 
-# Operations of torch, so that a compiled model keeps each of them whole.
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
-torch.library.define("patchword::separable", f"({_GIVEN}) -> Tensor")
-torch.library.impl("patchword::separable", "default", _one_step)
-torch.library.register_fake("patchword::separable", _shape)
-torch.library.define("patchword::filtered_thrice", f"({_GIVEN}) -> Tensor")
-torch.library.impl("patchword::filtered_thrice", "default", _filters)
-torch.library.register_fake("patchword::filtered_thrice", _shape_thrice)
+_run = operation("separable", _GIVEN, _one_step, _shape)
+_run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
 
 
 def alike(device: torch.device) -> bool:

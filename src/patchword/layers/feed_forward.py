@@ -1,6 +1,6 @@
 """The sublayer that treats each token alone."""
 
-from typing import TypeGuard, cast
+from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forwa
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
+from patchword.layers.affine import is_affine
 from patchword.layers.dropout import Dropout, is_idle
 from patchword.layers.watched import is_watched
 
@@ -67,10 +68,3 @@ def _form(activation: nn.Module) -> str | None:
     if type(activation) is nn.GELU:
         return "gelu-tanh" if activation.approximate == "tanh" else "gelu"
     return _FORMS.get(type(activation))
-
-
-def is_affine(norm: nn.Module, *matrices: nn.Module) -> TypeGuard[nn.LayerNorm]:
-    """No other class than torch's own (quantised, parametrised), with all weights and biases."""
-    if type(norm) is not nn.LayerNorm or any(type(matrix) is not nn.Linear for matrix in matrices):
-        return False
-    return all(part.bias is not None for part in (norm, *matrices))  # a norm has both or no weight either

@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.kernels.availability import may_have_kernel
 from patchword.kernels.merged import has_merged_kernel, merged, side_by_side
-from patchword.layers.feed_forward import is_affine
+from patchword.layers.affine import is_affine
 from patchword.layers.watched import is_watched
 
 _FEW = 4  # channels of an image

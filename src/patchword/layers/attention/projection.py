@@ -12,9 +12,9 @@ from patchword.core.text import Rows
 from patchword.kernels.availability import may_have_kernel
 from patchword.kernels.narrow import has_normed_product, normed_product
 from patchword.kernels.window_plain import three
+from patchword.layers.affine import is_affine
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.depthwise import Step, convolved_and_normed, projected
-from patchword.layers.feed_forward import is_affine
 from patchword.layers.patch import PatchEmbed
 from patchword.layers.watched import is_watched
 
