@@ -6,6 +6,7 @@ A compiler answers them while it traces, once for all runs of what it compiles.
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
+_MEASURED = ("3.6.",)
 _KINDS = (torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, nn.Parameter, FakeTensor)
 
@@ -137,3 +139,9 @@ def short_kind(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.
 def is_hopper(index: int) -> bool:
     """For no other GPU the launches were planned."""
     return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)
+
+
+def has_groups(index: int) -> bool:
+    """Whether groups of warps may do different things: on a Hopper GPU, by those versions of Triton that it was measured
+    with (this part of it is young, and changes)."""
+    return is_hopper(index) and version("triton").startswith(_MEASURED)

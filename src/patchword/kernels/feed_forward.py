@@ -11,8 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
-from patchword.kernels.feed_forward_plan import is_known, launch
+from patchword.kernels.availability import (
+    Trial,
+    Waves,
+    has_groups,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.feed_forward_plan import Groups, in_groups, is_known, launch
 from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 from patchword.kernels.raised import plain_raised
@@ -66,17 +75,38 @@ def _one_step(
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     answer, count = _shape(tokens), tokens.numel() // width
+    if not count:
+        return answer
+    weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
+    groups = in_groups(width, hidden, tokens.dtype == up.dtype)
+    if groups is not None and tokens.is_cuda and GROUPS.passes(tokens.get_device()):
+        _by_groups(tokens, Weights(*weights), answer, eps, form, groups)
+        return answer
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
-    if not tiles:
-        return answer
     kernel, programs = (resident, min(tiles, processors(tokens.get_device()))) if plan.stays else (streamed, tiles)
-    weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     given = (tokens, *weights, answer, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
     with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
         kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)
     return answer
+
+
+def _by_groups(tokens: Tensor, weights: Weights, answer: Tensor, eps: float, form: str, plan: Groups) -> None:
+    from patchword.kernels.feed_forward_groups import REGISTERS, by_groups
+    from patchword.kernels.group_parts import ROWS, described
+
+    scale, shift, up, up_bias, down, down_bias = weights
+    hidden, width = up.shape
+    count, wide = tokens.numel() // width, 1 << (width - 1).bit_length()
+    rows = described(answer.view(count, width), ROWS.value, wide)
+    matrices = described(up, plan.chunk, wide), described(down, wide, plan.chunk)
+    given = (tokens, scale, shift, matrices[0], up_bias, matrices[1], down_bias, rows, count, eps, hidden // plan.chunk)
+    programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
+    with torch.cuda.device_of(tokens):
+        by_groups[(programs,)](
+            *given, width, form, plan.slots, plan.groups, num_warps=4, maxnreg=REGISTERS[plan.groups]
+        )
 
 
 def _shape(tokens: Tensor, *others: object) -> Tensor:
@@ -107,3 +137,24 @@ def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = 
 
 
 TRIAL = Trial("feed-forwards", alike, on=is_hopper)
+
+
+def are_groups_alike(device: torch.device) -> bool:
+    """Both numbers of groups; a trial of its own, since all can be done without them."""
+    with torch.no_grad():
+        return all(_is_group_alike(width, device) for width in (128, 256))
+
+
+def _is_group_alike(width: int, device: torch.device) -> bool:
+    wave, hidden = Waves(device, torch.bfloat16), 4 * width
+    up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
+    weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
+    tokens, plan = wave.tokens(2, 77, width), in_groups(width, hidden, True)
+    assert plan is not None
+    found = torch.empty_like(tokens)
+    _by_groups(tokens, weights, found, 1e-5, "gelu", plan)
+    expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
+    return bool((found - expected).norm() < 1e-2 * expected.norm())
+
+
+GROUPS = Trial("feed-forwards by groups of warps", are_groups_alike, on=has_groups)

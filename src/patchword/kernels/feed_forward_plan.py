@@ -28,6 +28,23 @@ class Plan(NamedTuple):
     stages: int
 
 
+class Groups(NamedTuple):
+    """By groups of warps, of which each takes 64 rows. slots: for pieces of each matrix, of so many hidden channels"""
+
+    chunk: int
+    slots: int
+    groups: int
+
+
+GROUPS = {128: Groups(64, 5, 3), 256: Groups(64, 2, 2)}  # by the width
+
+
+def in_groups(width: int, hidden: int, same: bool) -> Groups | None:
+    """same: whether tokens are of the kind of the matrices"""
+    plan = GROUPS.get(width)
+    return plan if plan and same and hidden % plan.chunk == 0 else None
+
+
 def is_known(width: int, hidden: int) -> bool:
     return width in WIDTHS and hidden % 32 == 0
 

@@ -1,0 +1,25 @@
+# mypy: disable-error-code="import-not-found, import-untyped"
+"""What kernels have in common whose warps are groups of which each does another thing (Gluon, a part of Triton).
+
+One warp brings a matrix piece by piece. The others are groups of four, each with rows of its own: while one computes,
+another multiplies. Places in shared memory go round: whoever brings waits until all have left one, whoever takes waits
+until it is filled. Only to be imported where Triton is.
+"""
+
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+ROWS = gl.constexpr(64)  # of a group: one instruction multiplies as many
+
+# The same under the names that it has in Triton 3.6 and in later ones
+barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+fetch = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
+send = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
+
+
+def described(matrix, rows, columns):
+    """how the GPU finds pieces of so many rows and columns by itself; what lies beyond the matrix is 0"""
+    kind = {"torch.bfloat16": gl.bfloat16, "torch.float16": gl.float16}[str(matrix.dtype)]
+    layout = gl.NVMMASharedLayout.get_default_for([rows, columns], kind)
+    return TensorDescriptor.from_tensor(matrix, [rows, columns], layout)

@@ -1,0 +1,114 @@
+# mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="assignment"
+"""gelu(up(x)) by groups of warps (group_parts): one computes GELU while the other multiplies. The twin is plain_raised.
+
+Each group holds 64 rows, and the whole matrix passes by, in pieces of SIDE x SIDE. Only to be imported where Triton is.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from patchword.kernels.feed_forward_forms import activation
+from patchword.kernels.group_parts import ROWS, barrier, fetch, send
+
+SIDE = gl.constexpr(128)
+_GROUPS = gl.constexpr(2)
+
+
+@gluon.jit
+def _bring(up, ups, ready, free, tiles, across, pieces: gl.constexpr):
+    slots: gl.constexpr = ups.shape[0]
+    step = 0
+    for _ in range(gl.program_id(0), tiles, gl.num_programs(0)):
+        for number in range(across * pieces):
+            slot = step % slots
+            mbarrier.wait(free.index(slot), step // slots % 2 ^ 1)
+            mbarrier.expect(ready.index(slot), SIDE * SIDE * 2)
+            fetch(up, [number // pieces * SIDE, number % pieces * SIDE], ready.index(slot), ups.index(slot))
+            step += 1
+
+
+@gluon.jit
+def _take(
+    tokens, bias, answer, held, sent, here, ups, ready, free, tiles, across, form: gl.constexpr, which: gl.constexpr
+):
+    slots: gl.constexpr = ups.shape[0]
+    pieces: gl.constexpr = held.shape[0]
+    sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
+    column = gl.arange(0, SIDE, gl.SliceLayout(0, sums))
+    none = gl.zeros((ROWS, SIDE), gl.float32, sums)
+    step = 0
+    taken = 0
+    for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
+        start = (tile * _GROUPS + which) * ROWS
+        mbarrier.expect(here, pieces * ROWS * SIDE * 2)
+        for piece in gl.static_range(pieces):
+            fetch(tokens, [start, piece * SIDE], here, held.index(piece))
+        mbarrier.wait(here, taken % 2)
+        taken += 1
+        for part in range(across):
+            plus = gl.load(bias + part * SIDE + column).to(gl.float32)
+            slot = step % slots
+            mbarrier.wait(ready.index(slot), step // slots % 2)
+            total = warpgroup_mma(held.index(0), ups.index(slot).permute((1, 0)), none, use_acc=False, is_async=True)
+            for piece in gl.static_range(1, pieces):
+                before = slot
+                step += 1
+                slot = step % slots
+                mbarrier.wait(ready.index(slot), step // slots % 2)
+                total = warpgroup_mma(held.index(piece), ups.index(slot).permute((1, 0)), total, is_async=True)
+                total = warpgroup_mma_wait(1, deps=(total,))
+                mbarrier.arrive(free.index(before), count=1)
+            total = warpgroup_mma_wait(0, deps=(total,))
+            mbarrier.arrive(free.index(slot), count=1)
+            step += 1
+            raised = activation(total + plus[None, :], form).to(sent.dtype)
+            tma.store_wait(0)  # what was sent before has left
+            barrier()
+            sent.store(raised)
+            fence_async_shared()
+            barrier()
+            send(answer, [start, part * SIDE], sent)
+    tma.store_wait(0)
+
+
+@gluon.jit(do_not_specialize=["count"])
+def raised_in_groups(
+    tokens, up, bias, answer, count, across, pieces: gl.constexpr, form: gl.constexpr, slots: gl.constexpr
+):
+    """tokens, up, answer: as `described` has them, in pieces of (ROWS, SIDE), (SIDE, SIDE) and (ROWS, SIDE)"""
+    first = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, SIDE], tokens.layout)
+    second = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, SIDE], tokens.layout)
+    sent = gl.allocate_shared_memory(answer.dtype, [_GROUPS, ROWS, SIDE], answer.layout)
+    ups = gl.allocate_shared_memory(up.dtype, [slots, SIDE, SIDE], up.layout)
+    ready = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+    free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+    here = gl.allocate_shared_memory(gl.int64, [_GROUPS, 1], mbarrier.MBarrierLayout())
+    for slot in gl.static_range(slots):
+        mbarrier.init(ready.index(slot), count=1)
+        mbarrier.init(free.index(slot), count=_GROUPS)
+    for which in gl.static_range(_GROUPS):
+        mbarrier.init(here.index(which), count=1)
+    tiles = gl.cdiv(count, ROWS * _GROUPS)
+    gl.warp_specialize(
+        [
+            (
+                _take,
+                (tokens, bias, answer, first, sent.index(0), here.index(0), ups, ready, free, tiles, across, form, 0),
+            ),
+            (
+                _take,
+                (tokens, bias, answer, second, sent.index(1), here.index(1), ups, ready, free, tiles, across, form, 1),
+            ),
+            (_bring, (up, ups, ready, free, tiles, across, pieces)),
+        ],
+        [4, 1],
+        [240, 24],
+    )

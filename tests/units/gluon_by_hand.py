@@ -1,0 +1,232 @@
+"""Kernels of Gluon, acted out on a CPU: each group of warps is a thread, and nothing happens before it must have.
+
+Products are multiplied when they are waited for, with what lies in shared memory by then; what is fetched arrives after
+a while, and until then its place holds no numbers; what is sent leaves when that is waited for. So a place that is
+left too early, or read too early, is seen in the answer, and groups that wait for each other forever are told.
+"""
+
+import random
+import threading
+import time
+from types import FunctionType, SimpleNamespace
+
+import torch
+
+PATIENCE = 20.0  # seconds
+_mine = threading.local()  # what a group has begun and not waited for
+
+
+class Stuck(Exception):
+    """somebody waits for what never comes"""
+
+
+class Barrier:
+    def __init__(self):
+        self.changed, self.phase = threading.Condition(), 0
+
+    def init(self, count):
+        self.count = self.left = count
+        self.bytes = 0
+
+    def came(self, arrivals=0, size=0):
+        """size: bytes that are awaited, or less than 0: have come"""
+        with self.changed:
+            self.left -= arrivals
+            self.bytes += size
+            assert self.left >= 0, "more have arrived than there are"
+            if self.left == 0 and self.bytes == 0:
+                self.phase, self.left = self.phase + 1, self.count
+                self.changed.notify_all()
+
+    def wait(self, phase):
+        """until the phase of that parity is over, which at first holds for 1"""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.phase % 2 != int(phase) % 2, PATIENCE):
+                raise Stuck
+
+
+class Place:
+    """in shared memory"""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+        self.shape, self.dtype = numbers.shape, numbers.dtype
+
+    def index(self, which):
+        return Place(self.numbers[int(which)])
+
+    def permute(self, order):
+        return Place(self.numbers.permute(order))
+
+    def store(self, numbers):
+        assert numbers.dtype == self.dtype
+        self.numbers.copy_(numbers)
+
+
+class Pointer:
+    def __init__(self, numbers, places=0):
+        self.numbers, self.places = numbers, places
+
+    def __add__(self, further):
+        return Pointer(self.numbers, self.places + further)
+
+    def load(self, mask=True, other=0.0):
+        places, mask = torch.broadcast_tensors(torch.as_tensor(self.places), torch.as_tensor(mask))
+        assert not mask.any() or 0 <= int(places[mask].min()) <= int(places[mask].max()) < self.numbers.numel()
+        found = self.numbers.flatten()[places.clamp(0, self.numbers.numel() - 1)]
+        return torch.where(mask, found, torch.tensor(other, dtype=found.dtype))
+
+
+class Described:
+    """a matrix that is fetched and sent in pieces of (rows, columns)"""
+
+    def __init__(self, matrix, rows, columns):
+        self.matrix, self.dtype, self.layout = matrix, matrix.dtype, None
+        self.block_type = SimpleNamespace(shape=[rows, columns])
+
+    def slices(self, corner):
+        """where a piece lies, and how much of it lies within"""
+        row, column = (int(each) for each in corner)
+        inside = self.matrix[row:, column:][: self.block_type.shape[0], : self.block_type.shape[1]]
+        return inside, tuple(slice(0, size) for size in inside.shape)
+
+
+class Coming:
+    """a product that was begun"""
+
+    def __init__(self, left, right, total):
+        self.parts = left, right, total
+
+    def finish(self):
+        left, right, total = self.parts
+        left = left.numbers if isinstance(left, Place) else left
+        total = total.numbers if isinstance(total, Coming) else total
+        self.numbers = left.float() @ right.numbers.float()
+        if total is not None:
+            self.numbers = self.numbers + total
+
+
+def _multiply(left, right, total, use_acc=True, is_async=False):
+    assert is_async
+    assert left.shape[1] == right.shape[0]
+    begun = Coming(left, right, total if use_acc else None)
+    _mine.products.append(begun)
+    return begun
+
+
+def _products_left(outstanding, deps):
+    while len(_mine.products) > outstanding:
+        _mine.products.pop(0).finish()
+    found = tuple(each.numbers if hasattr(each, "numbers") else each for each in deps)  # or it is still coming
+    return found if len(found) > 1 else found[0]
+
+
+def _fetch(described, corner, ready, place):
+    inside, where = described.slices(corner)
+    place.numbers.fill_(torch.nan)
+
+    def arrive():
+        time.sleep(random.random() * 2e-3)
+        place.numbers.zero_()
+        place.numbers[where].copy_(inside)
+        ready.came(size=-2 * place.numbers.numel())  # the kernel is for numbers of 16 bits
+
+    threading.Thread(target=arrive, daemon=True).start()
+
+
+def _send(described, corner, place):
+    _mine.sent.append((described, corner, place))
+
+
+def _sent_left(outstanding):
+    while len(_mine.sent) > outstanding:
+        described, corner, place = _mine.sent.pop(0)
+        inside, where = described.slices(corner)
+        inside.copy_(place.numbers[where])
+
+
+def _at_once(tasks, warps, registers):
+    assert len(tasks) == len(warps) + 1 == len(registers) + 1
+    failed = []
+
+    def act(function, given):
+        _mine.products, _mine.sent = [], []
+        try:
+            function(*given)
+            assert not _mine.products
+            assert not _mine.sent
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=act, args=task, daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * PATIENCE)
+    if failed:
+        raise failed[0]
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def _shared(kind, shape, layout):
+    if kind is torch.int64:
+        bars = [Barrier() for _ in range(shape[0])]
+        return SimpleNamespace(index=lambda which: bars[int(which)])
+    return Place(torch.full(shape, torch.nan, dtype=kind))
+
+
+def _counted(*limits):
+    return (torch.tensor(number) for number in range(*(int(limit) for limit in limits)))
+
+
+def _nothing(*_, **__):
+    return None
+
+
+def _world(program, programs):
+    gl = SimpleNamespace(
+        int64=torch.int64, float32=torch.float32, program_id=lambda axis: program, num_programs=lambda axis: programs,
+        arange=lambda first, last, layout: torch.arange(first, last), zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind),
+        sum=lambda x, axis: x.sum(axis), where=lambda mask, x, other: torch.where(mask, x, other), rsqrt=torch.rsqrt,
+        load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), cdiv=lambda one, other: -(-int(one) // other),
+        convert_layout=lambda x, layout: x, static_range=range, allocate_shared_memory=_shared, warp_specialize=_at_once,
+        SliceLayout=_nothing, BlockedLayout=_nothing, NVMMADistributedLayout=_nothing, DotOperandLayout=_nothing,
+    )  # fmt: skip
+    bars = SimpleNamespace(
+        init=lambda bar, count: bar.init(count), wait=lambda bar, phase: bar.wait(phase),
+        arrive=lambda bar, count: bar.came(count), expect=lambda bar, size: bar.came(1, size), MBarrierLayout=_nothing,
+    )  # fmt: skip
+    tl = SimpleNamespace(abs=torch.abs, maximum=lambda x, other: x.clamp(min=other), exp2=torch.exp2)
+    return {
+        "gl": gl, "tl": tl, "mbarrier": bars, "tma": SimpleNamespace(store_wait=_sent_left), "fetch": _fetch,
+        "send": _send, "barrier": _nothing, "fence_async_shared": _nothing, "warpgroup_mma": _multiply,
+        "warpgroup_mma_wait": lambda outstanding, deps: _products_left(outstanding, deps), "range": _counted,
+    }  # fmt: skip
+
+
+_WORLD = {}
+
+
+def _acted(function):
+    """The function a kernel was made of, among the things of a world that is acted out."""
+
+    def seen(name, thing):
+        if name in _WORLD:
+            return _WORLD[name]
+        if type(thing).__name__ == "constexpr":
+            return thing.value
+        return _acted(thing) if hasattr(thing, "fn") and hasattr(thing, "arg_names") else thing
+
+    made = function.fn
+    names = {**made.__globals__, "range": None}
+    globals_ = {name: seen(name, thing) for name, thing in names.items() if name in made.__code__.co_names}
+    return FunctionType(made.__code__, {**globals_, "__builtins__": __builtins__}, made.__name__)
+
+
+def act(kernel, programs, *given):
+    """One program of the kernel behind the other. Tensors are given as pointers, or as Described."""
+    given = [Pointer(each) if isinstance(each, torch.Tensor) else each for each in given]
+    for program in range(programs):
+        _WORLD.clear()
+        _WORLD.update(_world(program, programs))
+        _acted(kernel)(*given)

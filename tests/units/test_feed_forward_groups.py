@@ -1,0 +1,61 @@
+"""A feed-forward by groups of warps is the plain way, acted out on a CPU (gluon_by_hand)."""
+
+import pytest
+import torch
+
+import gluon_by_hand
+from gluon_by_hand import Described, act
+from patchword.kernels.feed_forward import FORMS, Weights, plain_feed_forward
+
+pytest.importorskip("triton.experimental.gluon")
+from patchword.kernels import feed_forward_groups as kernel  # noqa: E402  # Triton is needed
+
+
+def given(rows, width, hidden, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, by=1.0):
+        return torch.randn(*shape, generator=generator) * by
+
+    up, down = normal(hidden, width, by=width**-0.5), normal(width, hidden, by=hidden**-0.5)
+    weights = Weights(1 + normal(width, by=0.2), normal(width), up, normal(hidden), down, normal(width))
+    return 3 + normal(rows, width, by=2.0), weights
+
+
+def by_groups(tokens, weights, eps=1e-5, form="gelu", chunk=32, slots=2, groups=2, programs=1):
+    (count, width), hidden = tokens.shape, len(weights.up)
+    wide, answer = 1 << (width - 1).bit_length(), torch.full_like(tokens, torch.nan)
+    act(
+        kernel.by_groups, programs, tokens, weights.scale, weights.shift, Described(weights.up, chunk, wide),
+        weights.up_bias, Described(weights.down, wide, chunk), weights.down_bias, Described(answer, 64, wide), count,
+        eps, hidden // chunk, width, form, slots, groups,
+    )  # fmt: skip
+    return answer
+
+
+def error(found, tokens, weights, eps=1e-5, form="gelu"):
+    expected = plain_feed_forward(tokens.double(), Weights(*(part.double() for part in weights)), eps, form)
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("rows", "width", "hidden", "slots", "groups", "programs"),
+    [(128, 64, 64, 2, 2, 1), (700, 96, 192, 2, 2, 2), (1, 128, 32, 3, 3, 1), (500, 64, 160, 4, 3, 2)],
+)
+def test_it_is_the_plain_way(rows, width, hidden, slots, groups, programs, form):
+    tokens, weights = given(rows, width, hidden)
+    found = by_groups(tokens, weights, form=form, slots=slots, groups=groups, programs=programs)
+    assert error(found, tokens, weights, form=form) < 1e-6
+
+
+@pytest.mark.parametrize("wrong", [*Weights._fields, "tokens", "eps", "form"])
+def test_a_wrong_number_is_seen(wrong):
+    tokens, weights = given(5, 96, 64)
+    choices, others = {"eps": 0.1}, weights
+    if wrong in Weights._fields:
+        others = weights._replace(**{wrong: getattr(weights, wrong).flip(0)})
+    elif wrong in ("eps", "form"):
+        choices |= {"eps": 0.2} if wrong == "eps" else {"form": "quick-gelu"}
+    found = by_groups(tokens.flip(1) if wrong == "tokens" else tokens, others, **choices)
+    assert error(found, tokens, weights, 0.1) > 1e-3

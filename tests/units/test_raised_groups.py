@@ -1,0 +1,52 @@
+"""A product that ends in GELU, by groups of warps, is the plain way: acted out on a CPU (gluon_by_hand)."""
+
+import pytest
+import torch
+
+from gluon_by_hand import Described, act
+from patchword.kernels.feed_forward import FORMS
+from patchword.kernels.raised import plain_raised
+
+pytest.importorskip("triton.experimental.gluon")
+from patchword.kernels import raised_groups as kernel  # noqa: E402  # Triton is needed
+
+
+def given(rows, width, hidden):
+    generator = torch.Generator().manual_seed(rows)
+
+    def normal(*shape, by=1.0):
+        return torch.randn(*shape, generator=generator) * by
+
+    return normal(rows, width), normal(hidden, width, by=width**-0.5), normal(hidden)
+
+
+def by_groups(tokens, up, bias, form="gelu", slots=2, programs=1):
+    (hidden, width), count = up.shape, len(tokens)
+    answer = torch.full((count, hidden), torch.nan)
+    act(
+        kernel.raised_in_groups, programs, Described(tokens, 64, 128), Described(up, 128, 128), bias,
+        Described(answer, 64, 128), count, hidden // 128, width // 128, form, slots,
+    )  # fmt: skip
+    return answer
+
+
+def error(found, tokens, up, bias, form="gelu"):
+    expected = plain_raised(tokens.double(), up.double(), bias.double(), form)
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("rows", "width", "hidden", "slots", "programs"),
+    [(1, 128, 128, 2, 1), (500, 384, 256, 3, 2), (300, 512, 256, 2, 1)],
+)
+def test_it_is_the_plain_way(rows, width, hidden, slots, programs, form):
+    parts = given(rows, width, hidden)
+    assert error(by_groups(*parts, form, slots, programs), *parts, form) < 1e-6
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_a_wrong_number_is_seen(wrong):
+    parts = given(70, 256, 128)
+    others = [part.flip(0) if number == wrong else part for number, part in enumerate(parts)]
+    assert error(by_groups(*others), *parts) > 1e-3
