@@ -16,7 +16,7 @@ PATIENCE = 20.0  # seconds
 _mine = threading.local()  # what a group has begun and not waited for
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """somebody waits for what never comes"""
 
 
@@ -42,7 +42,7 @@ class Barrier:
         """until the phase of that parity is over, which at first holds for 1"""
         with self.changed:
             if not self.changed.wait_for(lambda: self.phase % 2 != int(phase) % 2, PATIENCE):
-                raise Stuck
+                raise StuckError
 
 
 class Place:
@@ -185,12 +185,13 @@ def _nothing(*_, **__):
 
 def _world(program, programs):
     gl = SimpleNamespace(
-        int64=torch.int64, float32=torch.float32, program_id=lambda axis: program, num_programs=lambda axis: programs,
-        arange=lambda first, last, layout: torch.arange(first, last), zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind),
-        sum=lambda x, axis: x.sum(axis), where=lambda mask, x, other: torch.where(mask, x, other), rsqrt=torch.rsqrt,
-        load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), cdiv=lambda one, other: -(-int(one) // other),
-        convert_layout=lambda x, layout: x, static_range=range, allocate_shared_memory=_shared, warp_specialize=_at_once,
-        SliceLayout=_nothing, BlockedLayout=_nothing, NVMMADistributedLayout=_nothing, DotOperandLayout=_nothing,
+        int64=torch.int64, float32=torch.float32, sum=torch.sum, where=torch.where, rsqrt=torch.rsqrt,
+        program_id=lambda axis: program, num_programs=lambda axis: programs, static_range=range,
+        arange=lambda first, last, layout: torch.arange(first, last), convert_layout=lambda x, layout: x,
+        zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind), allocate_shared_memory=_shared,
+        load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), warp_specialize=_at_once,
+        cdiv=lambda one, other: -(-int(one) // other), SliceLayout=_nothing, BlockedLayout=_nothing,
+        NVMMADistributedLayout=_nothing, DotOperandLayout=_nothing,
     )  # fmt: skip
     bars = SimpleNamespace(
         init=lambda bar, count: bar.init(count), wait=lambda bar, phase: bar.wait(phase),

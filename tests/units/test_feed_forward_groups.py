@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-
-import gluon_by_hand
 from gluon_by_hand import Described, act
+
 from patchword.kernels.feed_forward import FORMS, Weights, plain_feed_forward
 
 pytest.importorskip("triton.experimental.gluon")
-from patchword.kernels import feed_forward_groups as kernel  # noqa: E402  # Triton is needed
+from patchword.kernels import feed_forward_groups as kernel
 
 
 def given(rows, width, hidden, seed=0):

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-
 from gluon_by_hand import Described, act
+
 from patchword.kernels.feed_forward import FORMS
 from patchword.kernels.raised import plain_raised
 
 pytest.importorskip("triton.experimental.gluon")
-from patchword.kernels import raised_groups as kernel  # noqa: E402  # Triton is needed
+from patchword.kernels import raised_groups as kernel
 
 
 def given(rows, width, hidden):
@@ -24,7 +24,7 @@ def by_groups(tokens, up, bias, form="gelu", slots=2, programs=1):
     (hidden, width), count = up.shape, len(tokens)
     answer = torch.full((count, hidden), torch.nan)
     act(
-        kernel.raised_in_groups, programs, Described(tokens, 64, 128), Described(up, 128, 128), bias,
+        kernel.raised_by_groups, programs, Described(tokens, 64, 128), Described(up, 128, 128), bias,
         Described(answer, 64, 128), count, hidden // 128, width // 128, form, slots,
     )  # fmt: skip
     return answer

@@ -142,6 +142,6 @@ def is_hopper(index: int) -> bool:
 
 
 def has_groups(index: int) -> bool:
-    """Whether groups of warps may do different things: on a Hopper GPU, by those versions of Triton that it was measured
-    with (this part of it is young, and changes)."""
+    """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
+    with, since that part of it is young and changes."""
     return is_hopper(index) and version("triton").startswith(_MEASURED)

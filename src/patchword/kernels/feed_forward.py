@@ -5,6 +5,7 @@ There the hidden values are the most of what is moved: eight times the bytes of 
 way: they take so long that what is moved does not matter.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -21,11 +22,12 @@ from patchword.kernels.availability import (
     may_have_kernel,
     short_kind,
 )
-from patchword.kernels.feed_forward_plan import Groups, in_groups, is_known, launch
+from patchword.kernels.feed_forward_plan import GROUPED, is_grouped, is_known, launch
 from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 from patchword.kernels.raised import plain_raised
 
+Run = Callable[[Tensor, "Weights", float, str], Tensor]
 FORMS = ("gelu", "gelu-tanh", "quick-gelu")
 
 
@@ -78,10 +80,8 @@ def _one_step(
     if not count:
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
-    groups = in_groups(width, hidden, tokens.dtype == up.dtype)
-    if groups is not None and tokens.is_cuda and GROUPS.passes(tokens.get_device()):
-        _by_groups(tokens, Weights(*weights), answer, eps, form, groups)
-        return answer
+    if is_grouped(width, hidden) and tokens.dtype == up.dtype and tokens.is_cuda and _has_groups(tokens):
+        return _by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
     kernel, programs = (resident, min(tiles, processors(tokens.get_device()))) if plan.stays else (streamed, tiles)
@@ -92,21 +92,25 @@ def _one_step(
     return answer
 
 
-def _by_groups(tokens: Tensor, weights: Weights, answer: Tensor, eps: float, form: str, plan: Groups) -> None:
+def _has_groups(tokens: Tensor) -> bool:
+    index = tokens.get_device()
+    return has_groups(index) and GROUPS.passes(index)
+
+
+def _by_groups(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+    """All parts are contiguous, tokens of the matrices' kind."""
     from patchword.kernels.feed_forward_groups import REGISTERS, by_groups
     from patchword.kernels.group_parts import ROWS, described
 
-    scale, shift, up, up_bias, down, down_bias = weights
-    hidden, width = up.shape
-    count, wide = tokens.numel() // width, 1 << (width - 1).bit_length()
+    (hidden, width), answer = weights.up.shape, _shape(tokens)
+    plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
+    found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
     rows = described(answer.view(count, width), ROWS.value, wide)
-    matrices = described(up, plan.chunk, wide), described(down, wide, plan.chunk)
-    given = (tokens, scale, shift, matrices[0], up_bias, matrices[1], down_bias, rows, count, eps, hidden // plan.chunk)
     programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
+    choices = hidden // plan.chunk, width, form, plan.slots, plan.groups
     with torch.cuda.device_of(tokens):
-        by_groups[(programs,)](
-            *given, width, form, plan.slots, plan.groups, num_warps=4, maxnreg=REGISTERS[plan.groups]
-        )
+        by_groups[(programs,)](tokens, *found, rows, count, eps, *choices, num_warps=4, maxnreg=REGISTERS[plan.groups])
+    return answer
 
 
 def _shape(tokens: Tensor, *others: object) -> Tensor:
@@ -122,8 +126,15 @@ def alike(device: torch.device) -> bool:
     return all(is_alike(width, 4 * width, device) for width in (96, 192))
 
 
+def are_groups_alike(device: torch.device) -> bool:
+    """Both numbers of groups. A trial of its own: without them there is the other kernel."""
+    return all(is_alike(width, 4 * width, device, run=_by_groups) for width in (128, 256))
+
+
 @torch.no_grad()
-def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def is_alike(
+    width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None
+) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
     wave = Waves(device, kind)
@@ -131,30 +142,10 @@ def is_alike(width: int, hidden: int, device: torch.device, kind: torch.dtype = 
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     tokens = wave.tokens(2, 77, width)
     with torch.autocast(device.type, enabled=False):
-        found = feed_forward(tokens, weights, 1e-5, "gelu").float()
+        found = (run or feed_forward)(tokens, weights, 1e-5, "gelu").float()
         expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
 TRIAL = Trial("feed-forwards", alike, on=is_hopper)
-
-
-def are_groups_alike(device: torch.device) -> bool:
-    """Both numbers of groups; a trial of its own, since all can be done without them."""
-    with torch.no_grad():
-        return all(_is_group_alike(width, device) for width in (128, 256))
-
-
-def _is_group_alike(width: int, device: torch.device) -> bool:
-    wave, hidden = Waves(device, torch.bfloat16), 4 * width
-    up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
-    weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
-    tokens, plan = wave.tokens(2, 77, width), in_groups(width, hidden, True)
-    assert plan is not None
-    found = torch.empty_like(tokens)
-    _by_groups(tokens, weights, found, 1e-5, "gelu", plan)
-    expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
-    return bool((found - expected).norm() < 1e-2 * expected.norm())
-
-
 GROUPS = Trial("feed-forwards by groups of warps", are_groups_alike, on=has_groups)

@@ -36,13 +36,11 @@ class Groups(NamedTuple):
     groups: int
 
 
-GROUPS = {128: Groups(64, 5, 3), 256: Groups(64, 2, 2)}  # by the width
+GROUPED = {128: Groups(64, 5, 3), 256: Groups(64, 2, 2)}  # by the width
 
 
-def in_groups(width: int, hidden: int, same: bool) -> Groups | None:
-    """same: whether tokens are of the kind of the matrices"""
-    plan = GROUPS.get(width)
-    return plan if plan and same and hidden % plan.chunk == 0 else None
+def is_grouped(width: int, hidden: int) -> bool:
+    return width in GROUPED and hidden % GROUPED[width].chunk == 0
 
 
 def is_known(width: int, hidden: int) -> bool:

@@ -6,6 +6,10 @@ another multiplies. Places in shared memory go round: whoever brings waits until
 until it is filled. Only to be imported where Triton is.
 """
 
+from typing import Any
+
+import torch
+from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -18,8 +22,8 @@ fetch = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_
 send = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 
 
-def described(matrix, rows, columns):
+def described(matrix: Tensor, rows: int, columns: int) -> Any:
     """how the GPU finds pieces of so many rows and columns by itself; what lies beyond the matrix is 0"""
-    kind = {"torch.bfloat16": gl.bfloat16, "torch.float16": gl.float16}[str(matrix.dtype)]
+    kind = gl.bfloat16 if matrix.dtype == torch.bfloat16 else gl.float16
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], kind)
     return TensorDescriptor.from_tensor(matrix, [rows, columns], layout)

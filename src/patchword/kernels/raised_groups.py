@@ -23,7 +23,8 @@ _GROUPS = gl.constexpr(2)
 
 
 @gluon.jit
-def _bring(up, ups, ready, free, tiles, across, pieces: gl.constexpr):
+def _bring(up, ups, bars, tiles, across, pieces: gl.constexpr):
+    ready, free = bars
     slots: gl.constexpr = ups.shape[0]
     step = 0
     for _ in range(gl.program_id(0), tiles, gl.num_programs(0)):
@@ -36,23 +37,22 @@ def _bring(up, ups, ready, free, tiles, across, pieces: gl.constexpr):
 
 
 @gluon.jit
-def _take(
-    tokens, bias, answer, held, sent, here, ups, ready, free, tiles, across, form: gl.constexpr, which: gl.constexpr
-):
+def _take(given, held, sent, here, ups, bars, tiles, across, form: gl.constexpr, which: gl.constexpr):
+    tokens, bias, answer = given
+    ready, free = bars
     slots: gl.constexpr = ups.shape[0]
     pieces: gl.constexpr = held.shape[0]
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
     column = gl.arange(0, SIDE, gl.SliceLayout(0, sums))
     none = gl.zeros((ROWS, SIDE), gl.float32, sums)
-    step = 0
-    taken = 0
+    step, taken = 0, 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         start = (tile * _GROUPS + which) * ROWS
         mbarrier.expect(here, pieces * ROWS * SIDE * 2)
         for piece in gl.static_range(pieces):
             fetch(tokens, [start, piece * SIDE], here, held.index(piece))
-        mbarrier.wait(here, taken % 2)
-        taken += 1
+        mbarrier.wait(here, taken)
+        taken = 1 - taken
         for part in range(across):
             plus = gl.load(bias + part * SIDE + column).to(gl.float32)
             slot = step % slots
@@ -80,7 +80,7 @@ def _take(
 
 
 @gluon.jit(do_not_specialize=["count"])
-def raised_in_groups(
+def raised_by_groups(
     tokens, up, bias, answer, count, across, pieces: gl.constexpr, form: gl.constexpr, slots: gl.constexpr
 ):
     """tokens, up, answer: as `described` has them, in pieces of (ROWS, SIDE), (SIDE, SIDE) and (ROWS, SIDE)"""
@@ -97,17 +97,12 @@ def raised_in_groups(
     for which in gl.static_range(_GROUPS):
         mbarrier.init(here.index(which), count=1)
     tiles = gl.cdiv(count, ROWS * _GROUPS)
+    given, bars = (tokens, bias, answer), (ready, free)
     gl.warp_specialize(
         [
-            (
-                _take,
-                (tokens, bias, answer, first, sent.index(0), here.index(0), ups, ready, free, tiles, across, form, 0),
-            ),
-            (
-                _take,
-                (tokens, bias, answer, second, sent.index(1), here.index(1), ups, ready, free, tiles, across, form, 1),
-            ),
-            (_bring, (up, ups, ready, free, tiles, across, pieces)),
+            (_take, (given, first, sent.index(0), here.index(0), ups, bars, tiles, across, form, 0)),
+            (_take, (given, second, sent.index(1), here.index(1), ups, bars, tiles, across, form, 1)),
+            (_bring, (up, ups, bars, tiles, across, pieces)),
         ],
         [4, 1],
         [240, 24],
