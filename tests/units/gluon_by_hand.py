@@ -1,18 +1,21 @@
-"""Kernels of Gluon, acted out on a CPU: each group of warps is a thread, and nothing happens before it must have.
+"""Kernels of Gluon, acted out on a CPU: each group of warps is a thread.
 
-Products are multiplied when they are waited for, with what lies in shared memory by then; what is fetched arrives after
-a while, and until then its place holds no numbers; what is sent leaves when that is waited for. So a place that is
-left too early, or read too early, is seen in the answer, and groups that wait for each other forever are told.
+What is multiplied or sent must lie in shared memory when that is begun, and still when it is waited for, or else there
+are no numbers in the answer; what is fetched arrives after a while, and until then its place holds none. So a place
+that is left too early, or read too early, is seen, and groups that wait for each other forever are told.
 """
 
 import random
 import threading
 import time
+from pathlib import Path
 from types import FunctionType, SimpleNamespace
 
 import torch
 
 PATIENCE = 20.0  # seconds
+PAUSE = 1e-4  # before something is finished, so that others come first who may
+LATE = 2e-3  # until what is fetched arrives, at most
 _mine = threading.local()  # what a group has begun and not waited for
 
 
@@ -91,17 +94,29 @@ class Described:
         return inside, tuple(slice(0, size) for size in inside.shape)
 
 
+class Seen:
+    """What lay in a place when something was begun; no numbers, if it has changed when that ends."""
+
+    def __init__(self, thing):
+        self.thing = thing
+        self.before = thing.numbers.clone() if isinstance(thing, Place) else thing
+
+    def now(self):
+        if isinstance(self.thing, Coming):
+            return self.thing.numbers
+        same = not isinstance(self.thing, Place) or torch.equal(self.before, self.thing.numbers)
+        return self.before if same else torch.full_like(self.before, torch.nan)
+
+
 class Coming:
     """a product that was begun"""
 
     def __init__(self, left, right, total):
-        self.parts = left, right, total
+        self.parts = [Seen(part) for part in (left, right, total)]
 
     def finish(self):
-        left, right, total = self.parts
-        left = left.numbers if isinstance(left, Place) else left
-        total = total.numbers if isinstance(total, Coming) else total
-        self.numbers = left.float() @ right.numbers.float()
+        left, right, total = (part.now() for part in self.parts)
+        self.numbers = left.float() @ right.float()
         if total is not None:
             self.numbers = self.numbers + total
 
@@ -115,6 +130,7 @@ def _multiply(left, right, total, use_acc=True, is_async=False):
 
 
 def _products_left(outstanding, deps):
+    time.sleep(PAUSE)
     while len(_mine.products) > outstanding:
         _mine.products.pop(0).finish()
     found = tuple(each.numbers if hasattr(each, "numbers") else each for each in deps)  # or it is still coming
@@ -126,7 +142,7 @@ def _fetch(described, corner, ready, place):
     place.numbers.fill_(torch.nan)
 
     def arrive():
-        time.sleep(random.random() * 2e-3)
+        time.sleep(random.uniform(0.5, 1) * LATE)
         place.numbers.zero_()
         place.numbers[where].copy_(inside)
         ready.came(size=-2 * place.numbers.numel())  # the kernel is for numbers of 16 bits
@@ -135,14 +151,14 @@ def _fetch(described, corner, ready, place):
 
 
 def _send(described, corner, place):
-    _mine.sent.append((described, corner, place))
+    _mine.sent.append((described, corner, Seen(place)))
 
 
 def _sent_left(outstanding):
     while len(_mine.sent) > outstanding:
-        described, corner, place = _mine.sent.pop(0)
+        described, corner, seen = _mine.sent.pop(0)
         inside, where = described.slices(corner)
-        inside.copy_(place.numbers[where])
+        inside.copy_(seen.now()[where])
 
 
 def _at_once(tasks, warps, registers):
@@ -222,6 +238,16 @@ def _acted(function):
     names = {**made.__globals__, "range": None}
     globals_ = {name: seen(name, thing) for name, thing in names.items() if name in made.__code__.co_names}
     return FunctionType(made.__code__, {**globals_, "__builtins__": __builtins__}, made.__name__)
+
+
+def changed(kernel, old, new):
+    """The kernel of a file in which one thing is written otherwise."""
+    made = kernel.fn
+    text = Path(made.__code__.co_filename).read_text()
+    assert text.count(old) == 1, f"{text.count(old)} times: {old}"
+    found = made.__globals__ | {"__name__": "changed"}
+    exec(compile(text.replace(old, new), made.__code__.co_filename, "exec"), found)
+    return found[made.__name__]
 
 
 def act(kernel, programs, *given):

@@ -1,8 +1,11 @@
 """A feed-forward by groups of warps is the plain way, acted out on a CPU (gluon_by_hand)."""
 
+from contextlib import nullcontext
+
+import gluon_by_hand
 import pytest
 import torch
-from gluon_by_hand import Described, act
+from gluon_by_hand import Described, act, changed
 
 from patchword.kernels.feed_forward import FORMS, Weights, plain_feed_forward
 
@@ -21,11 +24,11 @@ def given(rows, width, hidden, seed=0):
     return 3 + normal(rows, width, by=2.0), weights
 
 
-def by_groups(tokens, weights, eps=1e-5, form="gelu", chunk=32, slots=2, groups=2, programs=1):
+def by_groups(tokens, weights, eps=1e-5, form="gelu", chunk=32, slots=2, groups=2, programs=1, run=kernel.by_groups):
     (count, width), hidden = tokens.shape, len(weights.up)
     wide, answer = 1 << (width - 1).bit_length(), torch.full_like(tokens, torch.nan)
     act(
-        kernel.by_groups, programs, tokens, weights.scale, weights.shift, Described(weights.up, chunk, wide),
+        run, programs, tokens, weights.scale, weights.shift, Described(weights.up, chunk, wide),
         weights.up_bias, Described(weights.down, wide, chunk), weights.down_bias, Described(answer, 64, wide), count,
         eps, hidden // chunk, width, form, slots, groups,
     )  # fmt: skip
@@ -58,3 +61,42 @@ def test_a_wrong_number_is_seen(wrong):
         choices |= {"eps": 0.2} if wrong == "eps" else {"form": "quick-gelu"}
     found = by_groups(tokens.flip(1) if wrong == "tokens" else tokens, others, **choices)
     assert error(found, tokens, weights, 0.1) > 1e-3
+
+
+ORDERS = {
+    "a place is left too early": (
+        """            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+            mbarrier.arrive(down_free.index(slot), count=1)
+""",
+        """            mbarrier.arrive(down_free.index(slot), count=1)
+            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+""",
+    ),
+    "a place is read before it is filled": (
+        "            mbarrier.wait(up_ready.index(following), step // slots % 2)\n",
+        "",
+    ),
+    "the answer before is written over": ("        tma.store_wait(0)  # the answer before has left\n", ""),
+    "a product is used before it is there": (
+        "            between = warpgroup_mma_wait(0, deps=(between,))\n            mbarrier.arrive(up_free",
+        "            mbarrier.arrive(up_free",
+    ),
+    "everybody waits": ("step // slots % 2 ^ 1", "step // slots % 2"),
+    "nobody leaves": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
+}
+TOLD = {  # those which cannot go on
+    "a product is used before it is there": TypeError,
+    "everybody waits": gluon_by_hand.StuckError,
+    "nobody leaves": gluon_by_hand.StuckError,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_wrong_order_is_seen(monkeypatch, order):
+    monkeypatch.setattr(gluon_by_hand, "PAUSE", 5e-3)
+    monkeypatch.setattr(gluon_by_hand, "LATE", 2e-2)
+    monkeypatch.setattr(gluon_by_hand, "PATIENCE", 0.5)
+    tokens, weights = given(300, 64, 128)
+    with pytest.raises(TOLD[order]) if order in TOLD else nullcontext():
+        found = by_groups(tokens, weights, run=changed(kernel.by_groups, *ORDERS[order]))
+        assert found.isnan().any()

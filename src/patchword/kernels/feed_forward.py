@@ -99,8 +99,8 @@ def _has_groups(tokens: Tensor) -> bool:
 
 def _by_groups(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     """All parts are contiguous, tokens of the matrices' kind."""
-    from patchword.kernels.feed_forward_groups import REGISTERS, by_groups
-    from patchword.kernels.group_parts import ROWS, described
+    from patchword.kernels.feed_forward_groups import by_groups
+    from patchword.kernels.group_parts import REGISTERS, ROWS, described
 
     (hidden, width), answer = weights.up.shape, _shape(tokens)
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()

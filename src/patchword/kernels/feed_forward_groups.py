@@ -20,8 +20,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from patchword.kernels.feed_forward_forms import activation
 from patchword.kernels.group_parts import ROWS, barrier, fetch, send
 
-REGISTERS = {2: 168, 3: 128}  # of a thread, by the number of groups: what a processor has is shared by all warps
-
 
 @gluon.jit
 def _bring(up, down, places, bars, tiles, chunks):

@@ -15,6 +15,7 @@ from triton.experimental.gluon.language.nvidia.hopper import tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 ROWS = gl.constexpr(64)  # of a group: one instruction multiplies as many
+REGISTERS = {2: 168, 3: 128}  # of a thread, by the number of groups: a processor's, shared by all that are there
 
 # The same under the names that it has in Triton 3.6 and in later ones
 barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier

@@ -5,15 +5,29 @@ product is short: those of wider tokens are so much quicker in torch's own way t
 kernel is in raised_triton, the twin is plain_raised.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.availability import (
+    Trial,
+    Waves,
+    has_groups,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
+_SLOTS = {256: 4, 384: 3, 512: 2}  # by the channels: places for pieces of the matrix, where groups of warps multiply
+_SIDE = 128  # of a piece
 
 
 def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
@@ -21,8 +35,16 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
     if not may_have_kernel(tokens) or learns(tokens, up, bias) or short_kind(tokens, up, bias) is None:
         return False
     hidden, width = up.shape
-    fits = tokens.shape[-1] == width and LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    if tokens.shape[-1] != width or not is_hopper(tokens.device.index):
+        return False
+    if _is_grouped(width, hidden) and has_groups(tokens.device.index) and is_usable(tokens, GROUPS):
+        return True
+    fits = LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
+    return fits and is_usable(tokens, TRIAL)
+
+
+def _is_grouped(width: int, hidden: int) -> bool:
+    return width in _SLOTS and hidden % _SIDE == 0
 
 
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -46,11 +68,35 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     answer, count = _shape(tokens, up), tokens.numel() // width
+    if count and tokens.is_cuda and _is_grouped(width, hidden) and _has_groups(tokens):
+        return by_groups(tokens, up.contiguous(), bias.contiguous(), form)
     programs = -(-count // ROWS) * (hidden // COLUMNS)
     given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
     if programs:
         with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
             product_raised[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)
+    return answer
+
+
+def _has_groups(tokens: Tensor) -> bool:
+    index = tokens.get_device()
+    return has_groups(index) and GROUPS.passes(index)
+
+
+def by_groups(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
+    """All are contiguous, tokens of the matrix' kind."""
+    from patchword.kernels.group_parts import REGISTERS, ROWS, described
+    from patchword.kernels.raised_groups import raised_by_groups
+
+    (hidden, width), answer, side = up.shape, _shape(tokens, up), _SIDE
+    count = tokens.numel() // width
+    programs = min(-(-count // (2 * ROWS.value)), processors(tokens.get_device()))
+    rows, found = described(tokens.view(count, width), 64, side), described(answer.view(count, hidden), 64, side)
+    choices = hidden // side, width // side, form, _SLOTS[width]
+    with torch.cuda.device_of(tokens):
+        raised_by_groups[(programs,)](
+            rows, described(up, side, side), bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2]
+        )
     return answer
 
 
@@ -61,16 +107,25 @@ def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
 _run = operation("raised", "Tensor tokens, Tensor up, Tensor bias, str form", _one_step, _shape)
 
 
-@torch.no_grad()
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    return is_alike(256, device, kind, raised)
+
+
+def are_groups_alike(device: torch.device) -> bool:
+    return all(is_alike(width, device, torch.bfloat16, by_groups) for width in _SLOTS)
+
+
+@torch.no_grad()
+def is_alike(width: int, device: torch.device, kind: torch.dtype, run: Callable[..., Tensor]) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
     wave = Waves(device, kind)
-    tokens, up, bias = wave(2, 77, 256), wave(128, 256, size=0.1), wave(128)
+    tokens, up, bias = wave(2, 77, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
-        found = raised(tokens, up, bias, "gelu").float()
+        found = run(tokens, up, bias, "gelu").float()
         expected = plain_raised(tokens.float(), up.float(), bias.float(), "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
 TRIAL = Trial("raised products", alike, on=is_hopper)
+GROUPS = Trial("raised products by groups of warps", are_groups_alike, on=has_groups)
