@@ -96,6 +96,6 @@ def test_a_wrong_order_is_seen(monkeypatch, order):
         gluon_by_hand.StuckError,
         AssertionError,
         TypeError,
-    ):  # they wait forever, or count or add what is not there
+    ):  # stuck, or what is not there is added
         seen = True
     assert seen
