@@ -86,7 +86,10 @@ def _take(
         held.store(x)
         fence_async_shared()
         barrier()
-        total = gl.zeros((ROWS, wide), gl.float32, sums)
+        place = (start.to(gl.int64) + row)[:, None] * width + column[None, :]
+        there = (start + row < count)[:, None] & inside[None, :]
+        total = gl.load(tokens + place, mask=there, other=0.0).to(gl.float32)
+        total += gl.load(down_bias + column, mask=inside, other=0.0).to(gl.float32)[None, :]
         none = gl.zeros((ROWS, chunk), gl.float32, middle)
         slot = step % slots
         mbarrier.wait(up_ready.index(slot), step // slots % 2)
@@ -115,11 +118,7 @@ def _take(
         total = warpgroup_mma_wait(0, deps=(total,))
         mbarrier.arrive(down_free.index(slot), count=1)
         step += 1
-
-        place = (start.to(gl.int64) + row)[:, None] * width + column[None, :]
-        there = (start + row < count)[:, None] & inside[None, :]
-        total += gl.load(down_bias + column, mask=inside, other=0.0).to(gl.float32)[None, :]
-        total += gl.load(tokens + place, mask=there, other=0.0).to(gl.float32)
+        barrier()  # all have multiplied
         held.store(total.to(held.dtype))
         fence_async_shared()
         barrier()
