@@ -141,6 +141,7 @@ def is_hopper(index: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def has_groups(index: int) -> bool:
     """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
     with, since that part of it is young and changes."""
