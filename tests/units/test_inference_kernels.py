@@ -29,7 +29,9 @@ CASES = {
         lambda tokens, *weights: feed_forward.has_feed_forward_kernel(tokens, Weights(*weights)),
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
-    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 256), (128, 256), (128,)]),
+    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
+    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 5, 512), (128, 512), (128,)]),
+    "sum by groups": Case(narrow.GROUPS, narrow.has_product_onto, [(2, 5, 256), (2, 5, 256), (256, 256), (256,)]),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
     "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
@@ -81,7 +83,7 @@ def test_no_gradient_is_lost(hopper, case):
 
 
 def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
-    first = 2 if case is CASES["product and sum"] else 1  # behind what comes from other layers
+    first = 2 if case.asked is narrow.has_product_onto else 1  # behind what comes from other layers
     for place in range(first, len(case.shapes)):
         given = made(case, hopper)
         given[place] = Odd(case.shapes[place], hopper)
@@ -95,3 +97,15 @@ def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
             given = made(case, hopper)
             given[place] = torch.zeros(32, dtype=torch.bfloat16, device=hopper)
             assert not case.asked(*given)
+
+
+def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
+    monkeypatch.setattr(availability, "version", lambda name: "3.5.1")
+    for name in ("raised by groups", "sum by groups"):
+        assert not CASES[name].asked(*made(CASES[name], hopper))
+
+
+def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatch):
+    given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
+    monkeypatch.setattr(raised.GROUPS, "found", {0: False})
+    assert raised.has_raised_kernel(*given)

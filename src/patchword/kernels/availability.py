@@ -145,4 +145,4 @@ def is_hopper(index: int) -> bool:
 def has_groups(index: int) -> bool:
     """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
     with, since that part of it is young and changes."""
-    return is_hopper(index) and version("triton").startswith(_MEASURED)
+    return is_hopper(index) and is_installed() and version("triton").startswith(_MEASURED)
