@@ -69,7 +69,7 @@ def mine(trained: Path, tmp_path: Path) -> Path:
 def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """A GPU that is not there: tensors without numbers can lie on it, and every kernel works."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(availability, "version", lambda name: "3.6.0")
+    monkeypatch.setattr(availability, "_version", lambda: "3.6.0")
     for trial in availability._TRIALS:
         monkeypatch.setattr(trial, "found", {0: True})
     with FakeTensorMode():

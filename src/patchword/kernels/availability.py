@@ -6,7 +6,8 @@ A compiler answers them while it traces, once for all runs of what it compiles.
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -145,4 +146,13 @@ def is_hopper(index: int) -> bool:
 def has_groups(index: int) -> bool:
     """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
     with, since that part of it is young and changes."""
-    return is_hopper(index) and is_installed() and version("triton").startswith(_MEASURED)
+    return is_hopper(index) and _version().startswith(_MEASURED)
+
+
+@cache
+def _version() -> str:
+    """of Triton; nothing, where it does not tell"""
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return ""

@@ -80,7 +80,8 @@ def _one_step(
     if not count:
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
-    if is_grouped(width, hidden) and tokens.dtype == up.dtype and tokens.is_cuda and _has_groups(tokens):
+    same = tokens.dtype == up.dtype and tokens.element_size() == 2
+    if is_grouped(width, hidden) and same and tokens.is_cuda and _has_groups(tokens):
         return _by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)

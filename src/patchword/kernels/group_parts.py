@@ -25,6 +25,7 @@ send = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared
 
 def described(matrix: Tensor, rows: int, columns: int) -> Any:
     """how the GPU finds pieces of so many rows and columns by itself; what lies beyond the matrix is 0"""
-    kind = gl.bfloat16 if matrix.dtype == torch.bfloat16 else gl.float16
+    kind = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[matrix.dtype]
+    matrix = matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()  # where a GPU can fetch from
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], kind)
     return TensorDescriptor.from_tensor(matrix, [rows, columns], layout)

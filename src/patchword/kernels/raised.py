@@ -68,7 +68,7 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     answer, count = _shape(tokens, up), tokens.numel() // width
-    if count and tokens.is_cuda and _is_grouped(width, hidden) and _has_groups(tokens):
+    if count and tokens.is_cuda and tokens.element_size() == 2 and _is_grouped(width, hidden) and _has_groups(tokens):
         return by_groups(tokens, up.contiguous(), bias.contiguous(), form)
     programs = -(-count // ROWS) * (hidden // COLUMNS)
     given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
@@ -108,7 +108,7 @@ _run = operation("raised", "Tensor tokens, Tensor up, Tensor bias, str form", _o
 
 
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    return is_alike(256, device, kind, raised)
+    return is_alike(320, device, kind, raised)
 
 
 def are_groups_alike(device: torch.device) -> bool:
