@@ -61,6 +61,12 @@ class Place:
     def permute(self, order):
         return Place(self.numbers.permute(order))
 
+    def slice(self, first, length, axis):
+        return Place(self.numbers.narrow(axis, first, length))
+
+    def load(self, layout):
+        return self.numbers.clone()
+
     def _reinterpret(self, kind, shape, layout):
         """Rows of 64 columns lie one behind the other, then those of the next 64."""
         assert kind == self.dtype
@@ -216,8 +222,8 @@ def _world(program, programs):
         zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind), allocate_shared_memory=_shared,
         load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), warp_specialize=_at_once,
         cdiv=lambda one, other: -(-int(one) // other), SliceLayout=_nothing, BlockedLayout=_nothing,
-        NVMMASharedLayout=_nothing,
-        NVMMADistributedLayout=_nothing, DotOperandLayout=_nothing,
+        NVMMASharedLayout=_nothing, DotOperandLayout=_nothing,
+        NVMMADistributedLayout=lambda version, warps, shape: SimpleNamespace(instr_shape=shape),
     )  # fmt: skip
     bars = SimpleNamespace(
         init=lambda bar, count: bar.init(count), wait=lambda bar, phase: bar.wait(phase),

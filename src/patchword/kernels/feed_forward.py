@@ -82,7 +82,7 @@ def _one_step(
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
     if is_grouped(width, hidden) and same and tokens.is_cuda and _has_groups(tokens):
-        return _by_groups(tokens, Weights(*weights), eps, form)
+        return by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
     kernel, programs = (resident, min(tiles, processors(tokens.get_device()))) if plan.stays else (streamed, tiles)
@@ -98,19 +98,26 @@ def _has_groups(tokens: Tensor) -> bool:
     return has_groups(index) and GROUPS.passes(index)
 
 
-def _by_groups(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
-    """All parts are contiguous, tokens of the matrices' kind."""
-    from patchword.kernels.feed_forward_groups import by_groups
+def by_groups(
+    tokens: Tensor, weights: Weights, eps: float, form: str, joined: tuple[Tensor, Tensor, Tensor] | None = None
+) -> Tensor:
+    """All parts are contiguous, tokens of the matrices' kind. joined: what `joined` adds to the tokens before"""
+    from patchword.kernels.feed_forward_groups import by_groups as kernel
     from patchword.kernels.group_parts import REGISTERS, ROWS, described
 
     (hidden, width), answer = weights.up.shape, _shape(tokens)
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
     found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
     rows = described(answer.view(count, width), ROWS.value, wide)
+    before, joins = (rows, found.down, weights.down_bias), 0  # three that are not read
+    if joined is not None:
+        branch, matrix, bias = joined
+        parts = described(branch.view(count, width), ROWS.value, wide), described(matrix, wide, plan.chunk)
+        before, joins = (*parts, bias), -(-width // plan.chunk)
     programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
-    choices = hidden // plan.chunk, width, form, plan.slots, plan.groups
+    given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form, plan.slots, plan.groups, joins
     with torch.cuda.device_of(tokens):
-        by_groups[(programs,)](tokens, *found, rows, count, eps, *choices, num_warps=4, maxnreg=REGISTERS[plan.groups])
+        kernel[(programs,)](*given, num_warps=4, maxnreg=REGISTERS[plan.groups])
     return answer
 
 
@@ -128,20 +135,23 @@ def alike(device: torch.device) -> bool:
 
 
 def are_groups_alike(device: torch.device) -> bool:
-    """Both numbers of groups. A trial of its own: without them there is the other kernel."""
-    return all(is_alike(width, 4 * width, device, run=_by_groups) for width in (128, 256))
+    """Both numbers of groups, with one tile for each program and with more. A trial of its own: without them there is
+    the other kernel."""
+    sizes = (128, 77), (256, 50000)
+    return all(is_alike(width, 4 * width, device, run=by_groups, rows=rows) for width, rows in sizes)
 
 
 @torch.no_grad()
 def is_alike(
-    width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None
-) -> bool:
+    width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None,
+    rows: int = 77,
+) -> bool:  # fmt: skip
     """Whether the kernel answers as the plain way does in float32."""
 
     wave = Waves(device, kind)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
-    tokens = wave.tokens(2, 77, width)
+    tokens = wave.tokens(2, rows, width)
     with torch.autocast(device.type, enabled=False):
         found = (run or feed_forward)(tokens, weights, 1e-5, "gelu").float()
         expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")

@@ -36,7 +36,8 @@ class Groups(NamedTuple):
     groups: int
 
 
-GROUPED = {128: Groups(64, 5, 3), 256: Groups(64, 2, 2)}  # by the width
+_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)
+GROUPED = {64: _THREE, 96: _THREE, 128: _THREE, 192: _TWO, 256: _TWO}  # by the width
 
 
 def is_grouped(width: int, hidden: int) -> bool:
