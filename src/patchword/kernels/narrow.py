@@ -10,21 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import (
-    Trial,
-    Waves,
-    has_groups,
-    is_hopper,
-    is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
-)
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.launching import processors
 from patchword.kernels.narrow_plan import Plan, is_known, launch
 from patchword.kernels.operation import operation
-
-_SIDE = 256  # of a matrix that leaves room for nothing else in shared memory but rows of three groups of warps
 
 
 def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
@@ -44,15 +33,7 @@ def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tenso
         return False
     outputs, width = matrix.shape
     alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
-    if not alike or not is_hopper(tokens.device.index):
-        return False
-    if _is_grouped(tokens, matrix, bias):
-        return has_groups(tokens.device.index) and is_usable(tokens, GROUPS)
-    return is_known(width, outputs) and is_usable(tokens, TRIAL)
-
-
-def _is_grouped(tokens: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
-    return matrix.shape == (_SIDE, _SIDE) and bias is not None and tokens.dtype == short_kind(tokens, matrix)
+    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
 
 
 def normed_product(
@@ -101,29 +82,12 @@ def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor |
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
     answer, count = _onto_shape(tokens), branch.numel() // width
-    if count and bias is not None and tokens.is_cuda and _is_grouped(tokens, matrix, bias):
-        return onto_by_groups(tokens, branch, matrix.contiguous(), bias.contiguous())
     plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
     given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
     if programs:
         with torch.cuda.device_of(tokens):
             kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
-    return answer
-
-
-def onto_by_groups(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    """All are contiguous, of one kind."""
-    from patchword.kernels.group_parts import REGISTERS, ROWS, described
-    from patchword.kernels.narrow_groups import onto_by_groups as kernel
-
-    answer, side, count = _onto_shape(tokens), len(matrix), branch.numel() // len(matrix)
-    rows = [described(each.view(count, side), ROWS.value, side) for each in (branch, answer)]
-    programs = min(-(-count // (3 * ROWS.value)), processors(tokens.get_device()))
-    with torch.cuda.device_of(tokens):
-        kernel[(programs,)](
-            tokens, rows[0], described(matrix, side, side), bias, rows[1], count, num_warps=4, maxnreg=REGISTERS[2]
-        )
     return answer
 
 
@@ -177,16 +141,3 @@ def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat1
 
 
 TRIAL = Trial("narrow products", alike, on=is_hopper)
-
-
-@torch.no_grad()
-def are_groups_alike(device: torch.device) -> bool:
-    wave = Waves(device, torch.bfloat16)
-    tokens, branch = wave.tokens(2, 177, _SIDE), wave(2, 177, _SIDE, size=0.9)
-    matrix, bias = wave(_SIDE, _SIDE, size=_SIDE**-0.5), wave(_SIDE)
-    found = onto_by_groups(tokens, branch, matrix, bias)
-    expected = plain_product_onto(tokens.float(), branch.float(), matrix.float(), bias.float())
-    return bool((found - expected).norm() < 1e-2 * expected.norm())
-
-
-GROUPS = Trial("products by groups of warps", are_groups_alike, on=has_groups)

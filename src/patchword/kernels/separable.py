@@ -6,27 +6,17 @@ and the map is read once. Of wider tokens it filters alone, thrice at a time. Th
 float32 are left to the plain way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import (
-    Trial,
-    Waves,
-    has_groups,
-    is_hopper,
-    is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
-)
-from patchword.kernels.launching import processors
+from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
-from patchword.kernels.separable_plan import BLOCK, GROUPED, ROWS, WARPS, is_known, is_narrow, launch
+from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
 
 
 class Separable(NamedTuple):
@@ -65,9 +55,6 @@ def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: in
     if is_narrow(tokens.shape[-1]):
         lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
         return [_run(tokens.to(kind), *lists, eps, height, breadth)]
-    if tokens.shape[-1] == GROUPED and tokens.is_cuda and has_groups(tokens.device.index) and is_usable(tokens, GROUPS):
-        lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
-        return list(_run_groups(tokens.to(kind), *lists, eps, height, breadth).unbind(0))
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
     return [F.linear(each, part.matrix, part.bias) for each, part in zip(filtered.unbind(0), parts, strict=True)]
 
@@ -116,26 +103,6 @@ def _filters(
     return answer
 
 
-def _by_groups(
-    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
-) -> Tensor:
-    from patchword.kernels.group_parts import REGISTERS, ROWS, described
-    from patchword.kernels.separable_groups import projected_by_groups
-
-    tokens, width = tokens.contiguous(), tokens.shape[-1]
-    answer, count = _shape_thrice(tokens), tokens.numel() // width
-    if not count:
-        return answer
-    programs = min(-(-count // (3 * ROWS.value)), processors(tokens.get_device()))
-    with torch.cuda.device_of(tokens):
-        tables = _table(query, key, value, eps, width)
-        for table, part, found in zip(tables, (query, key, value), answer.view(3, count, width), strict=True):
-            given = tokens, table, described(part[5].contiguous(), width, width), part[6].contiguous()
-            rows = described(found, ROWS.value, width)
-            projected_by_groups[(programs,)](*given, rows, count, height, breadth, num_warps=4, maxnreg=REGISTERS[2])
-    return answer
-
-
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
     """the taps of the three filters, norms and all"""
     from patchword.kernels.separable_triton import folded
@@ -157,26 +124,15 @@ def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
 _run = operation("separable", _GIVEN, _one_step, _shape)
 _run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
-_run_groups = operation("projected_thrice", _GIVEN, _by_groups, _shape_thrice)
 
 
 def alike(device: torch.device) -> bool:
     """Both ways: filters and matrices in one kernel, and filters alone."""
-    return all(is_alike(width, device) for width in (64, 512))
-
-
-def are_groups_alike(device: torch.device) -> bool:
-    def run(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
-        query, key, value = (list(part) for part in parts)
-        return list(_by_groups(tokens, query, key, value, eps, height, breadth).unbind(0))
-
-    return is_alike(GROUPED, device, run=run)
+    return all(is_alike(width, device) for width in (64, 256))
 
 
 @torch.no_grad()
-def is_alike(
-    width: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Callable[..., list[Tensor]] | None = None
-) -> bool:
+def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
     wave = Waves(device, kind)
@@ -187,7 +143,7 @@ def is_alike(
 
     tokens, parts = wave(3, 35, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = torch.cat((run or separable)(tokens, parts, 1e-5, 5, 7), -1).float()
+        found = torch.cat(separable(tokens, parts, 1e-5, 5, 7), -1).float()
         exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
         expected = plain_separable(tokens.float(), exact, 1e-5, 5, 7)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
@@ -195,4 +151,3 @@ def is_alike(
 
 
 TRIAL = Trial("separable projections", alike, on=is_hopper)
-GROUPS = Trial("separable projections by groups of warps", are_groups_alike, on=has_groups)

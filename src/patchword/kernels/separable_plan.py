@@ -25,7 +25,6 @@ PLANS = {  # the quickest of those tried on an H200, but for 96, which is as 64
     96: Plan(3, 64, 32, 32, 4, 2, 128),
     128: Plan(3, 64, 32, 32, 4, 2),
 }
-GROUPED = 256  # channels where groups of warps filter and multiply
 ROWS, BLOCK, WARPS = 64, 32, 4  # of a program that filters alone
 
 
