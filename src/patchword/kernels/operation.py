@@ -16,7 +16,7 @@ def operation(
 ) -> Callable[..., Answer]:
     """patchword::name, which is called as `run` is. given, answer: the two sides of its schema
 
-    shape: answers with an empty tensor, for a compiler
+    shape: answers with empty tensors, for a compiler
     """
     full = f"patchword::{name}"
     torch.library.define(full, f"({given}) -> {answer}")
