@@ -31,7 +31,11 @@ CASES = {
     ),
     "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
     "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 5, 512), (128, 512), (128,)]),
-    "sum by groups": Case(narrow.GROUPS, narrow.has_product_onto, [(2, 5, 256), (2, 5, 256), (256, 256), (256,)]),
+    "joined": Case(
+        joined.TRIAL,
+        lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),
+        [(2, 5, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
+    ),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
     "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
@@ -101,7 +105,7 @@ def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
 
 def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
     monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
-    for name in ("raised by groups", "sum by groups"):
+    for name in ("raised by groups", "joined"):
         assert not CASES[name].asked(*made(CASES[name], hopper))
 
 
