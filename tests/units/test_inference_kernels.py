@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from patchword.kernels import availability, feed_forward, merged, narrow, raised, separable
+from patchword.kernels import availability, feed_forward, joined, merged, narrow, raised, separable
 from patchword.kernels.feed_forward import Weights
 from patchword.kernels.separable import Separable
 
