@@ -24,16 +24,16 @@ def given(rows, width, hidden, seed=0):
 
 
 def by_groups(
-    tokens, weights, joined=None, eps=1e-5, form="gelu", chunk=32, slots=2, groups=2, programs=1, run=kernel.by_groups
+    tokens, weights, joined=None, eps=1e-5, form="gelu", slots=(2, 2), groups=2, programs=1, run=kernel.by_groups
 ):
-    (count, width), hidden = tokens.shape, len(weights.up)
+    (count, width), hidden, chunk = tokens.shape, len(weights.up), 32
     wide, answer = 1 << (width - 1).bit_length(), torch.full_like(tokens, torch.nan)
     branch, last, last_bias = joined or (answer, weights.down, weights.down_bias)
     act(
         run, programs, tokens, Described(branch, 64, wide), Described(last, wide, chunk), last_bias,
         weights.scale, weights.shift, Described(weights.up, chunk, wide), weights.up_bias,
         Described(weights.down, wide, chunk), weights.down_bias, Described(answer, 64, wide), count,
-        eps, hidden // chunk, width, form, slots, groups, -(-width // chunk) if joined else 0,
+        eps, hidden // chunk, width, form, *slots, groups, -(-width // chunk) if joined else 0,
     )  # fmt: skip
     return answer
 
@@ -57,7 +57,12 @@ def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("rows", "width", "hidden", "slots", "groups", "programs"),
-    [(128, 64, 64, 2, 2, 1), (700, 96, 192, 2, 2, 2), (1, 128, 32, 3, 3, 1), (500, 64, 160, 4, 3, 2)],
+    [
+        (128, 64, 64, (2, 2), 2, 1),
+        (700, 96, 192, (2, 3), 2, 2),
+        (1, 128, 32, (3, 3), 3, 1),
+        (500, 64, 160, (4, 3), 3, 2),
+    ],
 )
 @pytest.mark.parametrize("joins", [False, True], ids=["alone", "joined"])
 def test_it_is_the_plain_way(rows, width, hidden, slots, groups, programs, form, joins):
@@ -94,7 +99,7 @@ ORDERS = {
 """,
     ),
     "a place is read before it is filled": (
-        "            mbarrier.wait(up_ready.index(following), raised // slots % 2)\n",
+        "            mbarrier.wait(up_ready.index(following), raised // up_slots % 2)\n",
         "",
     ),
     "the answer before is written over": ("        tma.store_wait(0)  # the answer before has left\n", ""),
@@ -102,7 +107,7 @@ ORDERS = {
         "            between = warpgroup_mma_wait(0, deps=(between,))\n            mbarrier.arrive(up_free",
         "            mbarrier.arrive(up_free",
     ),
-    "everybody waits": ("raised // slots % 2 ^ 1", "raised // slots % 2"),
+    "everybody waits": ("raised // up_slots % 2 ^ 1", "raised // up_slots % 2"),
     "a branch is read before it is there": ("            mbarrier.wait(here, taken)\n", ""),
     "a piece of the last matrix is left too early": (
         """                total = warpgroup_mma_wait(0, deps=(total,))

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from patchword.kernels import availability, feed_forward, joined, merged, narrow, raised, separable
+from patchword.kernels import availability, entrance, feed_forward, joined, merged, narrow, raised, separable
+from patchword.kernels.entrance import Entering
 from patchword.kernels.feed_forward import Weights
 from patchword.kernels.separable import Separable
 
@@ -38,6 +39,11 @@ CASES = {
     ),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
+    "entrance": Case(
+        entrance.TRIAL,
+        lambda image, *parts: entrance.has_entrance_kernel(image, Entering(*parts), 4, 3),
+        [(2, 32, 32, 3), (64, 3, 7, 7), (64,), (64,), (64,)],
+    ),
     "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
     "separable": Case(separable.TRIAL, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]),
 }

@@ -115,9 +115,10 @@ def by_groups(
         parts = described(branch.view(count, width), ROWS.value, wide), described(matrix, wide, plan.chunk)
         before, joins = (*parts, bias), -(-width // plan.chunk)
     programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
-    given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form, plan.slots, plan.groups, joins
+    given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form
+    choices = plan.ups, plan.downs, plan.groups, joins
     with torch.cuda.device_of(tokens):
-        kernel[(programs,)](*given, num_warps=4, maxnreg=REGISTERS[plan.groups])
+        kernel[(programs,)](*given, *choices, num_warps=4, maxnreg=REGISTERS[plan.groups])
     return answer
 
 
