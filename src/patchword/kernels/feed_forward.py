@@ -116,7 +116,7 @@ def by_groups(
         before, joins = (*parts, bias), -(-width // plan.chunk)
     programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
     given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form
-    choices = plan.ups, plan.downs, plan.groups, joins
+    choices = plan.slots, plan.groups, joins
     with torch.cuda.device_of(tokens):
         kernel[(programs,)](*given, *choices, num_warps=4, maxnreg=REGISTERS[plan.groups])
     return answer

@@ -26,26 +26,25 @@ from patchword.kernels.group_parts import ROWS, barrier, fetch, send
 def _bring(last, up, down, work, joins: gl.constexpr):
     ups, downs, bars, tiles, chunks = work
     up_ready, up_free, down_ready, down_free = bars
-    up_slots: gl.constexpr = ups.shape[0]
-    down_slots: gl.constexpr = downs.shape[0]
+    slots: gl.constexpr = ups.shape[0]
     chunk: gl.constexpr = ups.shape[1]
     size: gl.constexpr = chunk * ups.shape[2] * 2
     raised, lowered = 0, 0
     for _ in range(gl.program_id(0), tiles, gl.num_programs(0)):
         for part in range(joins):
-            slot = lowered % down_slots
-            mbarrier.wait(down_free.index(slot), lowered // down_slots % 2 ^ 1)
+            slot = lowered % slots
+            mbarrier.wait(down_free.index(slot), lowered // slots % 2 ^ 1)
             mbarrier.expect(down_ready.index(slot), size)
             fetch(last, [0, part * chunk], down_ready.index(slot), downs.index(slot))
             lowered += 1
         for part in range(chunks):
-            slot = raised % up_slots
-            mbarrier.wait(up_free.index(slot), raised // up_slots % 2 ^ 1)
+            slot = raised % slots
+            mbarrier.wait(up_free.index(slot), raised // slots % 2 ^ 1)
             mbarrier.expect(up_ready.index(slot), size)
             fetch(up, [part * chunk, 0], up_ready.index(slot), ups.index(slot))
             raised += 1
-            slot = lowered % down_slots
-            mbarrier.wait(down_free.index(slot), lowered // down_slots % 2 ^ 1)
+            slot = lowered % slots
+            mbarrier.wait(down_free.index(slot), lowered // slots % 2 ^ 1)
             mbarrier.expect(down_ready.index(slot), size)
             fetch(down, [0, part * chunk], down_ready.index(slot), downs.index(slot))
             lowered += 1
@@ -84,8 +83,7 @@ def _take(
     ups, downs, bars, tiles, chunks = work
     last_bias, scale, shift, up_bias, down_bias = vectors
     up_ready, up_free, down_ready, down_free = bars
-    up_slots: gl.constexpr = ups.shape[0]
-    down_slots: gl.constexpr = downs.shape[0]
+    slots: gl.constexpr = ups.shape[0]
     chunk: gl.constexpr = ups.shape[1]
     wide: gl.constexpr = ups.shape[2]
     middle: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, chunk, 16])
@@ -110,8 +108,8 @@ def _take(
             mbarrier.wait(here, taken)
             taken = 1 - taken
             for part in gl.static_range(joins):
-                slot = lowered % down_slots
-                mbarrier.wait(down_ready.index(slot), lowered // down_slots % 2)
+                slot = lowered % slots
+                mbarrier.wait(down_ready.index(slot), lowered // slots % 2)
                 share = held.slice(part * chunk, chunk, 1)
                 total = warpgroup_mma(share, downs.index(slot).permute((1, 0)), total, is_async=True)
                 total = warpgroup_mma_wait(0, deps=(total,))
@@ -124,8 +122,8 @@ def _take(
         barrier()
         total = _added(total, down_bias, column, inside)
         none = gl.zeros((ROWS, chunk), gl.float32, middle)
-        slot = raised % up_slots
-        mbarrier.wait(up_ready.index(slot), raised // up_slots % 2)
+        slot = raised % slots
+        mbarrier.wait(up_ready.index(slot), raised // slots % 2)
         between = warpgroup_mma(held, ups.index(slot).permute((1, 0)), none, use_acc=False, is_async=True)
         between = warpgroup_mma_wait(0, deps=(between,))
         mbarrier.arrive(up_free.index(slot), count=1)
@@ -133,11 +131,11 @@ def _take(
         for part in range(chunks - 1):
             bias = gl.load(up_bias + part * chunk + inner).to(gl.float32)
             hidden = gl.convert_layout(activation(between + bias[None, :], form).to(held.dtype), operand)
-            slot = lowered % down_slots
-            mbarrier.wait(down_ready.index(slot), lowered // down_slots % 2)
+            slot = lowered % slots
+            mbarrier.wait(down_ready.index(slot), lowered // slots % 2)
             total = warpgroup_mma(hidden, downs.index(slot).permute((1, 0)), total, is_async=True)
-            following = raised % up_slots
-            mbarrier.wait(up_ready.index(following), raised // up_slots % 2)
+            following = raised % slots
+            mbarrier.wait(up_ready.index(following), raised // slots % 2)
             between = warpgroup_mma(held, ups.index(following).permute((1, 0)), none, use_acc=False, is_async=True)
             total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
             mbarrier.arrive(down_free.index(slot), count=1)
@@ -147,8 +145,8 @@ def _take(
             raised += 1
         bias = gl.load(up_bias + (chunks - 1) * chunk + inner).to(gl.float32)
         hidden = gl.convert_layout(activation(between + bias[None, :], form).to(held.dtype), operand)
-        slot = lowered % down_slots
-        mbarrier.wait(down_ready.index(slot), lowered // down_slots % 2)
+        slot = lowered % slots
+        mbarrier.wait(down_ready.index(slot), lowered // slots % 2)
         total = warpgroup_mma(hidden, downs.index(slot).permute((1, 0)), total, is_async=True)
         total = warpgroup_mma_wait(0, deps=(total,))
         mbarrier.arrive(down_free.index(slot), count=1)
@@ -164,26 +162,24 @@ def _take(
 @gluon.jit(do_not_specialize=["count"])
 def by_groups(
     tokens, branch, last, last_bias, scale, shift, up, up_bias, down, down_bias, answer, count, eps, chunks,
-    width: gl.constexpr, form: gl.constexpr, up_slots: gl.constexpr, down_slots: gl.constexpr, groups: gl.constexpr,
-    joins: gl.constexpr,
+    width: gl.constexpr, form: gl.constexpr, slots: gl.constexpr, groups: gl.constexpr, joins: gl.constexpr,
 ):  # fmt: skip
     """up, down, answer: as `described` has them, in pieces of (chunk, wide), (wide, chunk) and (ROWS, wide). joins: the
     pieces of `last`, which lies as down does, and `branch` as answer; or 0, where neither is read."""
     chunk: gl.constexpr = up.block_type.shape[0]
     wide: gl.constexpr = up.block_type.shape[1]
     held = gl.allocate_shared_memory(answer.dtype, [groups, ROWS, wide], answer.layout)
-    ups = gl.allocate_shared_memory(up.dtype, [up_slots, chunk, wide], up.layout)
-    downs = gl.allocate_shared_memory(down.dtype, [down_slots, wide, chunk], down.layout)
-    up_ready = gl.allocate_shared_memory(gl.int64, [up_slots, 1], mbarrier.MBarrierLayout())
-    up_free = gl.allocate_shared_memory(gl.int64, [up_slots, 1], mbarrier.MBarrierLayout())
-    down_ready = gl.allocate_shared_memory(gl.int64, [down_slots, 1], mbarrier.MBarrierLayout())
-    down_free = gl.allocate_shared_memory(gl.int64, [down_slots, 1], mbarrier.MBarrierLayout())
+    ups = gl.allocate_shared_memory(up.dtype, [slots, chunk, wide], up.layout)
+    downs = gl.allocate_shared_memory(down.dtype, [slots, wide, chunk], down.layout)
+    up_ready = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+    up_free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+    down_ready = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+    down_free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
     here = gl.allocate_shared_memory(gl.int64, [groups, 1], mbarrier.MBarrierLayout())
-    for slot in gl.static_range(up_slots):
+    for slot in gl.static_range(slots):
         mbarrier.init(up_ready.index(slot), count=1)
-        mbarrier.init(up_free.index(slot), count=groups)
-    for slot in gl.static_range(down_slots):
         mbarrier.init(down_ready.index(slot), count=1)
+        mbarrier.init(up_free.index(slot), count=groups)
         mbarrier.init(down_free.index(slot), count=groups)
     for which in gl.static_range(groups):
         mbarrier.init(here.index(which), count=1)
