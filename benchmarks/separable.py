@@ -8,6 +8,7 @@ python benchmarks/separable.py --tune        # tries other launches
 """
 
 import argparse
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from triton.testing import do_bench
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
+from patchword.kernels import strips_plan
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
 from patchword.kernels.separable_plan import PLANS, Plan, is_narrow
 from patchword.layers import SeparableProjection
@@ -26,16 +28,6 @@ from patchword.layers.attention import projection as layer
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 KIND = torch.bfloat16
 OTHERS = {  # beside the launch that is written down
-    64: [
-        Plan(3, 128, 32, 32, 8, 2),
-        Plan(3, 128, 32, 32, 16, 2),
-        Plan(3, 128, 64, 32, 16, 2),
-        Plan(3, 64, 32, 32, 8, 2),
-        Plan(3, 64, 32, 32, 4, 2),
-        Plan(3, 64, 32, 32, 4, 2, 128),
-        Plan(3, 256, 32, 32, 16, 2),
-        Plan(1, 128, 64, 32, 8, 2),
-    ],
     128: [
         Plan(3, 64, 32, 32, 8, 2),
         Plan(3, 64, 32, 32, 4, 2),
@@ -116,12 +108,16 @@ def told(spent: float, tokens: Tensor) -> str:
 
 
 def tune_filters(tokens: Tensor, parts: list[Separable], side: int) -> None:
-    kept, given = (kernel.ROWS, kernel.BLOCK, kernel.WARPS), [list(part[:5]) for part in parts]
-    for choice in ((64, 32, 4), (32, 64, 4), (128, 32, 4), (128, 32, 8), (32, 32, 4), (32, 32, 2), (64, 64, 4)):
-        kernel.ROWS, kernel.BLOCK, kernel.WARPS = choice
+    kept, given = strips_plan.launch, [list(part[:5]) for part in parts]
+    width, even = tokens.shape[-1], side % 2 == 0
+    for span, columns, ahead in itertools.product((7, 14), (1, 2) if even else (1,), (1, 2, 4)):
+        plan, _, warps = kept(len(tokens), side, side, width)
+        lanes, plan = len(tokens) * side // columns, plan._replace(span=span, columns=columns, ahead=ahead)
+        programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
+        strips_plan.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
         spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
-        print(f"  filters alone: {told(spent, tokens)}: rows, block, warps {choice}", flush=True)
-    kernel.ROWS, kernel.BLOCK, kernel.WARPS = kept
+        print(f"  filters alone: {told(spent, tokens)}: {plan}", flush=True)
+    strips_plan.launch = kept
 
 
 def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:

@@ -120,11 +120,11 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
         ((2, 4, 32, 32), 128, 7, 2, True),
         ((2, 64, 32, 32), 128, 3, 1, False),
         ((2, 3, 32, 32), 192, 7, 3, False),
-        ((2, 3, 32, 32), 64, 15, 7, True),
-        ((2, 3, 32, 32), 64, 15, 6, False),
+        ((2, 3, 32, 32), 64, 16, 8, True),
+        ((2, 3, 32, 32), 64, 17, 8, False),
         ((2, 3, 4, 32), 64, 7, 0, False),
     ],
-    ids=["an image", "four channels", "a map", "wide", "a long line", "too long a line", "too small an image"],
+    ids=["an image", "four channels", "a map", "wide", "a large kernel", "too large a kernel", "too small an image"],
 )
 def test_when_it_is_chosen(hopper, shape, width, side, padding, taken):
     image = torch.zeros(shape, dtype=torch.bfloat16, device=hopper)

@@ -17,19 +17,23 @@ from patchword.kernels.separable_plan import PLANS, is_known, is_narrow
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
 from patchword.layers.attention import projection as layer
 
-MAPS = {  # width, batch, height, breadth
-    "odd": (64, 2, 5, 7),
-    "a tile crosses images": (64, 4, 6, 9),
-    "larger than a tile": (64, 1, 13, 11),
-    "one row": (64, 3, 1, 9),
-    "one column": (64, 3, 9, 1),
-    "one token": (64, 1, 1, 1),
-    "three blocks": (96, 3, 7, 7),
-    "small tiles": (128, 2, 9, 5),
-    "filters alone": (192, 3, 7, 7),
+SHAPES = {  # batch, height, breadth
+    "odd": (2, 5, 7),
+    "a tile crosses images": (4, 6, 9),
+    "larger than a tile": (1, 13, 11),
+    "two strips": (3, 14, 4),
+    "one row": (3, 1, 9),
+    "one column": (3, 9, 1),
+    "one token": (1, 1, 1),
+}
+MAPS = {f"{name}, {width}": (width, *shape) for name, shape in SHAPES.items() for width in (128, 64)} | {
+    "blocks of 32 channels": (96, 3, 7, 8),
     "wider": (256, 1, 3, 50),
     "wider still": (512, 1, 2, 3),
 }
+
+
+both = pytest.mark.parametrize("width", [128, 64], ids=["one kernel", "filters alone"])
 
 
 def given(width, batch, height, breadth, dtype=torch.float32):
@@ -67,14 +71,15 @@ def test_the_kernel_is_the_plain_way(kind):
 
 
 @needs_triton
-def test_every_token_alone():
+@both
+def test_every_token_alone(width):
     """At the border of a map, too, where one wrong neighbour is lost in a mean over all."""
-    parts = given(64, 3, 5, 9)
+    parts = given(width, 3, 5, 9)
     assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 256])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_numbers_of_16_bits(width):
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
     parts = given(width, 2, 5, 7, dtype)
@@ -86,7 +91,7 @@ def test_numbers_of_16_bits(width):
 @needs_triton
 def test_a_norm_of_32_bits_and_matrices_of_16():
     """as under autocast"""
-    tokens, parts, *rest = given(64, 2, 5, 7)
+    tokens, parts, *rest = given(128, 2, 5, 7)
     narrow = [part._replace(matrix=part.matrix.half()) for part in parts]
     found = by_kernel(tokens.half(), narrow, *rest)
     assert found.dtype == torch.float16
@@ -94,19 +99,21 @@ def test_a_norm_of_32_bits_and_matrices_of_16():
 
 
 @needs_triton
-def test_tokens_and_weights_may_lie_anywhere():
-    tokens, parts, *rest = given(64, 2, 5, 7)
+@both
+def test_tokens_and_weights_may_lie_anywhere(width):
+    tokens, parts, *rest = given(width, 2, 5, 7)
     turned = tokens.transpose(1, 2).contiguous().transpose(1, 2)
     scattered = [part._replace(matrix=part.matrix.t().contiguous().t()) for part in parts]
     assert difference(by_kernel(turned, scattered, *rest), by_kernel(tokens, parts, *rest)) == 0
-    assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 192)
+    assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 3 * width)
 
 
 @needs_triton
+@both
 @pytest.mark.parametrize(("place", "wrong"), list(enumerate(Separable._fields)))
-def test_a_wrong_number_is_seen(place, wrong):
+def test_a_wrong_number_is_seen(place, wrong, width):
     """Each input tells, and only where it belongs."""
-    which, (tokens, parts, *rest) = place % 3, given(64, 1, 3, 3)
+    which, (tokens, parts, *rest) = place % 3, given(width, 1, 3, 3)
     expected = exactly(tokens, parts, *rest).chunk(3, -1)
     parts[which] = parts[which]._replace(**{wrong: getattr(parts[which], wrong).flip(0)})
     found = by_kernel(tokens, parts, *rest).chunk(3, -1)
@@ -116,9 +123,10 @@ def test_a_wrong_number_is_seen(place, wrong):
 
 
 @needs_triton
+@both
 @pytest.mark.parametrize("tap", [0, 5, 7])
-def test_a_changed_tap_is_seen(tap):
-    tokens, parts, *rest = given(64, 1, 3, 3)
+def test_a_changed_tap_is_seen(tap, width):
+    tokens, parts, *rest = given(width, 1, 3, 3)
     expected = exactly(tokens, parts, *rest)
     parts[1].taps.view(-1, 9)[:, tap] += 0.1
     assert error(by_kernel(tokens, parts, *rest), expected) > 1e-3
@@ -126,8 +134,9 @@ def test_a_changed_tap_is_seen(tap):
 
 @needs_triton
 @pytest.mark.parametrize("changed", [{"eps": 0.1}, {"height": 9, "breadth": 4}], ids=["eps", "another map"])
-def test_numbers_beside_the_tensors_tell(changed):
-    tokens, parts, eps, height, breadth = given(64, 1, 4, 9)
+@both
+def test_numbers_beside_the_tensors_tell(changed, width):
+    tokens, parts, eps, height, breadth = given(width, 1, 4, 9)
     numbers = {"eps": eps, "height": height, "breadth": breadth}
     found = by_kernel(tokens, parts, **(numbers | changed))
     assert error(found, exactly(tokens, parts, *numbers.values())) > 1e-2
@@ -136,14 +145,14 @@ def test_numbers_beside_the_tensors_tell(changed):
 
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
-    tokens, parts, *rest = given(64, 1, 2, 3)
+    tokens, parts, *rest = given(128, 1, 2, 3)
     torch.library.opcheck(torch.ops.patchword.separable.default, (tokens, *map(list, parts), *rest))
     norms = [list(part[:5]) for part in parts]
     torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 256])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_it_is_tried_before_it_is_trusted(monkeypatch, width):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
     assert kernel.is_alike(width, DEVICE, kind)
@@ -177,7 +186,7 @@ def empty(device, dtype=torch.bfloat16, width=64, learns=False):
         (torch.bfloat16, False, False, 64, True),
         (torch.float16, False, False, 256, True),
         (torch.float32, False, False, 64, False),
-        (torch.float32, False, True, 64, True),
+        (torch.float32, False, True, 128, True),
         (torch.bfloat16, True, False, 64, False),
         (torch.bfloat16, False, False, 80, False),
     ],
@@ -192,7 +201,7 @@ def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypat
         assert has_separable_kernel(tokens, parts) == (taken or learns)
     if taken:
         answer = kernel.separable(tokens, parts, 1e-5, 2, 3)
-        sizes = [(2, 6, 3 * width)] if width == 64 else [(2, 6, width)] * 3
+        sizes = [(2, 6, 3 * width)] if is_narrow(width) else [(2, 6, width)] * 3
         assert [part.shape for part in answer] == sizes
         assert {part.dtype for part in answer} == {torch.bfloat16 if casts else dtype}
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
@@ -213,7 +222,7 @@ def test_it_is_not_chosen_on_a_cpu():
 
 # The layer
 
-GRID, WIDTH = Grid(2, 3), 64
+GRID, WIDTH = Grid(2, 3), 128
 
 
 @pytest.fixture

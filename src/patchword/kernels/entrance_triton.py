@@ -1,9 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 """A convolution over an image of few channels, and the norm behind it, in one kernel. The twin is plain_entrance.
 
-A program has some tokens, reads their patches where they lie, some lines of all of them at a time, and multiplies. A
-line is read from where numbers can be fetched several at a time, a little before it begins, where the matrix has zeros.
-Only to be imported where Triton is installed.
+A program has some tokens, reads their patches where they lie, some lines of all of them at a time, and multiplies. Only
+to be imported where Triton is installed.
 """
 
 import triton
@@ -15,16 +14,14 @@ def entered(
     image, weight, bias, scale, shift, answer, count, eps, height, breadth, down, across,
     image_step, channel_step, row_step, column_step,
     channels: tl.constexpr, kernel: tl.constexpr, stride: tl.constexpr, padding: tl.constexpr,
-    width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, before: tl.constexpr,
-    rows: tl.constexpr, depth: tl.constexpr,
+    width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr,
 ):  # fmt: skip
-    """down, across: the answer's map. line, before: numbers that are read of a line, and of these before it begins.
-    block: the width or more, as depth a power of two"""
+    """down, across: the answer's map. block, line: the width and the kernel's side or more, powers of two as depth is"""
     lines: tl.constexpr = channels * kernel
     kind: tl.constexpr = weight.dtype.element_ty
     token = tl.program_id(0) * rows + tl.arange(0, rows)
     there, column = (token < count)[:, None], tl.arange(0, block)
-    top, left = token // across % down * stride - padding, token % across * stride - (padding + before)
+    top, left = token // across % down * stride - padding, token % across * stride - padding
     corner = (token // (across * down)).to(tl.int64) * image_step + top * row_step + left * column_step
     total = tl.zeros((rows, block), tl.float32)
     for begin in tl.static_range(0, lines * line, depth):
@@ -32,12 +29,19 @@ def entered(
         which, beside = number // line, number % line
         channel, below = which // kernel, which % kernel
         y, x = top[:, None] + below[None, :], left[:, None] + beside[None, :]
-        inside = there & (which < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < breadth)
+        inside = (
+            there
+            & (which < lines)[None, :]
+            & (beside < kernel)[None, :]
+            & (y >= 0)
+            & (y < height)
+            & (x >= 0)
+            & (x < breadth)
+        )
         place = channel * channel_step + below * row_step + beside * column_step
         pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(kind)
-        tap = beside - before
-        known = ((which < lines) & (tap >= 0) & (tap < kernel))[:, None] & (column < width)[None, :]
-        taps = (which * kernel + tap)[:, None] + column[None, :] * (lines * kernel)
+        known = ((which < lines) & (beside < kernel))[:, None] & (column < width)[None, :]
+        taps = (which * kernel + beside)[:, None] + column[None, :] * (lines * kernel)
         total = tl.dot(pixels, tl.load(weight + taps, mask=known, other=0.0), total, input_precision="ieee")
     inside = column < width
     total += tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)[None, :]

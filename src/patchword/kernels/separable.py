@@ -1,9 +1,9 @@
 """Queries, keys and values of separable projections, side by side, without gradients: for each a depthwise filter of
 3 x 3 over the map, the batch norm behind it and a matrix.
 
-One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read,
-and the map is read once. Of wider tokens it filters alone, thrice at a time. The twin is plain_separable. Products of
-float32 are left to the plain way.
+One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read.
+For most widths it is quicker to filter alone, thrice at a time (strips_triton), before torch's own products. The twin
+is plain_separable. Products of float32 are left to the plain way.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchword.kernels import strips_plan
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
-from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
+from patchword.kernels.separable_plan import is_known, is_narrow, launch
 
 
 class Separable(NamedTuple):
@@ -92,14 +93,15 @@ def _one_step(
 def _filters(
     tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
 ) -> Tensor:
-    from patchword.kernels.separable_triton import thrice
+    from patchword.kernels.strips_triton import thrice
 
     tokens, width = tokens.contiguous(), tokens.shape[-1]
     answer, count = _shape_thrice(tokens), tokens.numel() // width
-    if count:
+    plan, programs, warps = strips_plan.launch(len(tokens), height, breadth, width)
+    if programs:
         with torch.cuda.device_of(tokens):
             given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
-            thrice[(-(-count // ROWS), width // BLOCK)](*given, ROWS, BLOCK, num_warps=WARPS)
+            thrice[(programs,)](*given, *plan, num_warps=warps)
     return answer
 
 

@@ -5,6 +5,8 @@ Small programs, four and more on each processor: while some filter, others multi
 
 from typing import NamedTuple
 
+from patchword.kernels import strips_plan
+
 
 class Plan(NamedTuple):
     """each: projections of a program, 1 or 3. rows: its tokens. block: channels that are filtered at a time. chunk:
@@ -20,21 +22,18 @@ class Plan(NamedTuple):
     registers: int | None = None
 
 
-PLANS = {  # the quickest of those tried on an H200, but for 96, which is as 64
-    64: Plan(3, 64, 32, 32, 4, 2, 128),
-    96: Plan(3, 64, 32, 32, 4, 2, 128),
+PLANS = {  # the quickest of those tried on an H200
     128: Plan(3, 64, 32, 32, 4, 2),
 }
-ROWS, BLOCK, WARPS = 64, 32, 4  # of a program that filters alone
 
 
 def is_narrow(width: int) -> bool:
-    """Whether filters and matrices are one kernel; for wider tokens torch's own products are quicker."""
+    """Whether filters and matrices are one kernel; for other widths filters alone and torch's products are quicker."""
     return width in PLANS
 
 
 def is_known(width: int) -> bool:
-    return is_narrow(width) or width % BLOCK == 0
+    return is_narrow(width) or strips_plan.is_known(width)
 
 
 def launch(width: int) -> Plan:

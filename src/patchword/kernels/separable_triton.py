@@ -103,21 +103,6 @@ def projected(
             tl.store(place, total.to(answer.dtype.element_ty), mask=there[:, None])
 
 
-@triton.jit(do_not_specialize=["count"])
-def thrice(
-    tokens, table, answer, count, height: tl.constexpr, breadth: tl.constexpr, width: tl.constexpr,
-    rows: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """answer: (3, count, width), what the three filters make of the tokens, each of which is read once for all."""
-    start, channel = tl.program_id(0).to(tl.int64) * rows, tl.program_id(1) * block + tl.arange(0, block)
-    token, across, down, there = _on_map(start, count, height, breadth, rows)
-    place = start * width + token[:, None] * width + channel[None, :]
-    kind: tl.constexpr = answer.dtype.element_ty
-    found = _filtered(tokens + place, table + channel, across, down, kind, 3, height, breadth, width)
-    for own in tl.static_range(3):
-        tl.store(answer + tl.cast(count, tl.int64) * own * width + place, found[own], mask=there[:, None])
-
-
 @triton.jit
 def _on_map(start, count, height: tl.constexpr, breadth: tl.constexpr, rows: tl.constexpr):
     """of a tile of tokens: their numbers in it, column and row on the map (below all, if there is none), is it there"""

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
+from patchword.kernels.added import added as added_at_once
+from patchword.kernels.added import has_added_kernel
 from patchword.kernels.availability import learns, short_kind
 from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
 from patchword.kernels.separable import Separable, has_separable_kernel, separable
@@ -34,6 +36,8 @@ def added(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
     read = convolution.weight, convolution.bias
     if learns(tokens, *read) or short_kind(tokens, *read) is None:
         return None
+    if convolution.bias is not None and has_added_kernel(tokens, convolution.weight, convolution.bias):
+        return added_at_once(tokens, convolution.weight, convolution.bias, grid.height, grid.width)
     weight = convolution.weight.float() + F.pad(convolution.weight.new_ones(1, 1), (1, 1, 1, 1))
     return neighbours(tokens, weight, convolution.bias, grid.height, grid.width, tokens.dtype)
 
