@@ -77,6 +77,15 @@ def test_images_may_lie_anywhere():
 
 
 @needs_triton
+def test_a_number_that_is_none_is_seen_by_the_patches_that_hold_it():
+    image, parts = given((2, 3, 20, 24), 16)
+    image[1, 0, 8, 13] = torch.nan
+    expected = plain_entrance(image, parts, 4, 3, 1e-5).isnan()
+    assert 0 < expected.sum() < expected.numel() / 4
+    assert torch.equal(by_kernel(image, parts).isnan(), expected)
+
+
+@needs_triton
 @pytest.mark.parametrize("wrong", ["image", "rows", "columns", *Entering._fields, "padding", "eps"])
 def test_a_wrong_number_is_seen(wrong):
     image, parts = given((1, 3, 16, 16), 32)

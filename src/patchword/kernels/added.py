@@ -55,10 +55,10 @@ def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     and of one, channels in blocks of both sizes."""
     wave = Waves(device, kind)
     for height, breadth, width in ((10, 6, 64), (5, 7, 96)):
-        given = wave(3, height * breadth, width), wave(width, 1, 3, 3, by=1.3), wave(width, by=1.7)
+        tokens, weight, bias = wave(3, height * breadth, width), wave(width, 1, 3, 3, by=1.3), wave(width, by=1.7)
         with torch.autocast(device.type, enabled=False):
-            expected = plain_added(*(part.float() for part in given), height, breadth)
-        if not bool((_run(*given, height, breadth).float() - expected).norm() < 1e-2 * expected.norm()):
+            expected = plain_added(tokens.float(), weight.float(), bias.float(), height, breadth)
+        if not bool((_run(tokens, weight, bias, height, breadth) - expected).norm() < 1e-2 * expected.norm()):
             return False
     return True
 

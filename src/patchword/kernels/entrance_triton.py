@@ -16,7 +16,7 @@ def entered(
     channels: tl.constexpr, kernel: tl.constexpr, stride: tl.constexpr, padding: tl.constexpr,
     width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr,
 ):  # fmt: skip
-    """down, across: the answer's map. block, line: the width and the kernel's side or more, powers of two as depth is"""
+    """down, across: the answer's map. block, line: the width and the side of the kernel, or more: powers of two"""
     lines: tl.constexpr = channels * kernel
     kind: tl.constexpr = weight.dtype.element_ty
     token = tl.program_id(0) * rows + tl.arange(0, rows)
@@ -40,7 +40,7 @@ def entered(
         )
         place = channel * channel_step + below * row_step + beside * column_step
         pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(kind)
-        known = ((which < lines) & (beside < kernel))[:, None] & (column < width)[None, :]
+        known = known[:, None] & (column < width)[None, :]
         taps = (which * kernel + beside)[:, None] + column[None, :] * (lines * kernel)
         total = tl.dot(pixels, tl.load(weight + taps, mask=known, other=0.0), total, input_precision="ieee")
     inside = column < width
