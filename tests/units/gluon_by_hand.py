@@ -67,14 +67,6 @@ class Place:
     def load(self, layout):
         return self.numbers.clone()
 
-    def _reinterpret(self, kind, shape, layout):
-        """Rows of 64 columns lie one behind the other, then those of the next 64."""
-        assert kind == self.dtype
-        assert shape[2] == 64
-        parts = [part for columns in self.numbers.split(64, 1) for part in columns.split(shape[1], 0)]
-        assert len(parts) == shape[0]
-        return SimpleNamespace(index=lambda which: Place(parts[int(which)]))
-
     def store(self, numbers):
         assert numbers.dtype == self.dtype
         self.numbers.copy_(numbers)
@@ -216,7 +208,8 @@ def _nothing(*_, **__):
 def _world(program, programs):
     gl = SimpleNamespace(
         int32=torch.int32, int64=torch.int64, float32=torch.float32,
-        sum=torch.sum, where=torch.where, rsqrt=torch.rsqrt,
+        sum=torch.sum, where=torch.where, rsqrt=torch.rsqrt, reshape=torch.reshape, permute=torch.permute,
+        split=lambda x: x.unbind(-1),
         program_id=lambda axis: program, num_programs=lambda axis: programs, static_range=range,
         arange=lambda first, last, layout: torch.arange(first, last), convert_layout=lambda x, layout: x,
         zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind), allocate_shared_memory=_shared,

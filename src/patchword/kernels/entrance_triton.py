@@ -28,16 +28,9 @@ def entered(
         number = begin + tl.arange(0, depth)
         which, beside = number // line, number % line
         channel, below = which // kernel, which % kernel
+        known = (which < lines) & (beside < kernel)
         y, x = top[:, None] + below[None, :], left[:, None] + beside[None, :]
-        inside = (
-            there
-            & (which < lines)[None, :]
-            & (beside < kernel)[None, :]
-            & (y >= 0)
-            & (y < height)
-            & (x >= 0)
-            & (x < breadth)
-        )
+        inside = there & known[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < breadth)
         place = channel * channel_step + below * row_step + beside * column_step
         pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(kind)
         known = known[:, None] & (column < width)[None, :]

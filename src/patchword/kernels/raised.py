@@ -2,7 +2,7 @@
 
 A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Only where the
 product is short: those of wider tokens are so much quicker in torch's own way that a GELU beside them costs less. The
-kernel is in raised_triton, the twin is plain_raised.
+kernels are in raised_triton and raised_groups, the twin is plain_raised.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,9 @@ from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
-_SLOTS = {256: 4, 384: 3, 512: 2}  # by the channels: places for pieces of the matrix, where groups of warps multiply
-_SIDE = 128  # of a piece
+_GROUPED = 512  # channels for which groups of warps are quicker than both
+_SLOTS = 5  # places that are left for pieces of the matrix
+_FILLED = 0.7  # of all processors have something to do, at least: for fewer rows torch's own way is quicker
 
 
 def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
@@ -44,7 +45,7 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
 
 
 def _is_grouped(width: int, hidden: int) -> bool:
-    return width in _SLOTS and hidden % _SIDE == 0
+    return width == _GROUPED and hidden % COLUMNS == 0
 
 
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -67,9 +68,10 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     from patchword.kernels.raised_triton import product_raised
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
+    if _is_grouped(width, hidden):
+        many = tokens.numel() // width >= _FILLED * ROWS * processors(tokens.get_device())
+        return (by_groups if many else plain_raised)(tokens, up.contiguous(), bias.contiguous(), form)
     answer, count = _shape(tokens, up), tokens.numel() // width
-    if count and tokens.is_cuda and tokens.element_size() == 2 and _is_grouped(width, hidden) and _has_groups(tokens):
-        return by_groups(tokens, up.contiguous(), bias.contiguous(), form)
     programs = -(-count // ROWS) * (hidden // COLUMNS)
     given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
     if programs:
@@ -78,25 +80,20 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     return answer
 
 
-def _has_groups(tokens: Tensor) -> bool:
-    index = tokens.get_device()
-    return has_groups(index) and GROUPS.passes(index)
-
-
 def by_groups(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
-    """All are contiguous, tokens of the matrix' kind."""
-    from patchword.kernels.group_parts import REGISTERS, ROWS, described
-    from patchword.kernels.raised_groups import raised_by_groups
+    """All are contiguous, tokens of the matrix' kind; there are some."""
+    from patchword.kernels.group_parts import REGISTERS, described
+    from patchword.kernels.group_parts import ROWS as EACH
+    from patchword.kernels.raised_groups import DEEP, HALF, SIDE, raised_by_groups
 
-    (hidden, width), answer, side = up.shape, _shape(tokens, up), _SIDE
-    count = tokens.numel() // width
-    programs = min(-(-count // (2 * ROWS.value)), processors(tokens.get_device()))
-    rows, found = described(tokens.view(count, width), 64, side), described(answer.view(count, hidden), 64, side)
-    choices = hidden // side, width // side, form, _SLOTS[width]
+    (hidden, width), answer = up.shape, _shape(tokens, up)
+    count, rows, deep, side = tokens.numel() // width, EACH.value, DEEP.value, SIDE.value
+    programs = min(-(-count // (2 * rows)), processors(tokens.get_device()))
+    taken = described(tokens.view(count, width), rows, deep), described(up, side, deep)
+    found = described(answer.view(count, hidden), rows, HALF.value)
+    choices = hidden // side, width // deep, form, _SLOTS
     with torch.cuda.device_of(tokens):
-        raised_by_groups[(programs,)](
-            rows, described(up, side, side), bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2]
-        )
+        raised_by_groups[(programs,)](*taken, bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
     return answer
 
 
@@ -108,19 +105,20 @@ _run = operation("raised", "Tensor tokens, Tensor up, Tensor bias, str form", _o
 
 
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    return is_alike(320, device, kind, raised)
+    return is_alike(320, 154, device, kind, raised)
 
 
 def are_groups_alike(device: torch.device) -> bool:
-    return all(is_alike(width, device, torch.bfloat16, by_groups) for width in _SLOTS)
+    """with several tiles for each program"""
+    return is_alike(_GROUPED, 50000, device, torch.bfloat16, by_groups)
 
 
 @torch.no_grad()
-def is_alike(width: int, device: torch.device, kind: torch.dtype, run: Callable[..., Tensor]) -> bool:
+def is_alike(width: int, rows: int, device: torch.device, kind: torch.dtype, run: Callable[..., Tensor]) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
     wave = Waves(device, kind)
-    tokens, up, bias = wave(2, 77, width), wave(256, width, size=0.1), wave(256)
+    tokens, up, bias = wave(rows, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
         found = run(tokens, up, bias, "gelu").float()
         expected = plain_raised(tokens.float(), up.float(), bias.float(), "gelu")

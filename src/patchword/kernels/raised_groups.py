@@ -2,7 +2,8 @@
 # mypy: disable-error-code="assignment"
 """gelu(up(x)) by groups of warps (group_parts): one computes GELU while the other multiplies. The twin is plain_raised.
 
-Each group holds 64 rows, and the whole matrix passes by, in pieces of SIDE x SIDE. Only to be imported where Triton is.
+Each group holds 64 rows, and the whole matrix passes by, in pieces of SIDE x DEEP. While the last SIDE hidden channels
+are multiplied, the next rows come into the places that are left. Only to be imported where Triton is.
 """
 
 from triton.experimental import gluon
@@ -19,6 +20,8 @@ from patchword.kernels.feed_forward_forms import activation
 from patchword.kernels.group_parts import ROWS, barrier, fetch, send
 
 SIDE = gl.constexpr(128)
+DEEP = gl.constexpr(64)
+HALF = gl.constexpr(64)  # columns that are sent at a time
 _GROUPS = gl.constexpr(2)
 
 
@@ -31,9 +34,17 @@ def _bring(up, ups, bars, tiles, across, pieces: gl.constexpr):
         for number in range(across * pieces):
             slot = step % slots
             mbarrier.wait(free.index(slot), step // slots % 2 ^ 1)
-            mbarrier.expect(ready.index(slot), SIDE * SIDE * 2)
-            fetch(up, [number // pieces * SIDE, number % pieces * SIDE], ready.index(slot), ups.index(slot))
+            mbarrier.expect(ready.index(slot), SIDE * DEEP * 2)
+            fetch(up, [number // pieces * SIDE, number % pieces * DEEP], ready.index(slot), ups.index(slot))
             step += 1
+
+
+@gluon.jit
+def _halves(x):
+    """the first columns and the others"""
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 16])
+    one, other = gl.split(gl.permute(gl.reshape(x, (ROWS, 2, HALF)), (0, 2, 1)))
+    return gl.convert_layout(one, layout), gl.convert_layout(other, layout)
 
 
 @gluon.jit
@@ -44,38 +55,46 @@ def _take(given, held, sent, here, ups, bars, tiles, across, form: gl.constexpr,
     pieces: gl.constexpr = held.shape[0]
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
     column = gl.arange(0, SIDE, gl.SliceLayout(0, sums))
-    none = gl.zeros((ROWS, SIDE), gl.float32, sums)
+    start = (gl.program_id(0) * _GROUPS + which) * ROWS
+    mbarrier.expect(here, pieces * ROWS * DEEP * 2)
+    for piece in gl.static_range(pieces):
+        fetch(tokens, [start, piece * DEEP], here, held.index(piece))
     step, taken = 0, 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         start = (tile * _GROUPS + which) * ROWS
-        mbarrier.expect(here, pieces * ROWS * SIDE * 2)
-        for piece in gl.static_range(pieces):
-            fetch(tokens, [start, piece * SIDE], here, held.index(piece))
+        following = start + gl.num_programs(0) * _GROUPS * ROWS
         mbarrier.wait(here, taken)
         taken = 1 - taken
         for part in range(across):
             plus = gl.load(bias + part * SIDE + column).to(gl.float32)
-            slot = step % slots
-            mbarrier.wait(ready.index(slot), step // slots % 2)
-            total = warpgroup_mma(held.index(0), ups.index(slot).permute((1, 0)), none, use_acc=False, is_async=True)
-            for piece in gl.static_range(1, pieces):
-                before = slot
-                step += 1
-                slot = step % slots
-                mbarrier.wait(ready.index(slot), step // slots % 2)
-                total = warpgroup_mma(held.index(piece), ups.index(slot).permute((1, 0)), total, is_async=True)
-                total = warpgroup_mma_wait(1, deps=(total,))
-                mbarrier.arrive(free.index(before), count=1)
+            leaves = (part == across - 1) & (tile + gl.num_programs(0) < tiles)
+            if leaves:
+                mbarrier.expect(here, pieces * ROWS * DEEP * 2)
+            total = gl.zeros((ROWS, SIDE), gl.float32, sums)
+            for piece in gl.static_range(pieces):
+                slot = (step + piece) % slots
+                mbarrier.wait(ready.index(slot), (step + piece) // slots % 2)
+                matrix = ups.index(slot).permute((1, 0))
+                total = warpgroup_mma(held.index(piece), matrix, total, use_acc=piece > 0, is_async=True)
+                if piece > 0:
+                    total = warpgroup_mma_wait(1, deps=(total,))
+                    mbarrier.arrive(free.index((step + piece - 1) % slots), count=1)
+                    if leaves:
+                        fetch(tokens, [following, (piece - 1) * DEEP], here, held.index(piece - 1))
             total = warpgroup_mma_wait(0, deps=(total,))
-            mbarrier.arrive(free.index(slot), count=1)
-            step += 1
-            raised = activation(total + plus[None, :], form).to(sent.dtype)
-            tma.store_wait(0)  # what was sent before has left
-            barrier()
-            sent.store(raised)
-            fence_async_shared()
-            barrier()
-            send(answer, [start, part * SIDE], sent)
+            mbarrier.arrive(free.index((step + pieces - 1) % slots), count=1)
+            if leaves:
+                fetch(tokens, [following, (pieces - 1) * DEEP], here, held.index(pieces - 1))
+            step += pieces
+            halves = _halves(total + plus[None, :])
+            for half in gl.static_range(SIDE // HALF):
+                raised = activation(halves[half], form).to(sent.dtype)
+                tma.store_wait(0)  # what was sent before has left
+                barrier()
+                sent.store(raised)
+                fence_async_shared()
+                barrier()
+                send(answer, [start, part * SIDE + half * HALF], sent)
     tma.store_wait(0)
 
 
@@ -83,11 +102,11 @@ def _take(given, held, sent, here, ups, bars, tiles, across, form: gl.constexpr,
 def raised_by_groups(
     tokens, up, bias, answer, count, across, pieces: gl.constexpr, form: gl.constexpr, slots: gl.constexpr
 ):
-    """tokens, up, answer: as `described` has them, in pieces of (ROWS, SIDE), (SIDE, SIDE) and (ROWS, SIDE)"""
-    first = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, SIDE], tokens.layout)
-    second = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, SIDE], tokens.layout)
-    sent = gl.allocate_shared_memory(answer.dtype, [_GROUPS, ROWS, SIDE], answer.layout)
-    ups = gl.allocate_shared_memory(up.dtype, [slots, SIDE, SIDE], up.layout)
+    """tokens, up, answer: as `described` has them, in pieces of (ROWS, DEEP), (SIDE, DEEP) and (ROWS, HALF)"""
+    first = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, DEEP], tokens.layout)
+    second = gl.allocate_shared_memory(tokens.dtype, [pieces, ROWS, DEEP], tokens.layout)
+    sent = gl.allocate_shared_memory(answer.dtype, [_GROUPS, ROWS, HALF], answer.layout)
+    ups = gl.allocate_shared_memory(up.dtype, [slots, SIDE, DEEP], up.layout)
     ready = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
     free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
     here = gl.allocate_shared_memory(gl.int64, [_GROUPS, 1], mbarrier.MBarrierLayout())
