@@ -35,7 +35,7 @@ CASES = {
     "joined": Case(
         joined.TRIAL,
         lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),
-        [(2, 5, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
+        [(2, 9000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
@@ -119,3 +119,10 @@ def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatc
     given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
     monkeypatch.setattr(raised.GROUPS, "found", {0: False})
     assert raised.has_raised_kernel(*given)
+
+
+def test_few_tokens_are_not_joined(hopper):
+    case = CASES["joined"]
+    few = case._replace(shapes=[(2, 5000, 96), *case.shapes[1:]])
+    assert case.asked(*made(case, hopper))
+    assert not few.asked(*made(few, hopper))

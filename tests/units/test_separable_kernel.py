@@ -55,8 +55,8 @@ def by_kernel(tokens, parts, eps, height, breadth):
         return torch.ops.patchword.separable(tokens, *map(list, parts), eps, height, breadth)
     norms = [list(part[:5]) for part in parts]
     filtered = torch.ops.patchword.filtered_thrice(tokens, *norms, eps, height, breadth)
-    pairs = zip(filtered, parts, strict=True)
-    return torch.cat([nn.functional.linear(each, part.matrix, part.bias) for each, part in pairs], -1)
+    pairs = ([part.matrix, part.bias] for part in parts)
+    return torch.cat(list(torch.ops.patchword.three_products(filtered, *pairs)), -1)
 
 
 def exactly(tokens, parts, *rest):
@@ -149,6 +149,8 @@ def test_torch_agrees_with_how_it_is_registered():
     torch.library.opcheck(torch.ops.patchword.separable.default, (tokens, *map(list, parts), *rest))
     norms = [list(part[:5]) for part in parts]
     torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
+    pairs = [[part.matrix, part.bias] for part in parts]
+    torch.library.opcheck(torch.ops.patchword.three_products.default, (torch.stack([tokens] * 3), *pairs))
 
 
 @needs_triton

@@ -23,7 +23,7 @@ from patchword.kernels.availability import (
     short_kind,
 )
 from patchword.kernels.feed_forward_plan import GROUPED, is_grouped, is_known, launch
-from patchword.kernels.launching import processors
+from patchword.kernels.launching import enough, processors
 from patchword.kernels.operation import operation
 from patchword.kernels.raised import plain_raised
 
@@ -81,7 +81,7 @@ def _one_step(
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
-    if is_grouped(width, hidden) and same and tokens.is_cuda and _has_groups(tokens):
+    if is_grouped(width, hidden) and same and tokens.is_cuda and is_many(tokens) and _has_groups(tokens):
         return by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
@@ -96,6 +96,13 @@ def _one_step(
 def _has_groups(tokens: Tensor) -> bool:
     index = tokens.get_device()
     return has_groups(index) and GROUPS.passes(index)
+
+
+def is_many(tokens: Tensor) -> bool:
+    """Whether groups of warps pay: they take long to launch, and for one tile as long as for one on each processor."""
+    width = tokens.shape[-1]
+    least: int = enough(64 * GROUPED[width].groups, tokens.device.index)
+    return tokens.numel() // width >= least
 
 
 def by_groups(

@@ -6,6 +6,7 @@ another multiplies. Places in shared memory go round: whoever brings waits until
 until it is filled. Only to be imported where Triton is.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,7 +26,11 @@ send = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared
 
 def described(matrix: Tensor, rows: int, columns: int) -> Any:
     """how the GPU finds pieces of so many rows and columns by itself; what lies beyond the matrix is 0"""
-    kind = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[matrix.dtype]
     matrix = matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()  # where a GPU can fetch from
-    layout = gl.NVMMASharedLayout.get_default_for([rows, columns], kind)
-    return TensorDescriptor.from_tensor(matrix, [rows, columns], layout)
+    return TensorDescriptor.from_tensor(matrix, [rows, columns], _layout(rows, columns, matrix.dtype))
+
+
+@cache
+def _layout(rows: int, columns: int, kind: torch.dtype) -> Any:
+    known = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
+    return gl.NVMMASharedLayout.get_default_for([rows, columns], known[kind])

@@ -21,14 +21,13 @@ from patchword.kernels.availability import (
     may_have_kernel,
     short_kind,
 )
-from patchword.kernels.launching import processors
+from patchword.kernels.launching import enough, processors
 from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
 _GROUPED = 512  # channels for which groups of warps are quicker than both
 _SLOTS = 5  # places that are left for pieces of the matrix
-_FILLED = 0.7  # of all processors have something to do, at least: for fewer rows torch's own way is quicker
 
 
 def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
@@ -69,7 +68,7 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     if _is_grouped(width, hidden):
-        many = tokens.numel() // width >= _FILLED * ROWS * processors(tokens.get_device())
+        many = tokens.numel() // width >= enough(ROWS, tokens.get_device())  # else torch's own way is quicker
         return (by_groups if many else plain_raised)(tokens, up.contiguous(), bias.contiguous(), form)
     answer, count = _shape(tokens, up), tokens.numel() // width
     programs = -(-count // ROWS) * (hidden // COLUMNS)

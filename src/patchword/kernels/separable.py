@@ -7,6 +7,7 @@ is plain_separable. Products of float32 are left to the plain way.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -57,7 +58,7 @@ def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: in
         lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
         return [_run(tokens.to(kind), *lists, eps, height, breadth)]
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
-    return [F.linear(each, part.matrix, part.bias) for each, part in zip(filtered.unbind(0), parts, strict=True)]
+    return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
 
 
 def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
@@ -105,6 +106,26 @@ def _filters(
     return answer
 
 
+def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
+    """Beside each other: each alone leaves a part of a GPU idle while it begins and while it ends."""
+    answer, device = torch.empty_like(filtered), filtered.device
+    sides = _streams(filtered.get_device())
+    for side in sides:
+        side.wait_stream(torch.cuda.current_stream(device))
+    for number, (matrix, bias) in enumerate((query, key, value)):
+        with torch.cuda.stream(sides[number - 1] if sides and number else None):
+            torch.addmm(bias, filtered[number].flatten(0, 1), matrix.t(), out=answer[number].flatten(0, 1))
+    for side in sides:
+        torch.cuda.current_stream(device).wait_stream(side)
+    return answer
+
+
+@cache
+def _streams(device: int) -> list[torch.cuda.Stream]:
+    """two beside the one that is there; none but on a GPU"""
+    return [torch.cuda.Stream(device) for _ in range(2)] if device >= 0 else []
+
+
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
     """the taps of the three filters, norms and all"""
     from patchword.kernels.separable_triton import folded
@@ -126,6 +147,8 @@ def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
 _run = operation("separable", _GIVEN, _one_step, _shape)
 _run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
+_PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
+_run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
 
 
 def alike(device: torch.device) -> bool:
