@@ -12,12 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 
 _CHANNELS = 4  # of an image, at most
 _WIDTH = 128  # of a token, at most
-_SIDE = 16  # of a patch, at most
-_ROWS, _DEPTH, _WARPS = 128, 64, 8  # the best of those tried on an H200
+_SIDE = 15  # of a patch, at most
+_APART = 2  # numbers that are fetched at a time, at least
+_ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 64, 4, 2, 3  # programs: on each processor
 
 
 class Entering(NamedTuple):
@@ -61,11 +63,13 @@ def _one_step(
     count = answer.numel() // width
     parts = [part.contiguous() for part in (weight, bias, scale, shift)]
     given = image, *parts, answer, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
-    block, line = (1 << (size - 1).bit_length() for size in (width, kernel))
-    choices = channels, kernel, stride, padding, width, block, line
+    before = -padding % _APART
+    block, line = (1 << (size - 1).bit_length() for size in (width, before + kernel))
+    choices = channels, kernel, stride, padding, width, block, line, before
     if count:
         with torch.cuda.device_of(image):  # kernels are sent to the GPU that holds the tensors
-            entered[(-(-count // _ROWS),)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS)
+            programs = min(-(-count // _ROWS), _PROGRAMS * processors(image.get_device()))
+            entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
     return answer
 
 
