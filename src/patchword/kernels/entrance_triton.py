@@ -2,8 +2,8 @@
 """A convolution over an image of few channels, and the norm behind it, in one kernel. The twin is plain_entrance.
 
 A program holds the matrix and walks over tiles of tokens. It reads their patches where they lie, some lines of all of
-them at a time, from where several numbers can be fetched at a time, if need be before a line begins. Only to be imported
-where Triton is installed.
+them at a time, and each line from where several numbers can be fetched at once. Only to be imported where Triton is
+installed.
 """
 
 import triton
