@@ -19,26 +19,12 @@ from triton.testing import do_bench
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
-from patchword.kernels import strips_plan
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
-from patchword.kernels.separable_plan import PLANS, Plan, is_narrow
 from patchword.layers import SeparableProjection
 from patchword.layers.attention import projection as layer
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 KIND = torch.bfloat16
-OTHERS = {  # beside the launch that is written down
-    128: [
-        Plan(3, 64, 32, 32, 8, 2),
-        Plan(3, 64, 32, 32, 4, 2),
-        Plan(3, 128, 32, 32, 8, 2),
-        Plan(3, 128, 32, 32, 16, 2),
-        Plan(3, 128, 32, 64, 16, 2),
-        Plan(3, 128, 64, 64, 16, 2),
-        Plan(1, 128, 64, 64, 8, 2),
-        Plan(1, 128, 64, 32, 8, 3),
-    ],
-}
 
 
 def made(width: int) -> SeparableProjection:
@@ -69,14 +55,11 @@ def errors(tokens: Tensor, parts: list[Separable], side: int) -> str:
     expected = plain_separable(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
     told = []
     for way in (separable, plain_separable):
-        found = joined(way(tokens, parts, 1e-5, side, side)).chunk(3, -1)
+        answer = way(tokens, parts, 1e-5, side, side)
+        found = answer if isinstance(answer, list) else answer.chunk(3, -1)
         pairs = zip(found, expected, strict=True)
         told.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
     return f"errors {told[0]} (the plain way: {told[1]})"
-
-
-def joined(found: Tensor | list[Tensor]) -> Tensor:
-    return torch.cat(found, -1) if isinstance(found, list) else found
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -107,30 +90,16 @@ def told(spent: float, tokens: Tensor) -> str:
     )
 
 
-def tune_filters(tokens: Tensor, parts: list[Separable], side: int) -> None:
-    kept, given = strips_plan.launch, [list(part[:5]) for part in parts]
+def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
+    kept, given = kernel.launch, [list(part[:5]) for part in parts]
     width, even = tokens.shape[-1], side % 2 == 0
     for span, columns, ahead in itertools.product((7, 14), (1, 2) if even else (1,), (1, 2, 4)):
         plan, _, warps = kept(len(tokens), side, side, width)
         lanes, plan = len(tokens) * side // columns, plan._replace(span=span, columns=columns, ahead=ahead)
         programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
-        strips_plan.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
+        kernel.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
         spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
         print(f"  filters alone: {told(spent, tokens)}: {plan}", flush=True)
-    strips_plan.launch = kept
-
-
-def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
-    width = tokens.shape[-1]
-    kept, expected = kernel.launch, joined(separable(tokens[:9], parts, 1e-5, side, side))
-    for plan in (PLANS[width], *OTHERS[width]):
-        kernel.launch = lambda width, plan=plan: plan
-        try:
-            alike = torch.allclose(joined(separable(tokens[:9], parts, 1e-5, side, side)), expected, 2e-2, 2e-2)
-            spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))
-            print(f"  {told(spent, tokens)}{'' if alike else ', WRONG'}: {plan}", flush=True)
-        except Exception as error:  # too much shared memory
-            print(f"  {type(error).__name__}: {plan}", flush=True)
     kernel.launch = kept
 
 
@@ -150,7 +119,7 @@ def main() -> None:
         spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
         print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
         if asked.tune:
-            (tune if is_narrow(width) else tune_filters)(tokens, parts, side)
+            tune(tokens, parts, side)
 
 
 if __name__ == "__main__":

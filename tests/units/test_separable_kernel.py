@@ -13,7 +13,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable
-from patchword.kernels.separable_plan import PLANS, is_known, is_narrow
+from patchword.kernels.strips_plan import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
 from patchword.layers.attention import projection as layer
 
@@ -26,14 +26,11 @@ SHAPES = {  # batch, height, breadth
     "one column": (3, 9, 1),
     "one token": (1, 1, 1),
 }
-MAPS = {f"{name}, {width}": (width, *shape) for name, shape in SHAPES.items() for width in (128, 64)} | {
+MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
     "blocks of 32 channels": (96, 3, 7, 8),
     "wider": (256, 1, 3, 50),
     "wider still": (512, 1, 2, 3),
 }
-
-
-both = pytest.mark.parametrize("width", [128, 64], ids=["one kernel", "filters alone"])
 
 
 def given(width, batch, height, breadth, dtype=torch.float32):
@@ -51,8 +48,6 @@ def given(width, batch, height, breadth, dtype=torch.float32):
 
 
 def by_kernel(tokens, parts, eps, height, breadth):
-    if is_narrow(tokens.shape[-1]):
-        return torch.ops.patchword.separable(tokens, *map(list, parts), eps, height, breadth)
     norms = [list(part[:5]) for part in parts]
     filtered = torch.ops.patchword.filtered_thrice(tokens, *norms, eps, height, breadth)
     pairs = ([part.matrix, part.bias] for part in parts)
@@ -71,15 +66,14 @@ def test_the_kernel_is_the_plain_way(kind):
 
 
 @needs_triton
-@both
-def test_every_token_alone(width):
+def test_every_token_alone():
     """At the border of a map, too, where one wrong neighbour is lost in a mean over all."""
-    parts = given(width, 3, 5, 9)
+    parts = given(64, 3, 5, 9)
     assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("width", [64, 96, 256])
 def test_numbers_of_16_bits(width):
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
     parts = given(width, 2, 5, 7, dtype)
@@ -91,29 +85,27 @@ def test_numbers_of_16_bits(width):
 @needs_triton
 def test_a_norm_of_32_bits_and_matrices_of_16():
     """as under autocast"""
-    tokens, parts, *rest = given(128, 2, 5, 7)
-    narrow = [part._replace(matrix=part.matrix.half()) for part in parts]
+    tokens, parts, *rest = given(64, 2, 5, 7)
+    narrow = [part._replace(matrix=part.matrix.half(), bias=part.bias.half()) for part in parts]
     found = by_kernel(tokens.half(), narrow, *rest)
     assert found.dtype == torch.float16
     assert error(found, exactly(tokens, parts, *rest)) < 2e-3
 
 
 @needs_triton
-@both
-def test_tokens_and_weights_may_lie_anywhere(width):
-    tokens, parts, *rest = given(width, 2, 5, 7)
+def test_tokens_and_weights_may_lie_anywhere():
+    tokens, parts, *rest = given(64, 2, 5, 7)
     turned = tokens.transpose(1, 2).contiguous().transpose(1, 2)
     scattered = [part._replace(matrix=part.matrix.t().contiguous().t()) for part in parts]
     assert difference(by_kernel(turned, scattered, *rest), by_kernel(tokens, parts, *rest)) == 0
-    assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 3 * width)
+    assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 192)
 
 
 @needs_triton
-@both
 @pytest.mark.parametrize(("place", "wrong"), list(enumerate(Separable._fields)))
-def test_a_wrong_number_is_seen(place, wrong, width):
+def test_a_wrong_number_is_seen(place, wrong):
     """Each input tells, and only where it belongs."""
-    which, (tokens, parts, *rest) = place % 3, given(width, 1, 3, 3)
+    which, (tokens, parts, *rest) = place % 3, given(64, 1, 3, 3)
     expected = exactly(tokens, parts, *rest).chunk(3, -1)
     parts[which] = parts[which]._replace(**{wrong: getattr(parts[which], wrong).flip(0)})
     found = by_kernel(tokens, parts, *rest).chunk(3, -1)
@@ -123,10 +115,9 @@ def test_a_wrong_number_is_seen(place, wrong, width):
 
 
 @needs_triton
-@both
 @pytest.mark.parametrize("tap", [0, 5, 7])
-def test_a_changed_tap_is_seen(tap, width):
-    tokens, parts, *rest = given(width, 1, 3, 3)
+def test_a_changed_tap_is_seen(tap):
+    tokens, parts, *rest = given(64, 1, 3, 3)
     expected = exactly(tokens, parts, *rest)
     parts[1].taps.view(-1, 9)[:, tap] += 0.1
     assert error(by_kernel(tokens, parts, *rest), expected) > 1e-3
@@ -134,9 +125,8 @@ def test_a_changed_tap_is_seen(tap, width):
 
 @needs_triton
 @pytest.mark.parametrize("changed", [{"eps": 0.1}, {"height": 9, "breadth": 4}], ids=["eps", "another map"])
-@both
-def test_numbers_beside_the_tensors_tell(changed, width):
-    tokens, parts, eps, height, breadth = given(width, 1, 4, 9)
+def test_numbers_beside_the_tensors_tell(changed):
+    tokens, parts, eps, height, breadth = given(64, 1, 4, 9)
     numbers = {"eps": eps, "height": height, "breadth": breadth}
     found = by_kernel(tokens, parts, **(numbers | changed))
     assert error(found, exactly(tokens, parts, *numbers.values())) > 1e-2
@@ -145,8 +135,7 @@ def test_numbers_beside_the_tensors_tell(changed, width):
 
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
-    tokens, parts, *rest = given(128, 1, 2, 3)
-    torch.library.opcheck(torch.ops.patchword.separable.default, (tokens, *map(list, parts), *rest))
+    tokens, parts, *rest = given(64, 1, 2, 3)
     norms = [list(part[:5]) for part in parts]
     torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
     pairs = [[part.matrix, part.bias] for part in parts]
@@ -154,22 +143,12 @@ def test_torch_agrees_with_how_it_is_registered():
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 128, 256])
-def test_it_is_tried_before_it_is_trusted(monkeypatch, width):
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.is_alike(width, DEVICE, kind)
+    assert kernel.alike(DEVICE, kind)
     original = kernel.separable
     monkeypatch.setattr(kernel, "separable", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
-    assert not kernel.is_alike(width, DEVICE, kind)
-
-
-@pytest.mark.parametrize("width", PLANS)
-def test_a_plan_covers_all_channels(width):
-    plan = PLANS[width]
-    assert plan.each in (1, 3)
-    assert width % plan.block == width % plan.chunk == 0
-    assert width >= 2 * plan.chunk
-    assert all(size & (size - 1) == 0 for size in (plan.rows, plan.block, plan.chunk, plan.warps))
+    assert not kernel.alike(DEVICE, kind)
 
 
 @pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
@@ -188,7 +167,7 @@ def empty(device, dtype=torch.bfloat16, width=64, learns=False):
         (torch.bfloat16, False, False, 64, True),
         (torch.float16, False, False, 256, True),
         (torch.float32, False, False, 64, False),
-        (torch.float32, False, True, 128, True),
+        (torch.float32, False, True, 64, True),
         (torch.bfloat16, True, False, 64, False),
         (torch.bfloat16, False, False, 80, False),
     ],
@@ -203,8 +182,7 @@ def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypat
         assert has_separable_kernel(tokens, parts) == (taken or learns)
     if taken:
         answer = kernel.separable(tokens, parts, 1e-5, 2, 3)
-        sizes = [(2, 6, 3 * width)] if is_narrow(width) else [(2, 6, width)] * 3
-        assert [part.shape for part in answer] == sizes
+        assert [part.shape for part in answer] == [(2, 6, width)] * 3
         assert {part.dtype for part in answer} == {torch.bfloat16 if casts else dtype}
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
         assert not has_separable_kernel(tokens, parts)
@@ -224,7 +202,7 @@ def test_it_is_not_chosen_on_a_cpu():
 
 # The layer
 
-GRID, WIDTH = Grid(2, 3), 128
+GRID, WIDTH = Grid(2, 3), 64
 
 
 @pytest.fixture
@@ -234,7 +212,7 @@ def calls(monkeypatch):
 
     def run(*called):
         told.append(called)
-        return [plain_separable(*called)]
+        return list(plain_separable(*called).chunk(3, -1))
 
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
     monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
@@ -253,14 +231,12 @@ def test_a_projection_is_one_step(calls, monkeypatch):
     part, tokens, mask = made(), pixels(2, GRID.tokens, WIDTH), torch.ones(6, 6, dtype=torch.bool)
     found = part(tokens, Scope(mask, grid=GRID))
     assert [call[2:] for call in calls] == [(0.1, 2, 3)]
-    assert found.joint is not None
     assert (found.mask is mask, found.key_grid) == (True, GRID)
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
     expected = part(tokens, Scope(mask, grid=GRID))
-    assert (len(calls), expected.joint) == (1, None)
+    assert len(calls) == 1
     for index in range(3):
         assert difference(found[index], expected[index]) < 1e-5
-        assert torch.equal(found.joint.chunk(3, -1)[index], found[index])
 
 
 def test_attention_over_it_is_the_same(calls, monkeypatch):
@@ -339,7 +315,7 @@ def test_a_compiled_projection_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found = torch.compile(part, backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
-    assert "patchword.separable" in seen
+    assert {"patchword.filtered_thrice", "patchword.three_products"} <= set(seen)
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
     expected = part.float()(tokens.float(), Scope(grid=GRID))
     assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))

@@ -1,9 +1,8 @@
-"""Queries, keys and values of separable projections, side by side, without gradients: for each a depthwise filter of
-3 x 3 over the map, the batch norm behind it and a matrix.
+"""Queries, keys and values of separable projections, without gradients: for each a depthwise filter of 3 x 3 over the
+map, the batch norm behind it and a matrix.
 
-One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read.
-For most widths it is quicker to filter alone, thrice at a time (strips_triton), before torch's own products. The twin
-is plain_separable. Products of float32 are left to the plain way.
+A kernel for GPUs (strips_triton) filters three times at once, each with its norm in it; torch's own products follow,
+beside each other. The twin is plain_separable. Products of float32 are left to the plain way.
 """
 
 from collections.abc import Sequence
@@ -14,11 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels import strips_plan
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
-from patchword.kernels.separable_plan import is_known, is_narrow, launch
+from patchword.kernels.strips_plan import is_known, launch
 
 
 class Separable(NamedTuple):
@@ -42,21 +40,15 @@ def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
 
 
 def _fits(width: int, parts: Sequence[Separable]) -> bool:
-    """All three have the same kinds of numbers: one program may read any of them."""
+    """All three have the same kinds of numbers: one kernel reads them."""
     kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
     square = all(part.matrix.shape == (width, width) for part in parts)
     return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
 
 
 def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
-    """(batch, height * breadth, width) -> queries, keys and values, or one tensor of 3 * width of all three.
-
-    parts: of queries, keys and values
-    """
+    """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
     kind = short_kind(tokens, parts[0].matrix)
-    if is_narrow(tokens.shape[-1]):
-        lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
-        return [_run(tokens.to(kind), *lists, eps, height, breadth)]
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
     return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
 
@@ -71,26 +63,6 @@ def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth
     return F.linear(normed.view_as(tokens), part.matrix, part.bias)
 
 
-def _one_step(
-    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
-) -> Tensor:
-    from patchword.kernels.separable_triton import projected
-
-    tokens, width = tokens.contiguous(), tokens.shape[-1]
-    answer, count, plan = _shape(tokens), tokens.numel() // width, launch(width)
-    programs = -(-count // plan.rows) * (3 // plan.each)
-    if not programs:
-        return answer
-    matrices = [tensor.contiguous() for part in (query, key, value) for tensor in part[5:]]
-    options = {"maxnreg": plan.registers} if plan.registers and tokens.is_cuda else {}
-    with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
-        projected[(programs,)](
-            tokens, _table(query, key, value, eps, width), *matrices, answer, count, height, breadth, width,
-            plan.each, plan.rows, plan.block, plan.chunk, num_warps=plan.warps, num_stages=plan.stages, **options,
-        )  # fmt: skip
-    return answer
-
-
 def _filters(
     tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
 ) -> Tensor:
@@ -98,7 +70,7 @@ def _filters(
 
     tokens, width = tokens.contiguous(), tokens.shape[-1]
     answer, count = _shape_thrice(tokens), tokens.numel() // width
-    plan, programs, warps = strips_plan.launch(len(tokens), height, breadth, width)
+    plan, programs, warps = launch(len(tokens), height, breadth, width)
     if programs:
         with torch.cuda.device_of(tokens):
             given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
@@ -136,31 +108,21 @@ def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: flo
     return table
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return tokens.new_empty(*tokens.shape[:-1], 3 * tokens.shape[-1])
-
-
 def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(3, *tokens.shape)
 
 
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
-_run = operation("separable", _GIVEN, _one_step, _shape)
 _run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
 _PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
 _run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
 
 
-def alike(device: torch.device) -> bool:
-    """Both ways: filters and matrices in one kernel, and filters alone."""
-    return all(is_alike(width, device) for width in (64, 256))
-
-
 @torch.no_grad()
-def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
-    wave = Waves(device, kind)
+    wave, width = Waves(device, kind), 96
 
     def part(by: float) -> Separable:
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)

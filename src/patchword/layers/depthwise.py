@@ -57,7 +57,7 @@ def convolved_and_normed(tokens: Tensor, grid: Grid, convolution: nn.Module, nor
 
 
 def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> list[Tensor] | None:
-    """(batch, tokens, width) -> queries, keys and values, or one tensor of 3 * width of all three.
+    """(batch, tokens, width) -> queries, keys and values.
 
     The norms must not learn from the batch, and no gradient is wanted. A step is None where someone watches it.
     """
