@@ -32,8 +32,8 @@ def given(shape, width, side=7, dtype=torch.float32, seed=0):
     return normal(*shape), Entering(weight, normal(width), 1 + normal(width, by=0.2), normal(width))
 
 
-def by_kernel(image, parts, stride=4, padding=3, eps=1e-5):
-    return torch.ops.patchword.entrance(image, *parts, stride, padding, eps)
+def by_kernel(image, parts, stride=4, padding=3, eps=1e-5, kind=None):
+    return torch.ops.patchword.entrance(image, *parts, stride, padding, eps, kind or parts.weight.dtype)
 
 
 def error(found, image, parts, stride=4, padding=3, eps=1e-5):
@@ -63,6 +63,9 @@ def test_numbers_of_16_bits(kind, bound):
     found = by_kernel(image.float(), parts)
     assert found.dtype == kind
     assert error(found, image, parts) < bound
+    longer = by_kernel(image, parts, kind=torch.float32)
+    assert longer.dtype == torch.float32
+    assert error(longer, image, parts) < bound
 
 
 @needs_triton
@@ -102,7 +105,7 @@ def test_a_wrong_number_is_seen(wrong):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     image, parts = given((1, 3, 16, 18), 32)
-    torch.library.opcheck(torch.ops.patchword.entrance.default, (image, *parts, 4, 3, 1e-5))
+    torch.library.opcheck(torch.ops.patchword.entrance.default, (image, *parts, 4, 3, 1e-5, torch.float16))
 
 
 @needs_triton
@@ -141,6 +144,19 @@ def test_when_it_is_chosen(hopper, shape, width, side, padding, taken):
     parts = Entering(*(torch.zeros(size, dtype=torch.bfloat16, device=hopper) for size in sizes))
     assert has_entrance_kernel(image, parts, 4, padding) == taken
     assert not has_entrance_kernel(image.float(), parts, 4, padding)
+
+
+@pytest.mark.parametrize("casts", [False, True], ids=["bfloat16", "autocast"])
+def test_tokens_are_of_the_kind_that_a_norm_answers_with(hopper, casts, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    dtype = torch.float32 if casts else torch.bfloat16
+    image = torch.zeros(2, 3, 32, 32, dtype=dtype, device=hopper)
+    sizes = (64, 3, 7, 7), (64,), (64,), (64,)
+    parts = Entering(*(torch.zeros(size, dtype=dtype, device=hopper) for size in sizes))
+    assert has_entrance_kernel(image, parts, 4, 3)
+    found = kernel.entrance(image, parts, 4, 3, 1e-5)
+    assert (found.shape, found.dtype) == ((2, 64, 64), dtype)
 
 
 @pytest.fixture

@@ -44,9 +44,12 @@ def has_entrance_kernel(image: Tensor, parts: Entering, stride: int, padding: in
 
 
 def entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
-    """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the product's kind"""
+    """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the kind that a norm answers with:
+    float32 under autocast"""
     weight, bias, scale, shift = parts
-    return _run(image, weight.to(short_kind(image, weight)), bias, scale, shift, stride, padding, eps)
+    short = short_kind(image, weight)
+    kind = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
+    return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
 
 
 def plain_entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
@@ -55,11 +58,12 @@ def plain_entrance(image: Tensor, parts: Entering, stride: int, padding: int, ep
 
 
 def _one_step(
-    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float
-) -> Tensor:
+    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
+    kind: torch.dtype,
+) -> Tensor:  # fmt: skip
     from patchword.kernels.entrance_triton import entered
 
-    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps)
+    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps, kind)
     (width, channels, kernel, _), sides = weight.shape, image.shape[2:]
     count = answer.numel() // width
     parts = [part.contiguous() for part in (weight, bias, scale, shift)]
@@ -81,14 +85,15 @@ def _map(image: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[int,
 
 
 def _shape(
-    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float
-) -> Tensor:
+    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
+    kind: torch.dtype,
+) -> Tensor:  # fmt: skip
     height, width = _map(image, weight, stride, padding)
-    return image.new_empty(len(image), height * width, len(weight), dtype=weight.dtype)
+    return image.new_empty(len(image), height * width, len(weight), dtype=kind)
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *Entering._fields))
-_run = operation("entrance", f"{_TENSORS}, int stride, int padding, float eps", _one_step, _shape)
+_run = operation("entrance", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _one_step, _shape)
 
 
 @torch.no_grad()
@@ -100,7 +105,7 @@ def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     exact = Entering(*(part.float() for part in parts))
     for padding in (2, 3):
         with torch.autocast(device.type, enabled=False):
-            found = _run(image, *parts, 4, padding, 1e-5).float()
+            found = _run(image, *parts, 4, padding, 1e-5, kind).float()
             expected = plain_entrance(image.float(), exact, 4, padding, 1e-5)
         if not bool((found - expected).norm() < 1e-2 * expected.norm()):
             return False
