@@ -2,7 +2,8 @@
 
 What is multiplied or sent must lie in shared memory when that is begun, and still when it is waited for, or else there
 are no numbers in the answer; what is fetched arrives after a while, and until then its place holds none. So a place
-that is left too early, or read too early, is seen, and groups that wait for each other forever are told.
+that is left too early, or read too early, is seen, and groups that wait for each other forever are told. A barrier that
+is missing between the warps of one group is not: they are one thread here.
 """
 
 import random
@@ -266,3 +267,13 @@ def act(kernel, programs, *given):
         _WORLD.clear()
         _WORLD.update(_world(program, programs))
         _acted(kernel)(*given)
+
+
+def is_seen(monkeypatch, run):
+    """Whether something wrong is seen, if all take their time: an answer without numbers, or somebody stuck."""
+    for name, seconds in (("PAUSE", 5e-3), ("LATE", 2e-2), ("PATIENCE", 0.5)):
+        monkeypatch.setitem(globals(), name, seconds)
+    try:
+        return bool(run().isnan().any())
+    except (StuckError, AssertionError, TypeError):  # of the last kind, if what is not there is added
+        return True
