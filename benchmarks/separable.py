@@ -95,7 +95,8 @@ def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
     width, even = tokens.shape[-1], side % 2 == 0
     for span, columns, ahead in itertools.product((7, 14), (1, 2) if even else (1,), (1, 2, 4)):
         plan, _, warps = kept(len(tokens), side, side, width)
-        lanes, plan = len(tokens) * side // columns, plan._replace(span=span, columns=columns, ahead=ahead)
+        lanes = len(tokens) * side // columns
+        plan = plan._replace(span=span, columns=columns, ahead=ahead, whole=lanes % plan.lanes == 0)
         programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
         kernel.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
         spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))

@@ -71,6 +71,7 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(availability, "_version", lambda: "3.6.0")
     monkeypatch.setattr(launching, "processors", lambda device: 132)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     for trial in availability._TRIALS:
         monkeypatch.setattr(trial, "found", {0: True})
     with FakeTensorMode():

@@ -271,7 +271,7 @@ def act(kernel, programs, *given):
 
 def is_seen(monkeypatch, run):
     """Whether something wrong is seen, if all take their time: an answer without numbers, or somebody stuck."""
-    for name, seconds in (("PAUSE", 5e-3), ("LATE", 2e-2), ("PATIENCE", 0.5)):
+    for name, seconds in (("PAUSE", 5e-3), ("LATE", 2e-2), ("PATIENCE", 2.0)):
         monkeypatch.setitem(globals(), name, seconds)
     try:
         return bool(run().isnan().any())

@@ -11,6 +11,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import added as kernel
 from patchword.kernels.added import has_added_kernel, plain_added
+from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.strips_plan import launch
 from patchword.layers import ConditionalPosition, Residual
 from patchword.layers import depthwise as layer
@@ -160,7 +161,8 @@ def test_conditional_positions_take_it(monkeypatch):
     monkeypatch.setattr(layer, "added_at_once", run)
     assert difference(residual(tokens, scope), expected) < 1e-6
     assert len(told) == 1
-    part.register_forward_hook(lambda *given: None)
-    monkeypatch.setattr(layer, "_has_kernel", lambda *given: False)
+    seen = []
+    monkeypatch.setattr(layer, "neighbours", plain_neighbours)
+    part.register_forward_hook(lambda *given: seen.append(1))
     assert difference(residual(tokens, scope), expected) < 1e-6
-    assert len(told) == 1
+    assert (len(told), len(seen)) == (1, 1)

@@ -44,7 +44,7 @@ def error(found, image, parts, stride=4, padding=3, eps=1e-5):
 
 @needs_triton
 @pytest.mark.parametrize("width", [16, 24, 64, 96, 128])
-@pytest.mark.parametrize(("side", "stride"), [(7, 4), (3, 2), (4, 4)])
+@pytest.mark.parametrize(("side", "stride"), [(7, 4), (3, 2), (4, 4), (9, 4)])
 def test_the_kernel_is_the_plain_way(width, side, stride):
     numbers = random.Random(f"{width} {side}")
     shape = numbers.randint(1, 3), numbers.randint(1, 4), numbers.randint(side, 30), numbers.randint(side, 30)
@@ -132,11 +132,21 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
         ((2, 4, 32, 32), 128, 7, 2, True),
         ((2, 64, 32, 32), 128, 3, 1, False),
         ((2, 3, 32, 32), 192, 7, 3, False),
-        ((2, 3, 32, 32), 64, 15, 7, True),
-        ((2, 3, 32, 32), 64, 16, 8, False),
+        ((2, 3, 32, 32), 64, 9, 4, True),
+        ((2, 3, 32, 32), 64, 15, 7, False),
         ((2, 3, 4, 32), 64, 7, 0, False),
+        ((2, 3, 32, 32), 8, 7, 3, False),
     ],
-    ids=["an image", "four channels", "a map", "wide", "a large kernel", "too large a kernel", "too small an image"],
+    ids=[
+        "an image",
+        "four channels",
+        "a map",
+        "wide",
+        "a large kernel",
+        "too large a kernel",
+        "too small an image",
+        "narrow",
+    ],
 )
 def test_when_it_is_chosen(hopper, shape, width, side, padding, taken):
     image = torch.zeros(shape, dtype=torch.bfloat16, device=hopper)

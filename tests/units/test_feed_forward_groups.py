@@ -7,7 +7,7 @@ from gluon_by_hand import Described, act, changed, is_seen
 from patchword.kernels.feed_forward import FORMS, Weights, plain_feed_forward
 from patchword.kernels.joined import Joined, plain_joined
 
-pytest.importorskip("triton.experimental.gluon")
+pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
 from patchword.kernels import feed_forward_groups as kernel
 
 
@@ -123,3 +123,8 @@ def test_a_wrong_order_is_seen(monkeypatch, order):
     tokens, weights = given(300, 64, 128)
     run = changed(kernel.by_groups, *ORDERS[order])
     assert is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens), run=run))
+
+
+def test_nothing_is_seen_in_the_right_order(monkeypatch):
+    tokens, weights = given(300, 64, 128)
+    assert not is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens)))

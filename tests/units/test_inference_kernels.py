@@ -31,11 +31,11 @@ CASES = {
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
-    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 5, 512), (128, 512), (128,)]),
+    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 6000, 512), (128, 512), (128,)]),
     "joined": Case(
         joined.TRIAL,
         lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),
-        [(2, 9000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
+        [(2, 18000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
@@ -121,8 +121,15 @@ def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatc
     assert raised.has_raised_kernel(*given)
 
 
-def test_few_tokens_are_not_joined(hopper):
+def test_groups_of_warps_are_for_many_tokens(hopper, monkeypatch):
+    """of which there must be fewer where their launch is recorded"""
     case = CASES["joined"]
-    few = case._replace(shapes=[(2, 5000, 96), *case.shapes[1:]])
+    few = case._replace(shapes=[(2, 17000, 96), *case.shapes[1:]])
+    fewer = case._replace(shapes=[(2, 8000, 96), *case.shapes[1:]])
+    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
+    case = CASES["raised by groups"]
+    few = case._replace(shapes=[(2, 5000, 512), *case.shapes[1:]])
     assert case.asked(*made(case, hopper))
     assert not few.asked(*made(few, hopper))

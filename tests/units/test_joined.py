@@ -8,6 +8,7 @@ from torch import nn
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.kernels.availability import learns
 from patchword.kernels.joined import plain_joined
 from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
 from patchword.layers import feed_forward as layer
@@ -73,6 +74,42 @@ def test_it_is_left_alone_where_someone_watches(calls, watched):
     part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
     assert difference(part(tokens, SCOPE), expected) < 1e-5
     assert (len(calls), len(seen)) == (1, 1)
+
+
+def test_no_gradient_is_lost(calls, monkeypatch):
+    """where the branch alone learns, of which nobody knows before it is there"""
+    monkeypatch.setattr(layer, "has_joined_kernel", lambda tokens, *read: not learns(tokens, *read[:2], *read[2]))
+    part, tokens = block(), pixels(2, 24, 32)
+    for parameter in part.parameters():
+        parameter.requires_grad_(False)
+    weight = part.attention.sublayer.projection.joint.weight.requires_grad_()
+    (found,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
+    assert not calls
+    monkeypatch.setattr(layer, "has_joined_kernel", lambda *given: False)
+    (expected,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
+    assert expected.abs().max() > 0
+    assert difference(found, expected) < 1e-4 * float(expected.abs().max())
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.calls = inner, 0
+
+    def forward(self, tokens, scope):
+        self.calls += 1
+        return self.inner(tokens, scope)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wrapped", ["attention", "feed_forward"])
+def test_a_wrapped_residual_is_called(calls, wrapped):
+    part, tokens = block(), pixels(2, 24, 32)
+    expected = part(tokens, SCOPE)
+    outer = Wrapper(getattr(part, wrapped))
+    setattr(part, wrapped, outer)
+    assert difference(part(tokens, SCOPE), expected) < 1e-5
+    assert (outer.calls, len(calls)) == (1, 1)
 
 
 @torch.no_grad()

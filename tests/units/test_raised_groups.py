@@ -7,7 +7,7 @@ from gluon_by_hand import Described, act, changed, is_seen
 from patchword.kernels.feed_forward import FORMS
 from patchword.kernels.raised import plain_raised
 
-pytest.importorskip("triton.experimental.gluon")
+pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
 from patchword.kernels import raised_groups as kernel
 
 
@@ -65,3 +65,8 @@ def test_a_wrong_order_is_seen(monkeypatch, order):
     parts = given(300, 256, 256)
     run = changed(kernel.raised_by_groups, *ORDERS[order])
     assert is_seen(monkeypatch, lambda: by_groups(*parts, run=run))
+
+
+def test_nothing_is_seen_in_the_right_order(monkeypatch):
+    parts = given(300, 256, 256)
+    assert not is_seen(monkeypatch, lambda: by_groups(*parts))

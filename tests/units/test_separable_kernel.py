@@ -19,8 +19,8 @@ from patchword.layers.attention import projection as layer
 
 SHAPES = {  # batch, height, breadth
     "odd": (2, 5, 7),
-    "a tile crosses images": (4, 6, 9),
-    "larger than a tile": (1, 13, 11),
+    "a program crosses images": (4, 6, 9),
+    "a strip and most of one": (1, 13, 11),
     "two strips": (3, 14, 4),
     "one row": (3, 1, 9),
     "one column": (3, 9, 1),

@@ -15,9 +15,8 @@ from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, l
 from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 
-_CHANNELS = 4  # of an image, at most
-_WIDTH = 128  # of a token, at most
-_SIDE = 15  # of a patch, at most
+_WIDTHS = range(16, 129)  # of a token
+_HELD = 65536  # bytes of the matrix in shared memory, at most
 _APART = 2  # numbers that are fetched at a time, at least
 _ROWS, _DEPTH, _WARPS, _STAGES = 64, 32, 4, 3  # the best of those tried on an H200, with
 _PROGRAMS = 4  # on each processor
@@ -38,7 +37,8 @@ def has_entrance_kernel(image: Tensor, parts: Entering, stride: int, padding: in
         return False
     width, channels, kernel, other = parts.weight.shape
     alike = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
-    fits = alike and channels <= _CHANNELS and width <= _WIDTH and kernel <= _SIDE
+    block, line, _ = _sizes(parts.weight, padding)
+    fits = alike and width in _WIDTHS and 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH <= _HELD
     reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
     return fits and reaches and stride <= kernel and is_hopper(image.device.index) and is_usable(image, TRIAL)
 
@@ -68,14 +68,18 @@ def _one_step(
     count = answer.numel() // width
     parts = [part.contiguous() for part in (weight, bias, scale, shift)]
     given = image, *parts, answer, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
-    before = -padding % _APART
-    block, line = (1 << (size - 1).bit_length() for size in (width, before + kernel))
-    choices = channels, kernel, stride, padding, width, block, line, before
+    choices = channels, kernel, stride, padding, width, *_sizes(weight, padding)
     if count:
         with torch.cuda.device_of(image):  # kernels are sent to the GPU that holds the tensors
             programs = min(-(-count // _ROWS), _PROGRAMS * processors(image.get_device()))
             entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
     return answer
+
+
+def _sizes(weight: Tensor, padding: int) -> tuple[int, int, int]:
+    """of the kernel: block, line and before"""
+    before = -padding % _APART
+    return 1 << (len(weight) - 1).bit_length(), 1 << (before + weight.shape[-1] - 1).bit_length(), before
 
 
 def _map(image: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """x + down(gelu(up(norm(x)))) for narrow tokens, as those of the first stages of a pyramid, without gradients.
 
-There the hidden values are the most of what is moved: eight times the bytes of the tokens in all. A kernel for GPUs
-(feed_forward_triton) holds them on the chip. The twin is plain_feed_forward. Products of float32 are left to the plain
-way: they take so long that what is moved does not matter.
+There the hidden values are the most of what is moved: eight times the bytes of the tokens in all. Kernels for GPUs
+(feed_forward_triton, feed_forward_groups) hold them on the chip. The twin is plain_feed_forward. Products of float32
+are left to the plain way: they take so long that what is moved does not matter.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def _one_step(
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
-    if is_grouped(width, hidden) and same and tokens.is_cuda and is_many(tokens) and _has_groups(tokens):
+    if is_grouped(width, hidden) and same and tokens.is_cuda and is_many(tokens, width) and _has_groups(tokens):
         return by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
@@ -94,15 +94,18 @@ def _one_step(
 
 
 def _has_groups(tokens: Tensor) -> bool:
+    """Nothing is tried while a graph is recorded."""
     index = tokens.get_device()
-    return has_groups(index) and GROUPS.passes(index)
+    known = index in GROUPS.found or not torch.cuda.is_current_stream_capturing()
+    return known and has_groups(index) and GROUPS.passes(index)
 
 
-def is_many(tokens: Tensor) -> bool:
-    """Whether groups of warps pay: they take long to launch, and for one tile as long as for one on each processor."""
-    width = tokens.shape[-1]
+def is_many(tokens: Tensor, width: int) -> bool:
+    """Whether groups of warps pay: for one tile they take as long as for one on each processor, and they take long to
+    launch, unless that is recorded."""
     least: int = enough(64 * GROUPED[width].groups, tokens.device.index)
-    return tokens.numel() // width >= least
+    paid = torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
+    return tokens.numel() // width >= (least if paid else 2 * least)
 
 
 def by_groups(
@@ -145,7 +148,7 @@ def alike(device: torch.device) -> bool:
 def are_groups_alike(device: torch.device) -> bool:
     """Both numbers of groups, with one tile for each program and with more. A trial of its own: without them there is
     the other kernel."""
-    sizes = (128, 77), (256, 50000)
+    sizes = (128, 77), (256, 20000)
     return all(is_alike(width, 4 * width, device, run=by_groups, rows=rows) for width, rows in sizes)
 
 

@@ -116,6 +116,7 @@ def _take(
                 mbarrier.arrive(down_free.index(slot), count=1)
                 lowered += 1
             barrier()  # all have multiplied
+            total = total.to(held.dtype).to(gl.float32)  # what is normed
         held.store(total.to(held.dtype))
         _norm(total, held, scale, shift, inside, eps, width, middle)
         fence_async_shared()

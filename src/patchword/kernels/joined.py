@@ -37,7 +37,7 @@ def has_joined_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weights: Wei
     alike = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == bias.shape == (width,)
     fits = alike and weights.down.shape == (width, hidden) and matrix.shape == (width, width)
     there = is_grouped(width, hidden) and has_groups(tokens.device.index) and is_usable(tokens, TRIAL)
-    return fits and there and is_many(tokens)
+    return fits and there and is_many(tokens, width)
 
 
 def joined(tokens: Tensor, before: Joined, weights: Weights, eps: float, form: str) -> Tensor:
@@ -75,7 +75,7 @@ _run = operation("joined", f"{_TENSORS}, float eps, str form", _one_step, _shape
 @torch.no_grad()
 def alike(device: torch.device) -> bool:
     """Both numbers of groups, with one tile for each program and with more."""
-    return all(is_alike(width, rows, device) for width, rows in ((128, 50000), (256, 77)))
+    return all(is_alike(width, rows, device) for width, rows in ((128, 30000), (256, 77)))
 
 
 def is_alike(width: int, rows: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:

@@ -1,8 +1,9 @@
 """gelu(up(x)) in one kernel, without gradients: the first half of feed-forwards that are too wide for feed_forward.
 
-A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Only where the
-product is short: those of wider tokens are so much quicker in torch's own way that a GELU beside them costs less. The
-kernels are in raised_triton and raised_groups, the twin is plain_raised.
+A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Where the
+product is longer, torch's own is so much quicker that a GELU beside it costs less; but for 512 channels and many
+tokens, where groups of warps do both at once. The kernels are in raised_triton and raised_groups, the twin is
+plain_raised.
 """
 
 from collections.abc import Callable
@@ -37,14 +38,11 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
     hidden, width = up.shape
     if tokens.shape[-1] != width or not is_hopper(tokens.device.index):
         return False
-    if _is_grouped(width, hidden) and has_groups(tokens.device.index) and is_usable(tokens, GROUPS):
-        return True
+    if width == _GROUPED:
+        there = hidden % COLUMNS == 0 and has_groups(tokens.device.index) and is_usable(tokens, GROUPS)
+        return there and tokens.numel() // width >= enough(ROWS, tokens.device.index)  # or torch's own way is quicker
     fits = LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
     return fits and is_usable(tokens, TRIAL)
-
-
-def _is_grouped(width: int, hidden: int) -> bool:
-    return width == _GROUPED and hidden % COLUMNS == 0
 
 
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -67,9 +65,8 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     from patchword.kernels.raised_triton import product_raised
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
-    if _is_grouped(width, hidden):
-        many = tokens.numel() // width >= enough(ROWS, tokens.get_device())  # else torch's own way is quicker
-        return (by_groups if many else plain_raised)(tokens, up.contiguous(), bias.contiguous(), form)
+    if width == _GROUPED:
+        return by_groups(tokens, up.contiguous(), bias.contiguous(), form)
     answer, count = _shape(tokens, up), tokens.numel() // width
     programs = -(-count // ROWS) * (hidden // COLUMNS)
     given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
@@ -109,7 +106,7 @@ def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
 
 def are_groups_alike(device: torch.device) -> bool:
     """with several tiles for each program"""
-    return is_alike(_GROUPED, 50000, device, torch.bfloat16, by_groups)
+    return is_alike(_GROUPED, 40000, device, torch.bfloat16, by_groups)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ beside each other. The twin is plain_separable. Products of float32 are left to 
 """
 
 from collections.abc import Sequence
-from functools import cache
+from threading import local
 from typing import NamedTuple
 
 import torch
@@ -14,9 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.launching import enough
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
 from patchword.kernels.strips_plan import is_known, launch
+
+_KEPT = local()
 
 
 class Separable(NamedTuple):
@@ -80,22 +83,28 @@ def _filters(
 
 def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
     """Beside each other: each alone leaves a part of a GPU idle while it begins and while it ends."""
-    answer, device = torch.empty_like(filtered), filtered.device
-    sides = _streams(filtered.get_device())
+    width, device = filtered.shape[-1], filtered.device
+    answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
+    pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
+    many = filtered.is_cuda and len(pairs[0][0]) >= enough(128, filtered.get_device())
+    sides = _streams(filtered.get_device()) if many else []
     for side in sides:
         side.wait_stream(torch.cuda.current_stream(device))
     for number, (matrix, bias) in enumerate((query, key, value)):
+        given, found = pairs[number]
         with torch.cuda.stream(sides[number - 1] if sides and number else None):
-            torch.addmm(bias, filtered[number].flatten(0, 1), matrix.t(), out=answer[number].flatten(0, 1))
+            torch.addmm(bias, given, matrix.t(), out=found)
     for side in sides:
         torch.cuda.current_stream(device).wait_stream(side)
     return answer
 
 
-@cache
 def _streams(device: int) -> list[torch.cuda.Stream]:
-    """two beside the one that is there; none but on a GPU"""
-    return [torch.cuda.Stream(device) for _ in range(2)] if device >= 0 else []
+    """two beside the one that is there; others in each thread, since one may be recorded"""
+    if device not in _KEPT.__dict__.setdefault("streams", {}):
+        _KEPT.streams[device] = [torch.cuda.Stream(device) for _ in range(2)]
+    found: list[torch.cuda.Stream] = _KEPT.streams[device]
+    return found
 
 
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
@@ -118,21 +127,26 @@ _PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
 _run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
 
 
-@torch.no_grad()
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
+    return _is_alike(device, kind, 96, 5, 7) and _is_alike(device, kind, 64, 10, 6)
+
+
+@torch.no_grad()
+def _is_alike(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
-    wave, width = Waves(device, kind), 96
+    wave = Waves(device, kind)
 
     def part(by: float) -> Separable:
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)
         return Separable(wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width))
 
-    tokens, parts = wave(3, 35, width), [part(by) for by in (1.0, 1.3, 1.7)]
+    tokens, parts = wave(3, height * breadth, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = torch.cat(separable(tokens, parts, 1e-5, 5, 7), -1).float()
+        found = torch.cat(separable(tokens, parts, 1e-5, height, breadth), -1).float()
         exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
-        expected = plain_separable(tokens.float(), exact, 1e-5, 5, 7)
+        expected = plain_separable(tokens.float(), exact, 1e-5, height, breadth)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
     return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 

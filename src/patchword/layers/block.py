@@ -82,12 +82,10 @@ class Residual(nn.Module):
         product `output`, and the other's behind(tokens, output, norm), which answers with a function of what that
         product is given."""
         ends, begins = getattr(self.sublayer, "but_output", None), getattr(following.sublayer, "behind", None)
-        if ends is None or begins is None:
+        if ends is None or begins is None or not all(each._is_alone() for each in (self, following)):
             return None
         finish = begins(tokens, self.sublayer.output, following.norm)
-        if finish is None or not all(each._is_alone() for each in (self, following)):
-            return None
-        branch = ends(tokens, self.norm, scope)
+        branch = None if finish is None else ends(tokens, self.norm, scope)
         return None if branch is None else cast(Tensor, finish(branch))
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
@@ -103,11 +101,13 @@ class Block(nn.Module):
             self.add_module(name, residual)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
-        residuals, number = cast(list[Residual], list(self.children())), 0
+        residuals, number = list(self.children()), 0
         while number < len(residuals):
-            pair = residuals[number : number + 2]
-            both = pair[0].with_next(pair[1], tokens, scope) if len(pair) == 2 else None
-            tokens = pair[0](tokens, scope) if both is None else both
+            one, other = residuals[number], residuals[number + 1] if number + 1 < len(residuals) else None
+            both = None
+            if type(one) is Residual and type(other) is Residual:  # nothing that is wrapped, or has a way of its own
+                both = one.with_next(other, tokens, scope)
+            tokens = one(tokens, scope) if both is None else both
             number += 1 if both is None else 2
         return tokens
 

@@ -63,7 +63,7 @@ def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> list[
     """
     found = [None if step is None else _separable(*step) for step in steps]
     known = [each for each in found if each is not None]
-    if grid.prefix or len(known) < len(steps):
+    if grid.prefix or len(known) < len(steps) or tokens.shape[1] != grid.height * grid.width:
         return None
     parts, eps = [part for part, _ in known], [eps for _, eps in known]
     if min(eps) < max(eps) or not has_separable_kernel(tokens, parts):
@@ -110,4 +110,4 @@ def _is_known(convolution: nn.Module) -> TypeGuard[nn.Conv2d]:
 
 def _has_kernel(tokens: Tensor, grid: Grid) -> bool:
     """Tokens before the map are no part of it. The first question is the one whose answer mostly is no."""
-    return has_neighbours_kernel(tokens) and not grid.prefix
+    return has_neighbours_kernel(tokens) and not grid.prefix and tokens.shape[1] == grid.height * grid.width

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.activated import activated, has_activated_kernel
-from patchword.kernels.availability import may_have_kernel
+from patchword.kernels.availability import learns, may_have_kernel
 from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
-from patchword.kernels.joined import Joined, has_joined_kernel, joined
+from patchword.kernels.joined import Joined, has_joined_kernel, joined, plain_joined
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.affine import is_affine
@@ -72,7 +72,12 @@ class FeedForward(nn.Module):
         matrix, bias = output.weight, output.bias
         if not has_joined_kernel(tokens, matrix, bias, known.weights):
             return None
-        return lambda branch: joined(tokens, Joined(branch, matrix, bias), known.weights, known.eps, known.form)
+
+        def finish(branch: Tensor) -> Tensor:
+            run = plain_joined if learns(branch) else joined  # of the branch nobody knew before whether it learns
+            return run(tokens, Joined(branch, matrix, bias), *known)
+
+        return finish
 
     def _known(self, tokens: Tensor, norm: nn.Module) -> _Known | None:
         """what kernels are given, if they can know all that stands between, and nobody watches it"""
