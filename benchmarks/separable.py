@@ -8,6 +8,7 @@ python benchmarks/separable.py --tune        # tries other launches
 """
 
 import argparse
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,34 +20,11 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
-from patchword.kernels.separable_plan import PLANS, Plan, is_narrow
 from patchword.layers import SeparableProjection
 from patchword.layers.attention import projection as layer
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 KIND = torch.bfloat16
-OTHERS = {  # beside the launch that is written down
-    64: [
-        Plan(3, 128, 32, 32, 8, 2),
-        Plan(3, 128, 32, 32, 16, 2),
-        Plan(3, 128, 64, 32, 16, 2),
-        Plan(3, 64, 32, 32, 8, 2),
-        Plan(3, 64, 32, 32, 4, 2),
-        Plan(3, 64, 32, 32, 4, 2, 128),
-        Plan(3, 256, 32, 32, 16, 2),
-        Plan(1, 128, 64, 32, 8, 2),
-    ],
-    128: [
-        Plan(3, 64, 32, 32, 8, 2),
-        Plan(3, 64, 32, 32, 4, 2),
-        Plan(3, 128, 32, 32, 8, 2),
-        Plan(3, 128, 32, 32, 16, 2),
-        Plan(3, 128, 32, 64, 16, 2),
-        Plan(3, 128, 64, 64, 16, 2),
-        Plan(1, 128, 64, 64, 8, 2),
-        Plan(1, 128, 64, 32, 8, 3),
-    ],
-}
 
 
 def made(width: int) -> SeparableProjection:
@@ -77,14 +55,11 @@ def errors(tokens: Tensor, parts: list[Separable], side: int) -> str:
     expected = plain_separable(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
     told = []
     for way in (separable, plain_separable):
-        found = joined(way(tokens, parts, 1e-5, side, side)).chunk(3, -1)
+        answer = way(tokens, parts, 1e-5, side, side)
+        found = answer if isinstance(answer, list) else answer.chunk(3, -1)
         pairs = zip(found, expected, strict=True)
         told.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
     return f"errors {told[0]} (the plain way: {told[1]})"
-
-
-def joined(found: Tensor | list[Tensor]) -> Tensor:
-    return torch.cat(found, -1) if isinstance(found, list) else found
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -115,26 +90,17 @@ def told(spent: float, tokens: Tensor) -> str:
     )
 
 
-def tune_filters(tokens: Tensor, parts: list[Separable], side: int) -> None:
-    kept, given = (kernel.ROWS, kernel.BLOCK, kernel.WARPS), [list(part[:5]) for part in parts]
-    for choice in ((64, 32, 4), (32, 64, 4), (128, 32, 4), (128, 32, 8), (32, 32, 4), (32, 32, 2), (64, 64, 4)):
-        kernel.ROWS, kernel.BLOCK, kernel.WARPS = choice
-        spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
-        print(f"  filters alone: {told(spent, tokens)}: rows, block, warps {choice}", flush=True)
-    kernel.ROWS, kernel.BLOCK, kernel.WARPS = kept
-
-
 def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
-    width = tokens.shape[-1]
-    kept, expected = kernel.launch, joined(separable(tokens[:9], parts, 1e-5, side, side))
-    for plan in (PLANS[width], *OTHERS[width]):
-        kernel.launch = lambda width, plan=plan: plan
-        try:
-            alike = torch.allclose(joined(separable(tokens[:9], parts, 1e-5, side, side)), expected, 2e-2, 2e-2)
-            spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))
-            print(f"  {told(spent, tokens)}{'' if alike else ', WRONG'}: {plan}", flush=True)
-        except Exception as error:  # too much shared memory
-            print(f"  {type(error).__name__}: {plan}", flush=True)
+    kept, given = kernel.launch, [list(part[:5]) for part in parts]
+    width, even = tokens.shape[-1], side % 2 == 0
+    for span, columns, ahead in itertools.product((7, 14), (1, 2) if even else (1,), (1, 2, 4)):
+        plan, _, warps = kept(len(tokens), side, side, width)
+        lanes = len(tokens) * side // columns
+        plan = plan._replace(span=span, columns=columns, ahead=ahead, whole=lanes % plan.lanes == 0)
+        programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
+        kernel.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
+        spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
+        print(f"  filters alone: {told(spent, tokens)}: {plan}", flush=True)
     kernel.launch = kept
 
 
@@ -154,7 +120,7 @@ def main() -> None:
         spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
         print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
         if asked.tune:
-            (tune if is_narrow(width) else tune_filters)(tokens, parts, side)
+            tune(tokens, parts, side)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensorMode
 
 from material import QUICK, silent
 from patchword.cli import main
-from patchword.kernels import availability
+from patchword.kernels import availability, launching
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
 
@@ -69,6 +69,9 @@ def mine(trained: Path, tmp_path: Path) -> Path:
 def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """A GPU that is not there: tensors without numbers can lie on it, and every kernel works."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(availability, "_version", lambda: "3.6.0")
+    monkeypatch.setattr(launching, "processors", lambda device: 132)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     for trial in availability._TRIALS:
         monkeypatch.setattr(trial, "found", {0: True})
     with FakeTensorMode():

@@ -132,6 +132,38 @@ def test_a_sublayer_is_asked_for_all_at_once_unless_someone_watches_what_stands_
     assert torch.equal(residual(tokens, Scope()), tokens if watched else 7 * tokens)
 
 
+class Ending(Offering):
+    """all but its output is 5"""
+
+    def __init__(self):
+        super().__init__()
+        self.output = nn.Identity()
+
+    def but_output(self, tokens, norm, scope):
+        return torch.full_like(tokens, 5.0)
+
+
+class Beginning(Offering):
+    def behind(self, tokens, output, norm):
+        return lambda branch: 100 * branch + tokens
+
+
+@pytest.mark.parametrize("watched", [None, *(f"{part}{of}" for part in "ab" for of in ("", ".scale", ".drop_path"))])
+def test_two_residuals_are_run_as_one_unless_someone_watches_what_stands_between(watched):
+    """and one that stands before them as it is"""
+    parts = {"first": Offering(), "a": Ending(), "b": Beginning()}
+    block = Block(**{name: Residual(part, nn.Identity()) for name, part in parts.items()})
+    tokens = torch.ones(1, 2, 4)
+    if watched:
+        block.get_submodule(watched).register_forward_hook(lambda *given: None)
+    assert torch.equal(block(tokens, Scope()), tokens * (7.0 if watched else 507.0))  # 7: what each offers alone
+
+
+def test_residuals_with_other_norms_are_not_run_as_one():
+    block = Block(a=Residual(Ending(), nn.Identity(), Norm.POST), b=Residual(Beginning(), nn.Identity()))
+    assert torch.equal(block(torch.ones(1, 2, 4), Scope()), torch.full((1, 2, 4), 7.0))
+
+
 @pytest.mark.parametrize("between", [nn.Dropout(0.5), nn.Dropout(0.5).eval(), nn.Identity(), nn.Tanh()])
 def test_what_stands_between_may_be_another_part_and_drop_on_its_own(between):
     """as Monte Carlo dropout has it: the model is in evaluation, its dropout is not"""

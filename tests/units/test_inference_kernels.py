@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from patchword.kernels import availability, feed_forward, merged, narrow, raised, separable
+from patchword.kernels import availability, entrance, feed_forward, joined, merged, narrow, raised, separable
+from patchword.kernels.entrance import Entering
 from patchword.kernels.feed_forward import Weights
 from patchword.kernels.separable import Separable
 
@@ -29,9 +30,20 @@ CASES = {
         lambda tokens, *weights: feed_forward.has_feed_forward_kernel(tokens, Weights(*weights)),
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
-    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 256), (128, 256), (128,)]),
+    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
+    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 6000, 512), (128, 512), (128,)]),
+    "joined": Case(
+        joined.TRIAL,
+        lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),
+        [(2, 18000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
+    ),
     "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
     "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
+    "entrance": Case(
+        entrance.TRIAL,
+        lambda image, *parts: entrance.has_entrance_kernel(image, Entering(*parts), 4, 3),
+        [(2, 32, 32, 3), (64, 3, 7, 7), (64,), (64,), (64,)],
+    ),
     "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
     "separable": Case(separable.TRIAL, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]),
 }
@@ -81,7 +93,7 @@ def test_no_gradient_is_lost(hopper, case):
 
 
 def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
-    first = 2 if case is CASES["product and sum"] else 1  # behind what comes from other layers
+    first = 2 if case.asked is narrow.has_product_onto else 1  # behind what comes from other layers
     for place in range(first, len(case.shapes)):
         given = made(case, hopper)
         given[place] = Odd(case.shapes[place], hopper)
@@ -95,3 +107,29 @@ def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
             given = made(case, hopper)
             given[place] = torch.zeros(32, dtype=torch.bfloat16, device=hopper)
             assert not case.asked(*given)
+
+
+def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
+    monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
+    for name in ("raised by groups", "joined"):
+        assert not CASES[name].asked(*made(CASES[name], hopper))
+
+
+def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatch):
+    given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
+    monkeypatch.setattr(raised.GROUPS, "found", {0: False})
+    assert raised.has_raised_kernel(*given)
+
+
+def test_groups_of_warps_are_for_many_tokens(hopper, monkeypatch):
+    """of which there must be fewer where their launch is recorded"""
+    case = CASES["joined"]
+    few = case._replace(shapes=[(2, 17000, 96), *case.shapes[1:]])
+    fewer = case._replace(shapes=[(2, 8000, 96), *case.shapes[1:]])
+    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
+    case = CASES["raised by groups"]
+    few = case._replace(shapes=[(2, 5000, 512), *case.shapes[1:]])
+    assert case.asked(*made(case, hopper))
+    assert not few.asked(*made(few, hopper))

@@ -71,6 +71,7 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
 def test_when_it_is_chosen(monkeypatch, dtype, learns, width, hidden, taken):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
+    monkeypatch.setattr(kernel.GROUPS, "found", {0: False})
     with FakeTensorMode(allow_non_fake_inputs=True):
         tokens = torch.empty(4, width, dtype=dtype, device="cuda:0")
         up, bias = torch.empty(hidden, width, dtype=dtype, device="cuda:0"), torch.empty(hidden, device="cuda:0")

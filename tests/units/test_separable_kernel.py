@@ -13,20 +13,21 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels import separable as kernel
 from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable
-from patchword.kernels.separable_plan import PLANS, is_known, is_narrow
+from patchword.kernels.strips_plan import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
 from patchword.layers.attention import projection as layer
 
-MAPS = {  # width, batch, height, breadth
-    "odd": (64, 2, 5, 7),
-    "a tile crosses images": (64, 4, 6, 9),
-    "larger than a tile": (64, 1, 13, 11),
-    "one row": (64, 3, 1, 9),
-    "one column": (64, 3, 9, 1),
-    "one token": (64, 1, 1, 1),
-    "three blocks": (96, 3, 7, 7),
-    "small tiles": (128, 2, 9, 5),
-    "filters alone": (192, 3, 7, 7),
+SHAPES = {  # batch, height, breadth
+    "odd": (2, 5, 7),
+    "a program crosses images": (4, 6, 9),
+    "a strip and most of one": (1, 13, 11),
+    "two strips": (3, 14, 4),
+    "one row": (3, 1, 9),
+    "one column": (3, 9, 1),
+    "one token": (1, 1, 1),
+}
+MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
+    "blocks of 32 channels": (96, 3, 7, 8),
     "wider": (256, 1, 3, 50),
     "wider still": (512, 1, 2, 3),
 }
@@ -47,12 +48,10 @@ def given(width, batch, height, breadth, dtype=torch.float32):
 
 
 def by_kernel(tokens, parts, eps, height, breadth):
-    if is_narrow(tokens.shape[-1]):
-        return torch.ops.patchword.separable(tokens, *map(list, parts), eps, height, breadth)
     norms = [list(part[:5]) for part in parts]
     filtered = torch.ops.patchword.filtered_thrice(tokens, *norms, eps, height, breadth)
-    pairs = zip(filtered, parts, strict=True)
-    return torch.cat([nn.functional.linear(each, part.matrix, part.bias) for each, part in pairs], -1)
+    pairs = ([part.matrix, part.bias] for part in parts)
+    return torch.cat(list(torch.ops.patchword.three_products(filtered, *pairs)), -1)
 
 
 def exactly(tokens, parts, *rest):
@@ -74,7 +73,7 @@ def test_every_token_alone():
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 256])
+@pytest.mark.parametrize("width", [64, 96, 256])
 def test_numbers_of_16_bits(width):
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
     parts = given(width, 2, 5, 7, dtype)
@@ -87,7 +86,7 @@ def test_numbers_of_16_bits(width):
 def test_a_norm_of_32_bits_and_matrices_of_16():
     """as under autocast"""
     tokens, parts, *rest = given(64, 2, 5, 7)
-    narrow = [part._replace(matrix=part.matrix.half()) for part in parts]
+    narrow = [part._replace(matrix=part.matrix.half(), bias=part.bias.half()) for part in parts]
     found = by_kernel(tokens.half(), narrow, *rest)
     assert found.dtype == torch.float16
     assert error(found, exactly(tokens, parts, *rest)) < 2e-3
@@ -137,28 +136,19 @@ def test_numbers_beside_the_tensors_tell(changed):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     tokens, parts, *rest = given(64, 1, 2, 3)
-    torch.library.opcheck(torch.ops.patchword.separable.default, (tokens, *map(list, parts), *rest))
     norms = [list(part[:5]) for part in parts]
     torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
+    pairs = [[part.matrix, part.bias] for part in parts]
+    torch.library.opcheck(torch.ops.patchword.three_products.default, (torch.stack([tokens] * 3), *pairs))
 
 
 @needs_triton
-@pytest.mark.parametrize("width", [64, 256])
-def test_it_is_tried_before_it_is_trusted(monkeypatch, width):
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.is_alike(width, DEVICE, kind)
+    assert kernel.alike(DEVICE, kind)
     original = kernel.separable
     monkeypatch.setattr(kernel, "separable", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
-    assert not kernel.is_alike(width, DEVICE, kind)
-
-
-@pytest.mark.parametrize("width", PLANS)
-def test_a_plan_covers_all_channels(width):
-    plan = PLANS[width]
-    assert plan.each in (1, 3)
-    assert width % plan.block == width % plan.chunk == 0
-    assert width >= 2 * plan.chunk
-    assert all(size & (size - 1) == 0 for size in (plan.rows, plan.block, plan.chunk, plan.warps))
+    assert not kernel.alike(DEVICE, kind)
 
 
 @pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
@@ -192,8 +182,7 @@ def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypat
         assert has_separable_kernel(tokens, parts) == (taken or learns)
     if taken:
         answer = kernel.separable(tokens, parts, 1e-5, 2, 3)
-        sizes = [(2, 6, 3 * width)] if width == 64 else [(2, 6, width)] * 3
-        assert [part.shape for part in answer] == sizes
+        assert [part.shape for part in answer] == [(2, 6, width)] * 3
         assert {part.dtype for part in answer} == {torch.bfloat16 if casts else dtype}
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
         assert not has_separable_kernel(tokens, parts)
@@ -223,7 +212,7 @@ def calls(monkeypatch):
 
     def run(*called):
         told.append(called)
-        return [plain_separable(*called)]
+        return list(plain_separable(*called).chunk(3, -1))
 
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
     monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
@@ -242,14 +231,12 @@ def test_a_projection_is_one_step(calls, monkeypatch):
     part, tokens, mask = made(), pixels(2, GRID.tokens, WIDTH), torch.ones(6, 6, dtype=torch.bool)
     found = part(tokens, Scope(mask, grid=GRID))
     assert [call[2:] for call in calls] == [(0.1, 2, 3)]
-    assert found.joint is not None
     assert (found.mask is mask, found.key_grid) == (True, GRID)
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
     expected = part(tokens, Scope(mask, grid=GRID))
-    assert (len(calls), expected.joint) == (1, None)
+    assert len(calls) == 1
     for index in range(3):
         assert difference(found[index], expected[index]) < 1e-5
-        assert torch.equal(found.joint.chunk(3, -1)[index], found[index])
 
 
 def test_attention_over_it_is_the_same(calls, monkeypatch):
@@ -328,7 +315,7 @@ def test_a_compiled_projection_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found = torch.compile(part, backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
-    assert "patchword.separable" in seen
+    assert {"patchword.filtered_thrice", "patchword.three_products"} <= set(seen)
     monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
     expected = part.float()(tokens.float(), Scope(grid=GRID))
     assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))

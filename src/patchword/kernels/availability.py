@@ -6,6 +6,8 @@ A compiler answers them while it traces, once for all runs of what it compiles.
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
+_MEASURED = ("3.6.",)
 _KINDS = (torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, nn.Parameter, FakeTensor)
 
@@ -137,3 +140,19 @@ def short_kind(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.
 def is_hopper(index: int) -> bool:
     """For no other GPU the launches were planned."""
     return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def has_groups(index: int) -> bool:
+    """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
+    with, since that part of it is young and changes."""
+    return is_hopper(index) and _version().startswith(_MEASURED)
+
+
+@cache
+def _version() -> str:
+    """of Triton; nothing, where it does not tell"""
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return ""

@@ -28,6 +28,22 @@ class Plan(NamedTuple):
     stages: int
 
 
+class Groups(NamedTuple):
+    """By groups of warps, of which each takes 64 rows. slots: for pieces of each matrix, of so many hidden channels"""
+
+    chunk: int
+    slots: int
+    groups: int
+
+
+_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the best of those tried on an H200
+GROUPED = {64: _THREE, 96: _THREE, 128: _THREE, 192: _TWO, 256: _TWO}  # by the width
+
+
+def is_grouped(width: int, hidden: int) -> bool:
+    return width in GROUPED and hidden % GROUPED[width].chunk == 0
+
+
 def is_known(width: int, hidden: int) -> bool:
     return width in WIDTHS and hidden % 32 == 0
 

@@ -48,3 +48,9 @@ def parts(width: int) -> tuple[int, int]:
 @cache
 def processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+def enough(rows: int, device: int) -> int:
+    """rows of all tokens with which most of a GPU is busy, if each processor takes so many at a time"""
+    return int(0.7 * rows * processors(device))

@@ -1,19 +1,34 @@
 """gelu(up(x)) in one kernel, without gradients: the first half of feed-forwards that are too wide for feed_forward.
 
-A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Only where the
-product is short: those of wider tokens are so much quicker in torch's own way that a GELU beside them costs less. The
-kernel is in raised_triton, the twin is plain_raised.
+A GELU of its own reads and writes all hidden values once more, which takes as long as a short product. Where the
+product is longer, torch's own is so much quicker that a GELU beside it costs less; but for 512 channels and many
+tokens, where groups of warps do both at once. The kernels are in raised_triton and raised_groups, the twin is
+plain_raised.
 """
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.availability import (
+    Trial,
+    Waves,
+    has_groups,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.launching import enough, processors
 from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
 LEAST, MOST = 256, 384  # channels of a token
+_GROUPED = 512  # channels for which groups of warps are quicker than both
+_SLOTS = 5  # places that are left for pieces of the matrix
 
 
 def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
@@ -21,8 +36,13 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
     if not may_have_kernel(tokens) or learns(tokens, up, bias) or short_kind(tokens, up, bias) is None:
         return False
     hidden, width = up.shape
-    fits = tokens.shape[-1] == width and LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    if tokens.shape[-1] != width or not is_hopper(tokens.device.index):
+        return False
+    if width == _GROUPED:
+        there = hidden % COLUMNS == 0 and has_groups(tokens.device.index) and is_usable(tokens, GROUPS)
+        return there and tokens.numel() // width >= enough(ROWS, tokens.device.index)  # or torch's own way is quicker
+    fits = LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
+    return fits and is_usable(tokens, TRIAL)
 
 
 def raised(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -45,12 +65,31 @@ def _one_step(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     from patchword.kernels.raised_triton import product_raised
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
+    if width == _GROUPED:
+        return by_groups(tokens, up.contiguous(), bias.contiguous(), form)
     answer, count = _shape(tokens, up), tokens.numel() // width
     programs = -(-count // ROWS) * (hidden // COLUMNS)
     given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
     if programs:
         with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
             product_raised[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)
+    return answer
+
+
+def by_groups(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
+    """All are contiguous, tokens of the matrix' kind; there are some."""
+    from patchword.kernels.group_parts import REGISTERS, described
+    from patchword.kernels.group_parts import ROWS as EACH
+    from patchword.kernels.raised_groups import DEEP, HALF, SIDE, raised_by_groups
+
+    (hidden, width), answer = up.shape, _shape(tokens, up)
+    count, rows, deep, side = tokens.numel() // width, EACH.value, DEEP.value, SIDE.value
+    programs = min(-(-count // (2 * rows)), processors(tokens.get_device()))
+    taken = described(tokens.view(count, width), rows, deep), described(up, side, deep)
+    found = described(answer.view(count, hidden), rows, HALF.value)
+    choices = hidden // side, width // deep, form, _SLOTS
+    with torch.cuda.device_of(tokens):
+        raised_by_groups[(programs,)](*taken, bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
     return answer
 
 
@@ -61,16 +100,26 @@ def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
 _run = operation("raised", "Tensor tokens, Tensor up, Tensor bias, str form", _one_step, _shape)
 
 
-@torch.no_grad()
 def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    return is_alike(320, 154, device, kind, raised)
+
+
+def are_groups_alike(device: torch.device) -> bool:
+    """with several tiles for each program"""
+    return is_alike(_GROUPED, 40000, device, torch.bfloat16, by_groups)
+
+
+@torch.no_grad()
+def is_alike(width: int, rows: int, device: torch.device, kind: torch.dtype, run: Callable[..., Tensor]) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
 
     wave = Waves(device, kind)
-    tokens, up, bias = wave(2, 77, 256), wave(128, 256, size=0.1), wave(128)
+    tokens, up, bias = wave(rows, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
-        found = raised(tokens, up, bias, "gelu").float()
+        found = run(tokens, up, bias, "gelu").float()
         expected = plain_raised(tokens.float(), up.float(), bias.float(), "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
 TRIAL = Trial("raised products", alike, on=is_hopper)
+GROUPS = Trial("raised products by groups of warps", are_groups_alike, on=has_groups)

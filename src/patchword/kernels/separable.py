@@ -1,12 +1,12 @@
-"""Queries, keys and values of separable projections, side by side, without gradients: for each a depthwise filter of
-3 x 3 over the map, the batch norm behind it and a matrix.
+"""Queries, keys and values of separable projections, without gradients: for each a depthwise filter of 3 x 3 over the
+map, the batch norm behind it and a matrix.
 
-One kernel for GPUs (separable_triton) filters what it multiplies, so that filtered tokens are neither written nor read,
-and the map is read once. Of wider tokens it filters alone, thrice at a time. The twin is plain_separable. Products of
-float32 are left to the plain way.
+A kernel for GPUs (strips_triton) filters three times at once, each with its norm in it; torch's own products follow,
+beside each other. The twin is plain_separable. Products of float32 are left to the plain way.
 """
 
 from collections.abc import Sequence
+from threading import local
 from typing import NamedTuple
 
 import torch
@@ -14,9 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.launching import enough
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
-from patchword.kernels.separable_plan import BLOCK, ROWS, WARPS, is_known, is_narrow, launch
+from patchword.kernels.strips_plan import is_known, launch
+
+_KEPT = local()
 
 
 class Separable(NamedTuple):
@@ -40,23 +43,17 @@ def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
 
 
 def _fits(width: int, parts: Sequence[Separable]) -> bool:
-    """All three have the same kinds of numbers: one program may read any of them."""
+    """All three have the same kinds of numbers: one kernel reads them."""
     kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
     square = all(part.matrix.shape == (width, width) for part in parts)
     return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
 
 
 def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
-    """(batch, height * breadth, width) -> queries, keys and values, or one tensor of 3 * width of all three.
-
-    parts: of queries, keys and values
-    """
+    """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
     kind = short_kind(tokens, parts[0].matrix)
-    if is_narrow(tokens.shape[-1]):
-        lists = [[*part[:5], part.matrix.to(kind), part.bias] for part in parts]
-        return [_run(tokens.to(kind), *lists, eps, height, breadth)]
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
-    return [F.linear(each, part.matrix, part.bias) for each, part in zip(filtered.unbind(0), parts, strict=True)]
+    return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
 
 
 def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
@@ -69,38 +66,45 @@ def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth
     return F.linear(normed.view_as(tokens), part.matrix, part.bias)
 
 
-def _one_step(
-    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
-) -> Tensor:
-    from patchword.kernels.separable_triton import projected
-
-    tokens, width = tokens.contiguous(), tokens.shape[-1]
-    answer, count, plan = _shape(tokens), tokens.numel() // width, launch(width)
-    programs = -(-count // plan.rows) * (3 // plan.each)
-    if not programs:
-        return answer
-    matrices = [tensor.contiguous() for part in (query, key, value) for tensor in part[5:]]
-    options = {"maxnreg": plan.registers} if plan.registers and tokens.is_cuda else {}
-    with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
-        projected[(programs,)](
-            tokens, _table(query, key, value, eps, width), *matrices, answer, count, height, breadth, width,
-            plan.each, plan.rows, plan.block, plan.chunk, num_warps=plan.warps, num_stages=plan.stages, **options,
-        )  # fmt: skip
-    return answer
-
-
 def _filters(
     tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
 ) -> Tensor:
-    from patchword.kernels.separable_triton import thrice
+    from patchword.kernels.strips_triton import thrice
 
     tokens, width = tokens.contiguous(), tokens.shape[-1]
     answer, count = _shape_thrice(tokens), tokens.numel() // width
-    if count:
+    plan, programs, warps = launch(len(tokens), height, breadth, width)
+    if programs:
         with torch.cuda.device_of(tokens):
             given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
-            thrice[(-(-count // ROWS), width // BLOCK)](*given, ROWS, BLOCK, num_warps=WARPS)
+            thrice[(programs,)](*given, *plan, num_warps=warps)
     return answer
+
+
+def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
+    """Beside each other: each alone leaves a part of a GPU idle while it begins and while it ends."""
+    width, device = filtered.shape[-1], filtered.device
+    answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
+    pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
+    many = filtered.is_cuda and len(pairs[0][0]) >= enough(128, filtered.get_device())
+    sides = _streams(filtered.get_device()) if many else []
+    for side in sides:
+        side.wait_stream(torch.cuda.current_stream(device))
+    for number, (matrix, bias) in enumerate((query, key, value)):
+        given, found = pairs[number]
+        with torch.cuda.stream(sides[number - 1] if sides and number else None):
+            torch.addmm(bias, given, matrix.t(), out=found)
+    for side in sides:
+        torch.cuda.current_stream(device).wait_stream(side)
+    return answer
+
+
+def _streams(device: int) -> list[torch.cuda.Stream]:
+    """two beside the one that is there; others in each thread, since one may be recorded"""
+    if device not in _KEPT.__dict__.setdefault("streams", {}):
+        _KEPT.streams[device] = [torch.cuda.Stream(device) for _ in range(2)]
+    found: list[torch.cuda.Stream] = _KEPT.streams[device]
+    return found
 
 
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
@@ -113,26 +117,23 @@ def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: flo
     return table
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return tokens.new_empty(*tokens.shape[:-1], 3 * tokens.shape[-1])
-
-
 def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(3, *tokens.shape)
 
 
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
-_run = operation("separable", _GIVEN, _one_step, _shape)
 _run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
+_PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
+_run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
 
 
-def alike(device: torch.device) -> bool:
-    """Both ways: filters and matrices in one kernel, and filters alone."""
-    return all(is_alike(width, device) for width in (64, 256))
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
+    return _is_alike(device, kind, 96, 5, 7) and _is_alike(device, kind, 64, 10, 6)
 
 
 @torch.no_grad()
-def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def _is_alike(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
     wave = Waves(device, kind)
@@ -141,11 +142,11 @@ def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat1
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)
         return Separable(wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width))
 
-    tokens, parts = wave(3, 35, width), [part(by) for by in (1.0, 1.3, 1.7)]
+    tokens, parts = wave(3, height * breadth, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = torch.cat(separable(tokens, parts, 1e-5, 5, 7), -1).float()
+        found = torch.cat(separable(tokens, parts, 1e-5, height, breadth), -1).float()
         exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
-        expected = plain_separable(tokens.float(), exact, 1e-5, 5, 7)
+        expected = plain_separable(tokens.float(), exact, 1e-5, height, breadth)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
     return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 

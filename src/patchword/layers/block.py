@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout, is_idle
 from patchword.layers.gradient import summed
+from patchword.layers.watched import is_watched
 
 
 class Norm(Enum):
@@ -67,9 +69,24 @@ class Residual(nn.Module):
         """A sublayer may offer at_once(tokens, norm, scope): tokens + itself(norm(tokens)) in fewer steps, or None. It
         is asked if nothing else stands between."""
         offered: Callable[[Tensor, nn.Module, Scope], Tensor | None] | None = getattr(self.sublayer, "at_once", None)
-        if offered is None or not all(map(is_idle, (self.scale, self.dropout, self.drop_path))):
+        return None if offered is None or not self._is_bare() else offered(tokens, self.norm, scope)
+
+    def _is_bare(self) -> bool:
+        return all(map(is_idle, (self.scale, self.dropout, self.drop_path)))
+
+    def _is_alone(self) -> bool:
+        return self.where is Norm.PRE and self._is_bare() and not is_watched(self)
+
+    def with_next(self, following: "Residual", tokens: Tensor, scope: Scope) -> Tensor | None:
+        """Both residuals in fewer steps, or None. This sublayer may offer but_output(tokens, norm, scope), all but its
+        product `output`, and the other's behind(tokens, output, norm), which answers with a function of what that
+        product is given."""
+        ends, begins = getattr(self.sublayer, "but_output", None), getattr(following.sublayer, "behind", None)
+        if ends is None or begins is None or not all(each._is_alone() for each in (self, following)):
             return None
-        return offered(tokens, self.norm, scope)
+        finish = begins(tokens, self.sublayer.output, following.norm)
+        branch = None if finish is None else ends(tokens, self.norm, scope)
+        return None if branch is None else cast(Tensor, finish(branch))
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
         return summed(tokens, self.drop_path(self.scale(self.dropout(branch))))
@@ -84,8 +101,14 @@ class Block(nn.Module):
             self.add_module(name, residual)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
-        for residual in self.children():
-            tokens = residual(tokens, scope)
+        residuals, number = list(self.children()), 0
+        while number < len(residuals):
+            one, other = residuals[number], residuals[number + 1] if number + 1 < len(residuals) else None
+            both = None
+            if type(one) is Residual and type(other) is Residual:  # nothing that is wrapped, or has a way of its own
+                both = one.with_next(other, tokens, scope)
+            tokens = one(tokens, scope) if both is None else both
+            number += 1 if both is None else 2
         return tokens
 
 

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
+from patchword.kernels.added import added as added_at_once
+from patchword.kernels.added import has_added_kernel
 from patchword.kernels.availability import learns, short_kind
 from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
 from patchword.kernels.separable import Separable, has_separable_kernel, separable
@@ -34,6 +36,8 @@ def added(tokens: Tensor, grid: Grid, convolution: nn.Module) -> Tensor | None:
     read = convolution.weight, convolution.bias
     if learns(tokens, *read) or short_kind(tokens, *read) is None:
         return None
+    if convolution.bias is not None and has_added_kernel(tokens, convolution.weight, convolution.bias):
+        return added_at_once(tokens, convolution.weight, convolution.bias, grid.height, grid.width)
     weight = convolution.weight.float() + F.pad(convolution.weight.new_ones(1, 1), (1, 1, 1, 1))
     return neighbours(tokens, weight, convolution.bias, grid.height, grid.width, tokens.dtype)
 
@@ -53,13 +57,13 @@ def convolved_and_normed(tokens: Tensor, grid: Grid, convolution: nn.Module, nor
 
 
 def projected(tokens: Tensor, grid: Grid, steps: Sequence[Step | None]) -> list[Tensor] | None:
-    """(batch, tokens, width) -> queries, keys and values, or one tensor of 3 * width of all three.
+    """(batch, tokens, width) -> queries, keys and values.
 
     The norms must not learn from the batch, and no gradient is wanted. A step is None where someone watches it.
     """
     found = [None if step is None else _separable(*step) for step in steps]
     known = [each for each in found if each is not None]
-    if grid.prefix or len(known) < len(steps):
+    if grid.prefix or len(known) < len(steps) or tokens.shape[1] != grid.height * grid.width:
         return None
     parts, eps = [part for part, _ in known], [eps for _, eps in known]
     if min(eps) < max(eps) or not has_separable_kernel(tokens, parts):
@@ -106,4 +110,4 @@ def _is_known(convolution: nn.Module) -> TypeGuard[nn.Conv2d]:
 
 def _has_kernel(tokens: Tensor, grid: Grid) -> bool:
     """Tokens before the map are no part of it. The first question is the one whose answer mostly is no."""
-    return has_neighbours_kernel(tokens) and not grid.prefix
+    return has_neighbours_kernel(tokens) and not grid.prefix and tokens.shape[1] == grid.height * grid.width

@@ -1,15 +1,17 @@
 """The sublayer that treats each token alone."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.activated import activated, has_activated_kernel
-from patchword.kernels.availability import may_have_kernel
+from patchword.kernels.availability import learns, may_have_kernel
 from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel
 from patchword.kernels.gelu import gelu_in_place, may_overwrite
+from patchword.kernels.joined import Joined, has_joined_kernel, joined, plain_joined
 from patchword.kernels.raised import has_raised_kernel, raised
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.affine import is_affine
@@ -17,6 +19,12 @@ from patchword.layers.dropout import Dropout, is_idle
 from patchword.layers.watched import is_watched
 
 _FORMS: dict[type[nn.Module], str] = {Gelu: "gelu", QuickGelu: "quick-gelu"}
+
+
+class _Known(NamedTuple):
+    weights: Weights
+    eps: float
+    form: str
 
 
 class FeedForward(nn.Module):
@@ -51,6 +59,28 @@ class FeedForward(nn.Module):
 
     def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """tokens + self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
+        known = self._known(tokens, norm)
+        if known is None or not has_feed_forward_kernel(tokens, known.weights):
+            return None
+        return feed_forward(tokens, known.weights, known.eps, known.form)
+
+    def behind(self, tokens: Tensor, output: nn.Module, norm: nn.Module) -> Callable[[Tensor], Tensor] | None:
+        """x + self(norm(x)) of x = tokens + output(branch), as a function of a branch; None as with at_once"""
+        known = self._known(tokens, norm)
+        if known is None or type(output) is not nn.Linear or output.bias is None:
+            return None
+        matrix, bias = output.weight, output.bias
+        if not has_joined_kernel(tokens, matrix, bias, known.weights):
+            return None
+
+        def finish(branch: Tensor) -> Tensor:
+            run = plain_joined if learns(branch) else joined  # of the branch nobody knew before whether it learns
+            return run(tokens, Joined(branch, matrix, bias), *known)
+
+        return finish
+
+    def _known(self, tokens: Tensor, norm: nn.Module) -> _Known | None:
+        """what kernels are given, if they can know all that stands between, and nobody watches it"""
         if not may_have_kernel(tokens):
             return None
         up, activation, dropout, down = self.up, self.activation, self.dropout, self.down
@@ -59,8 +89,7 @@ class FeedForward(nn.Module):
             return None
         if not is_idle(dropout) or any(map(is_watched, (self, norm, up, activation, down))):
             return None
-        weights = Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)
-        return feed_forward(tokens, weights, norm.eps, form) if has_feed_forward_kernel(tokens, weights) else None
+        return _Known(Weights(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias), norm.eps, form)
 
 
 def _form(activation: nn.Module) -> str | None:

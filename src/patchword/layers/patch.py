@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.kernels.availability import may_have_kernel
+from patchword.kernels.entrance import Entering, entrance, has_entrance_kernel
 from patchword.kernels.merged import has_merged_kernel, merged, side_by_side
 from patchword.layers.affine import is_affine
 from patchword.layers.watched import is_watched
@@ -73,15 +74,31 @@ class OverlapEmbed(nn.Module):
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
-        check_channels(feature_map, self.channels)
-        kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
-        below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
-        if below or beside:  # smaller than the kernel
-            feature_map = F.pad(feature_map, (0, beside, 0, below))
+        feature_map = self._large_enough(feature_map)
         if feature_map.is_cuda and self.channels <= _FEW and _is_plain(self.convolution):
             return self.as_product(feature_map)
         convolved = self.convolution(feature_map)
         return convolved.flatten(2).transpose(1, 2), Grid(convolved.shape[2], convolved.shape[3])
+
+    def _large_enough(self, feature_map: Tensor) -> Tensor:
+        """for the kernel"""
+        check_channels(feature_map, self.channels)
+        kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
+        below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
+        return F.pad(feature_map, (0, beside, 0, below)) if below or beside else feature_map
+
+    def normed(self, feature_map: Tensor, norm: nn.Module) -> Tensor | None:
+        """the tokens with a norm over each, by a kernel; None where there is none, or where someone watches"""
+        part = self.convolution
+        if not may_have_kernel(feature_map) or type(self) is not OverlapEmbed or is_watched(self) or is_watched(norm):
+            return None
+        if not _is_plain(part) or part.bias is None or not is_affine(norm):
+            return None
+        feature_map, padding = self._large_enough(feature_map), cast(int, part.padding[0])
+        parts = Entering(part.weight, part.bias, norm.weight, norm.bias)
+        if not has_entrance_kernel(feature_map, parts, self.stride, padding):
+            return None
+        return entrance(feature_map, parts, self.stride, padding, norm.eps)
 
     def as_product(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """The same as one matrix product over copied patches. A GPU's convolutions want more channels than an image
@@ -142,6 +159,10 @@ class NormedEntrance(nn.Module):
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
+        if isinstance(self.patches, OverlapEmbed):
+            normed = self.patches.normed(feature_map, self.norm)
+            if normed is not None:
+                return normed, self.grid(*feature_map.shape[2:])
         tokens, grid = self.patches(feature_map)
         return self.norm(tokens), grid
 

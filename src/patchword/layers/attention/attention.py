@@ -54,18 +54,31 @@ class Attention(nn.Module):
     def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """tokens + self(norm(tokens)), the norm part of the first product and the sum part of the last where there are
         kernels; None where there is neither, or where someone watches. Tokens read themselves, not a memory."""
-        if not may_have_kernel(tokens) or type(self) is not Attention or is_watched(self) or scope.memory is not None:
+        if not self._may_be_split(tokens, scope):
             return None
-        part, adds = self.projection, self._adds(tokens, tokens)
-        projected = part.at_once(tokens, norm, scope) if isinstance(part, LinearProjection) else None
+        projected, adds = self._normed_and_projected(tokens, norm, scope), self._adds(tokens, tokens)
         if projected is None and not adds:
             return None
-        if projected is None:
-            projected = self._projected(norm(tokens), scope)
-        attended = self._attended(projected, scope)
+        attended = self._attended(projected or self._projected(norm(tokens), scope), scope)
         if adds and self._adds(tokens, attended):
             return product_onto(tokens, attended, self.output.weight, self.output.bias)
         return tokens + cast(Tensor, self.output(attended))
+
+    def but_output(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
+        """Of self(norm(tokens)) all but the last product, for who has a kernel for it; None as with at_once."""
+        if not self._may_be_split(tokens, scope) or is_watched(self.output):
+            return None
+        projected = self._normed_and_projected(tokens, norm, scope)
+        return self._attended(projected or self._projected(norm(tokens), scope), scope)
+
+    def _may_be_split(self, tokens: Tensor, scope: Scope) -> bool:
+        if not may_have_kernel(tokens) or scope.memory is not None:
+            return False
+        return type(self) is Attention and not is_watched(self)
+
+    def _normed_and_projected(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Projected | None:
+        part = self.projection
+        return part.at_once(tokens, norm, scope) if isinstance(part, LinearProjection) else None
 
     def _projected(self, tokens: Tensor, scope: Scope) -> Projected:
         return cast(Callable[[Tensor, Scope], Projected], self.projection)(tokens, scope)

@@ -11,7 +11,6 @@ from patchword.core.scope import Scope
 from patchword.core.text import Rows
 from patchword.kernels.availability import may_have_kernel
 from patchword.kernels.narrow import has_normed_product, normed_product
-from patchword.kernels.window_plain import three
 from patchword.layers.affine import is_affine
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.depthwise import Step, convolved_and_normed, projected
@@ -105,16 +104,15 @@ class SeparableProjection(nn.Module):
         grid = _image(scope)
         held = self._at_once(tokens, grid)
         if held is not None:
-            query, key, value = three(held)
-            return Projected(query, key, value, scope.mask, grid, joint=held[0] if len(held) == 1 else None)
+            query, key, value = held
+            return Projected(query, key, value, scope.mask, grid)
         query, _ = self.query(tokens, grid)
         key, key_grid = self.key(tokens, grid)
         value, _ = self.value(tokens, grid)
         return Projected(query, key, value, scope.mask, key_grid)
 
     def _at_once(self, tokens: Tensor, grid: Grid) -> list[Tensor] | None:
-        """the three, perhaps side by side, by one kernel; None where there is none, or where someone watches the
-        parts"""
+        """the three by one kernel and products; None where there is none, or where someone watches the parts"""
         parts = self.query, self.key, self.value
         if not may_have_kernel(tokens) or any(type(part) is not SeparableLinear for part in parts):
             return None

@@ -1,0 +1,108 @@
+"""Kernels for inference on a GPU beside the plain way compiled: are they exact, and how fast are they?
+
+Feed-forwards with the last product of attention and its sum before them, products that end in GELU, entrances with
+overlapping patches, conditional positions; on the stages of Swin-B and Pale-T, 256 images, bfloat16.
+
+python benchmarks/inference_kernels.py
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from triton.testing import do_bench_cudagraph
+
+from patchword.kernels.added import added, plain_added
+from patchword.kernels.entrance import Entering, entrance, plain_entrance
+from patchword.kernels.feed_forward import Weights
+from patchword.kernels.joined import Joined, joined, plain_joined
+from patchword.kernels.raised import plain_raised, raised
+
+KIND, CHECKED, EPS = torch.bfloat16, 2, 1e-5
+Way = Callable[..., Tensor]
+Case = tuple[str, Way, Way, list[Tensor], int]  # name, kernel, twin, what they read, how many of these have rows
+
+
+def normal(*shape: int, by: float = 1.0) -> Tensor:
+    return (torch.randn(*shape, device="cuda") * by).to(KIND)
+
+
+def feed_forwards() -> Iterator[Case]:
+    def parts(given: tuple[Tensor, ...]) -> tuple[Tensor, Joined, Weights]:
+        return given[0], Joined(*given[1:4]), Weights(*given[4:])
+
+    for tokens, width in ((3136, 64), (3136, 128), (784, 128), (784, 256), (196, 256)):
+        hidden = 4 * width
+        up, down = normal(hidden, width, by=width**-0.5), normal(width, hidden, by=hidden**-0.5)
+        weights = [1 + normal(width, by=0.2), normal(width), up, normal(hidden), down, normal(width)]
+        last = [normal(width, width, by=width**-0.5), normal(width)]
+        read = [normal(256, tokens, width), normal(256, tokens, width), *last, *weights]
+        yield (
+            f"product, sum and feed-forward, {256 * tokens} x {width}",
+            lambda *given: joined(*parts(given), EPS, "gelu"),
+            lambda *given: plain_joined(*parts(given), EPS, "gelu"),
+            read,
+            2,
+        )
+
+
+def products() -> Iterator[Case]:
+    for width in (384, 512):
+        read = [normal(256, 196, width), normal(4 * width, width, by=width**-0.5), normal(4 * width)]
+        yield (
+            f"product and GELU, 50176 x {width}",
+            lambda tokens, up, bias: raised(tokens, up, bias, "gelu"),
+            lambda tokens, up, bias: plain_raised(tokens, up, bias, "gelu"),
+            read,
+            1,
+        )
+
+
+def entrances() -> Iterator[Case]:
+    for padding in (3, 2):
+        read = [normal(256, 3, 224, 224), normal(64, 3, 7, 7, by=0.1), normal(64), 1 + normal(64, by=0.2), normal(64)]
+        yield (
+            f"entrance with a margin of {padding}",
+            lambda image, *given, padding=padding: entrance(image, Entering(*given), 4, padding, EPS),
+            lambda image, *given, padding=padding: plain_entrance(image, Entering(*given), 4, padding, EPS),
+            read,
+            1,
+        )
+
+
+def positions() -> Iterator[Case]:
+    for side, width in ((56, 64), (28, 128), (14, 256), (7, 512)):
+        read = [normal(256, side * side, width), normal(width, 1, 3, 3), normal(width)]
+        yield (
+            f"conditional positions, {side} x {side} x {width}",
+            lambda tokens, weight, bias, side=side: added(tokens, weight, bias, side, side),
+            lambda tokens, weight, bias, side=side: plain_added(tokens, weight, bias, side, side),
+            read,
+            1,
+        )
+
+
+@torch.no_grad()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU; on the CPU the kernels are checked by the tests")
+    torch.manual_seed(0)
+    for cases in (feed_forwards, products, entrances, positions):
+        for name, kernel, twin, read, rows in cases():
+            found = kernel(*read)
+            errors = []
+            for end in (slice(0, CHECKED), slice(-CHECKED, None)):
+                exact = twin(*(part[end].double() for part in read[:rows]), *(part.double() for part in read[rows:]))
+                errors.append(float((found[end].double() - exact).norm() / exact.norm()))
+            spent, plain = do_bench_cudagraph(lambda: kernel(*read)), torch.compile(twin)  # noqa: B023  # run at once
+            plain(*read)
+            other = do_bench_cudagraph(lambda: plain(*read))  # noqa: B023
+            print(f"{name}: {spent:.4f} ms, compiled {other:.4f} ms, error {max(errors):.1e}", flush=True)
+            torch.compiler.reset()
+
+
+if __name__ == "__main__":
+    main()

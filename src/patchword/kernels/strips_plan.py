@@ -1,0 +1,29 @@
+"""How filters over strips of maps are launched, by the map's sides and the channels of its tokens."""
+
+from typing import NamedTuple
+
+_SPAN, _LANES = 7, 4  # rows of a strip and lanes of a program: the best of those tried on an H200
+
+
+class Strips(NamedTuple):
+    """span: rows of a strip. columns: of a lane. ahead: rows that are read before they are wanted"""
+
+    span: int
+    columns: int
+    lanes: int
+    block: int
+    ahead: int
+    whole: bool
+
+
+def is_known(width: int) -> bool:
+    return width % 32 == 0
+
+
+def launch(images: int, height: int, breadth: int, width: int) -> tuple[Strips, int, int]:
+    """a plan, the number of programs, and the warps of each"""
+    columns, ahead = (2, 2) if breadth % 2 == 0 else (1, 4)
+    block = 64 if width % 64 == 0 else 32
+    lanes = images * breadth // columns
+    plan = Strips(_SPAN, columns, _LANES, block, ahead, lanes % _LANES == 0)
+    return plan, -(-lanes // _LANES) * -(-height // _SPAN) * (width // block), block // 16
