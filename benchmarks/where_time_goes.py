@@ -29,8 +29,10 @@ def image_step(name: str, setting: Setting) -> Callable[[], float]:
         model = REGISTRY.create(name).eval()
     config = model.card.config
     pixels = torch.randn(setting.batch, config["channels"], config["image"], config["image"], device=DEVICE)
+    if not setting.train:
+        return images.Reading(model, OURS, pixels, setting)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=DEVICE)
-    return (images._training if setting.train else images._inference)(model, OURS, pixels, labels, setting)
+    return images._training(model, OURS, pixels, labels, setting)
 
 
 def text_step(name: str, length: int, dropout: float, setting: Setting) -> Callable[[], float]:

@@ -1,6 +1,7 @@
 """Benchmarks: the peers answer alike before they are timed, work is counted right, and results are kept whole."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,16 @@ def test_images(train):
     result = bench_images("vit-tiny-16", setting(2, train), peers_of, silent, **small)
     assert [one.name for one in result.finishes] == ["patchword", "transformers"]
     assert result.difference["transformers"] < 1e-4
+
+
+def test_what_races_answers_as_it_does_in_float32(monkeypatch):
+    small = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
+    short = replace(setting(2), precision="bfloat16")
+    result = bench_images("vit-tiny-16", short, peers_of, silent, **small)
+    assert all(1e-4 < result.difference[f"{who} as it races"] < 0.05 for who in ("patchword", "transformers"))
+    monkeypatch.setattr(Setting, "ours", lambda self, model: lambda images: model(images.flip(1)))
+    with pytest.raises(UserError, match="patchword in float32 and its answers as it races do not answer alike"):
+        bench_images("vit-tiny-16", short, peers_of, silent, **small)
 
 
 def test_a_peer_that_answers_otherwise_is_refused():

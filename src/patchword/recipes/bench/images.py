@@ -22,6 +22,7 @@ from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
 
 OURS = "patchword"
+_APART, _WRONG = 1e-3, 0.1  # differences between answers in float32, and between those of 16 bits and of 32
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,19 @@ def bench_images(
         check_agreement(who, value)
     macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
-    make = _training if setting.train else _inference
     racing = {who: model for who, model in models.items() if setting.races(who)}
-    contenders = [
-        Contender(who, make(model, who, images, labels, setting), macs=macs, recorded=setting.records(who))
-        for who, model in racing.items()
-    ]
+    steps: dict[str, Callable[[], float]] = {}
+    for who, model in racing.items():
+        if setting.train:
+            steps[who] = _training(model, who, images, labels, setting)
+            continue
+        steps[who] = reading = Reading(model, who, images, setting)
+        if setting.compiled or setting.precision != "float32":
+            told(f"comparing: {who}")
+            raced = difference[f"{who} as it races"] = agreement(reading.answers(2), answers[who])
+            most = _APART if setting.precision == "float32" else _WRONG
+            check_agreement("its answers as it races", raced, most, f"{who} in float32")
+    contenders = [Contender(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
     finishes = race(contenders, setting.device, setting.seconds, told)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"
@@ -108,17 +116,23 @@ def bench_images(
     return Result(title, "images", finishes, OURS, setting.device, limits, difference, shown)
 
 
-def _inference(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:
-    narrow = setting.narrowed(model)
-    run = setting.prepared(narrow, name)
-    inputs = images.to(next(narrow.parameters()).dtype)
+class Reading:
+    """A step of inference, compiled and in its precision."""
 
-    def step() -> float:
+    def __init__(self, model: nn.Module, name: str, images: Tensor, setting: Setting) -> None:
+        narrow = setting.narrowed(model)
+        self.run, self.inputs = setting.prepared(narrow, name), images.to(next(narrow.parameters()).dtype)
+
+    def __call__(self) -> float:
         with torch.inference_mode():
-            run(inputs)
-        return len(inputs)
+            self.run(self.inputs)
+        return len(self.inputs)
 
-    return step
+    def answers(self, count: int) -> Tensor:
+        """to the first images, of the second run: a recorded way is recorded by then"""
+        with torch.inference_mode():
+            self.run(self.inputs)
+            return _scores(self.run(self.inputs))[:count].float()
 
 
 def _training(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:

@@ -71,8 +71,8 @@ def agreement(ours: Any, theirs: Any) -> float:
     return float((ours.float() - theirs.float()).abs().max() / theirs.float().abs().max())
 
 
-def check_agreement(name: str, difference: float, most: float = 1e-3) -> None:
+def check_agreement(name: str, difference: float, most: float = 1e-3, one: str = "ours") -> None:
     if not difference < most:
         raise UserError(
-            f"ours and {name} do not answer alike", expected=f"a difference under {most:g}", got=f"{difference:.1e}"
+            f"{one} and {name} do not answer alike", expected=f"a difference under {most:g}", got=f"{difference:.1e}"
         )

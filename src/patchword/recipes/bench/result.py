@@ -17,7 +17,8 @@ from patchword.recipes.device import machine
 @dataclass(frozen=True)
 class Result:
     """unit: what is counted, e.g. "images". ours: the finish that the others are compared with. difference: between the
-    answers of ours and of each peer, checked before anything was timed. setting: what was run."""
+    answers of ours and of each peer, and between those of each in float32 and as it races, checked before anything was
+    timed. setting: what was run."""
 
     title: str
     unit: str
