@@ -96,7 +96,7 @@ def narrow(width: int, tries: int) -> list[str]:
     spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))
     lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x as it is chosen, by groups of warps where they are known")
     print(lines[-1], flush=True)
-    kept, kernel.is_many = kernel.is_many, lambda tokens: False  # those before them
+    kept, kernel.are_many = kernel.are_many, lambda tokens, width: False  # those before them
     for plan in (launch(width, hidden, 2), *OTHERS[width][:tries]):
         kernel.launch = lambda *_, plan=plan: plan  # type: ignore[assignment]  # changed for a trial
         try:
@@ -107,7 +107,7 @@ def narrow(width: int, tries: int) -> list[str]:
         except Exception as error:  # too many registers or too much shared memory
             lines.append(f"  {type(error).__name__}: {plan}")
         print(lines[-1], flush=True)
-    kernel.launch, kernel.is_many = launch, kept
+    kernel.launch, kernel.are_many = launch, kept
     return lines
 
 

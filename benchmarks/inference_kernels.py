@@ -84,6 +84,18 @@ def positions() -> Iterator[Case]:
 
 
 @torch.no_grad()
+def compare(name: str, kernel: Way, twin: Way, read: list[Tensor], rows: int) -> None:
+    found, errors = kernel(*read), []
+    for end in (slice(0, CHECKED), slice(-CHECKED, None)):
+        exact = twin(*(part[end].double() for part in read[:rows]), *(part.double() for part in read[rows:]))
+        errors.append(float((found[end].double() - exact).norm() / exact.norm()))
+    spent, plain = do_bench_cudagraph(lambda: kernel(*read)), torch.compile(twin)
+    plain(*read)
+    other = do_bench_cudagraph(lambda: plain(*read))
+    print(f"{name}: {spent:.4f} ms, compiled {other:.4f} ms, error {max(errors):.1e}", flush=True)
+    torch.compiler.reset()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
@@ -91,17 +103,8 @@ def main() -> None:
         parser.error("this needs a GPU; on the CPU the kernels are checked by the tests")
     torch.manual_seed(0)
     for cases in (feed_forwards, products, entrances, positions):
-        for name, kernel, twin, read, rows in cases():
-            found = kernel(*read)
-            errors = []
-            for end in (slice(0, CHECKED), slice(-CHECKED, None)):
-                exact = twin(*(part[end].double() for part in read[:rows]), *(part.double() for part in read[rows:]))
-                errors.append(float((found[end].double() - exact).norm() / exact.norm()))
-            spent, plain = do_bench_cudagraph(lambda: kernel(*read)), torch.compile(twin)  # noqa: B023  # run at once
-            plain(*read)
-            other = do_bench_cudagraph(lambda: plain(*read))  # noqa: B023
-            print(f"{name}: {spent:.4f} ms, compiled {other:.4f} ms, error {max(errors):.1e}", flush=True)
-            torch.compiler.reset()
+        for case in cases():
+            compare(*case)
 
 
 if __name__ == "__main__":

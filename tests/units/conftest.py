@@ -65,6 +65,12 @@ def mine(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "mine"))
 
 
+@pytest.fixture(scope="session")
+def triton() -> object:
+    """asked for by tests that run a kernel, on a GPU or in Triton's interpreter"""
+    return pytest.importorskip("triton")
+
+
 @pytest.fixture
 def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """A GPU that is not there: tensors without numbers can lie on it, and every kernel works."""

@@ -215,8 +215,8 @@ def _world(program, programs):
         arange=lambda first, last, layout: torch.arange(first, last), convert_layout=lambda x, layout: x,
         zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind), allocate_shared_memory=_shared,
         load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), warp_specialize=_at_once,
-        cdiv=lambda one, other: -(-int(one) // other), SliceLayout=_nothing, BlockedLayout=_nothing,
-        NVMMASharedLayout=_nothing, DotOperandLayout=_nothing,
+        cdiv=lambda one, other: -(-int(one) // other), SliceLayout=_nothing,
+        DotOperandLayout=_nothing,
         NVMMADistributedLayout=lambda version, warps, shape: SimpleNamespace(instr_shape=shape),
     )  # fmt: skip
     bars = SimpleNamespace(

@@ -3,7 +3,7 @@ interpreter."""
 
 import pytest
 import torch
-from test_feed_forward_kernel import DEVICE, needs_triton, triton  # noqa: F401  # a fixture
+from test_feed_forward_kernel import DEVICE, needs_triton
 from torch import nn
 
 from helpers import difference

@@ -16,11 +16,6 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.usefixtures("triton")
 
 
-@pytest.fixture(scope="session")
-def triton():
-    return pytest.importorskip("triton")
-
-
 def given(shape, width, side=7, dtype=torch.float32, seed=0):
     """an image, and a convolution and a norm"""
     generator = torch.Generator().manual_seed(seed)

@@ -22,11 +22,6 @@ KIND, BOUND = (torch.bfloat16, 1e-2) if DEVICE.type == "cuda" else (torch.float3
 needs_triton = pytest.mark.usefixtures("triton")
 
 
-@pytest.fixture(scope="session")
-def triton():
-    return pytest.importorskip("triton")
-
-
 def given(rows, width, hidden, dtype=KIND, seed=0):
     """tokens and weights"""
     generator = torch.Generator().manual_seed(seed)

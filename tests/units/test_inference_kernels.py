@@ -31,7 +31,7 @@ CASES = {
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
-    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 6000, 512), (128, 512), (128,)]),
+    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 12000, 512), (128, 512), (128,)]),
     "joined": Case(
         joined.TRIAL,
         lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from test_feed_forward_kernel import DEVICE, error, needs_triton, triton  # noqa: F401  # a fixture
+from test_feed_forward_kernel import DEVICE, error, needs_triton
 from torch import nn
 
 from helpers import difference

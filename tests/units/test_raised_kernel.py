@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_feed_forward_kernel import DEVICE, error, needs_triton, triton  # noqa: F401  # a fixture
+from test_feed_forward_kernel import DEVICE, error, needs_triton
 from torch import nn
 from torch._subclasses import FakeTensorMode
 

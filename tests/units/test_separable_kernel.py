@@ -5,7 +5,8 @@ Maps of odd sizes, of one row or one column, smaller and larger than a tile of t
 
 import pytest
 import torch
-from test_feed_forward_kernel import DEVICE, error, needs_triton, triton  # noqa: F401  # a fixture
+from test_added_kernel import MAPS as SHAPES
+from test_feed_forward_kernel import DEVICE, error, needs_triton
 from torch import nn
 
 from helpers import difference, pixels, randomise
@@ -17,15 +18,6 @@ from patchword.kernels.strips_plan import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
 from patchword.layers.attention import projection as layer
 
-SHAPES = {  # batch, height, breadth
-    "odd": (2, 5, 7),
-    "a program crosses images": (4, 6, 9),
-    "a strip and most of one": (1, 13, 11),
-    "two strips": (3, 14, 4),
-    "one row": (3, 1, 9),
-    "one column": (3, 9, 1),
-    "one token": (1, 1, 1),
-}
 MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
     "blocks of 32 channels": (96, 3, 7, 8),
     "wider": (256, 1, 3, 50),

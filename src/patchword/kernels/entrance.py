@@ -15,11 +15,11 @@ from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, l
 from patchword.kernels.launching import processors
 from patchword.kernels.operation import operation
 
+_CHANNELS = 4  # of an image, at most
 _WIDTHS = range(16, 129)  # of a token
 _HELD = 65536  # bytes of the matrix in shared memory, at most
 _APART = 2  # numbers that are fetched at a time, at least
-_ROWS, _DEPTH, _WARPS, _STAGES = 64, 32, 4, 3  # the best of those tried on an H200, with
-_PROGRAMS = 4  # on each processor
+_ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each processor; the best on an H200
 
 
 class Entering(NamedTuple):
@@ -38,9 +38,11 @@ def has_entrance_kernel(image: Tensor, parts: Entering, stride: int, padding: in
     width, channels, kernel, other = parts.weight.shape
     alike = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
     block, line, _ = _sizes(parts.weight, padding)
-    fits = alike and width in _WIDTHS and 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH <= _HELD
+    fits = alike and channels <= _CHANNELS and width in _WIDTHS
+    held = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
     reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
-    return fits and reaches and stride <= kernel and is_hopper(image.device.index) and is_usable(image, TRIAL)
+    known = fits and held <= _HELD and reaches and stride <= kernel
+    return known and is_hopper(image.device.index) and is_usable(image, TRIAL)
 
 
 def entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:

@@ -23,7 +23,7 @@ from patchword.kernels.availability import (
     short_kind,
 )
 from patchword.kernels.feed_forward_plan import GROUPED, is_grouped, is_known, launch
-from patchword.kernels.launching import enough, processors
+from patchword.kernels.launching import is_many, processors
 from patchword.kernels.operation import operation
 from patchword.kernels.raised import plain_raised
 
@@ -81,7 +81,7 @@ def _one_step(
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
-    if is_grouped(width, hidden) and same and tokens.is_cuda and is_many(tokens, width) and _has_groups(tokens):
+    if is_grouped(width, hidden) and same and tokens.is_cuda and are_many(tokens, width) and _has_groups(tokens):
         return by_groups(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
@@ -100,12 +100,9 @@ def _has_groups(tokens: Tensor) -> bool:
     return known and has_groups(index) and GROUPS.passes(index)
 
 
-def is_many(tokens: Tensor, width: int) -> bool:
-    """Whether groups of warps pay: for one tile they take as long as for one on each processor, and they take long to
-    launch, unless that is recorded."""
-    least: int = enough(64 * GROUPED[width].groups, tokens.device.index)
-    paid = torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
-    return tokens.numel() // width >= (least if paid else 2 * least)
+def are_many(tokens: Tensor, width: int) -> bool:
+    """Whether groups of warps pay: for one tile they take as long as for one on each processor."""
+    return is_many(tokens.numel() // width, 64 * GROUPED[width].groups, tokens.device.index)
 
 
 def by_groups(

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, has_groups, is_usable, learns, may_have_kernel, short_kind
-from patchword.kernels.feed_forward import Weights, by_groups, is_many, plain_feed_forward
+from patchword.kernels.feed_forward import Weights, are_many, by_groups, plain_feed_forward
 from patchword.kernels.feed_forward_plan import is_grouped
 from patchword.kernels.operation import operation
 
@@ -37,7 +37,7 @@ def has_joined_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weights: Wei
     alike = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == bias.shape == (width,)
     fits = alike and weights.down.shape == (width, hidden) and matrix.shape == (width, width)
     there = is_grouped(width, hidden) and has_groups(tokens.device.index) and is_usable(tokens, TRIAL)
-    return fits and there and is_many(tokens, width)
+    return fits and there and are_many(tokens, width)
 
 
 def joined(tokens: Tensor, before: Joined, weights: Weights, eps: float, form: str) -> Tensor:

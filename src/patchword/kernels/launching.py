@@ -50,7 +50,14 @@ def processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-def enough(rows: int, device: int) -> int:
-    """rows of all tokens with which most of a GPU is busy, if each processor takes so many at a time"""
+def is_many(count: int, rows: int, device: int) -> bool:
+    """Whether so many tokens keep most of a GPU busy, if each processor takes some rows at a time. Twice as many are
+    asked for where a launch that takes long is paid for: neither compiled nor recorded."""
+    least: int = _enough(rows, device)
+    free = torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
+    return count >= (least if free else 2 * least)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler cannot ask a GPU how large it is
+def _enough(rows: int, device: int) -> int:
     return int(0.7 * rows * processors(device))

@@ -22,7 +22,7 @@ from patchword.kernels.availability import (
     may_have_kernel,
     short_kind,
 )
-from patchword.kernels.launching import enough, processors
+from patchword.kernels.launching import is_many, processors
 from patchword.kernels.operation import operation
 
 ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
@@ -40,7 +40,7 @@ def has_raised_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
         return False
     if width == _GROUPED:
         there = hidden % COLUMNS == 0 and has_groups(tokens.device.index) and is_usable(tokens, GROUPS)
-        return there and tokens.numel() // width >= enough(ROWS, tokens.device.index)  # or torch's own way is quicker
+        return there and is_many(tokens.numel() // width, ROWS, tokens.device.index)  # else torch's own way is quicker
     fits = LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
     return fits and is_usable(tokens, TRIAL)
 

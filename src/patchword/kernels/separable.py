@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.availability import Trial, Waves, is_hopper, is_usable, learns, may_have_kernel, short_kind
-from patchword.kernels.launching import enough
+from patchword.kernels.launching import is_many
 from patchword.kernels.neighbours import plain_neighbours
 from patchword.kernels.operation import operation
 from patchword.kernels.strips_plan import is_known, launch
@@ -86,7 +86,7 @@ def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: l
     width, device = filtered.shape[-1], filtered.device
     answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
     pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
-    many = filtered.is_cuda and len(pairs[0][0]) >= enough(128, filtered.get_device())
+    many = filtered.is_cuda and is_many(len(pairs[0][0]), 128, filtered.get_device())
     sides = _streams(filtered.get_device()) if many else []
     for side in sides:
         side.wait_stream(torch.cuda.current_stream(device))
