@@ -142,6 +142,19 @@ def test_groups_of_several_tiles(partition, table, wider, met, monkeypatch):
 
 
 @needs_triton
+@pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
+@pytest.mark.parametrize("partition", [Windows(4, 5), Windows(4, 5, shift=2), Windows(8, 5), Windows(8, 2)], ids=str)
+def test_groups_of_several_tiles_that_fill_the_map(partition, table, monkeypatch):
+    """With a rest and without one, across a seam, and with scores that only their largest keeps in bounds."""
+    small_tiles(monkeypatch, 8)
+    cuts = [partition.cut(Grid(8, 10))]
+    held, tables, taps = given(cuts, 1, 16, table=table)
+    with torch.no_grad():
+        held[0][..., :16] *= 60
+    assert worst((held, tables, taps), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
 @pytest.mark.parametrize(
     ("partition", "whole"), [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)], ids=str
 )

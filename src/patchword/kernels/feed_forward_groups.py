@@ -58,7 +58,7 @@ def _added(total, vector, column, inside):
 @gluon.jit
 def _norm(total, held, scale, shift, inside, eps, width: gl.constexpr, middle: gl.constexpr):
     """LayerNorm in float32 of the rows of a group, which lie in `held`, where they lay: a chunk at a time, since all
-    sums are in registers. Beyond the width, 0."""
+    sums are in registers. Mean and spread are of the sums before they were rounded. Beyond the width, 0."""
     chunk: gl.constexpr = middle.instr_shape[1]
     mean = gl.sum(total, 1) / width
     centred = gl.where(inside[None, :], total - mean[:, None], 0.0)
@@ -116,7 +116,6 @@ def _take(
                 mbarrier.arrive(down_free.index(slot), count=1)
                 lowered += 1
             barrier()  # all have multiplied
-            total = total.to(held.dtype).to(gl.float32)  # what is normed
         held.store(total.to(held.dtype))
         _norm(total, held, scale, shift, inside, eps, width, middle)
         fence_async_shared()

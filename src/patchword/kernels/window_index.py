@@ -29,6 +29,13 @@ def spot(rows: tl.constexpr, columns: tl.constexpr, group, member):
 
 
 @triton.jit
+def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member):
+    """of a member of a group: its token, and whether it is there"""
+    token, there, _ = spot(rows, columns, group, member)
+    return token, there
+
+
+@triton.jit
 def spot_at(rows: tl.constexpr, columns: tl.constexpr, group, down, right):
     """the same of the member `down` and `right` in its group; outside of the group there is none"""
     row, column = along(rows, group // columns[2], down), along(columns, group % columns[2], right)

@@ -12,7 +12,7 @@ from patchword.kernels import window_triton
 from patchword.kernels.launching import Grid, Ready, processors
 from patchword.kernels.mixed import lowest_kept
 from patchword.kernels.window_local_launch import Filter, Lie
-from patchword.kernels.window_plan import SHARED, Rectangles, from_numbers, launch, walk
+from patchword.kernels.window_plan import SHARED, Rectangles, from_numbers, launch, rest_of, walk
 
 
 class Call(NamedTuple):
@@ -65,14 +65,23 @@ class Share:
     @property
     def masked(self) -> bool:
         """some member may not read some other, or is not there"""
-        divided = all(side.members * side.groups == side.length and not side.shift for side in self.cut)
-        return not divided or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.met > 0
+        return self.uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.met > 0
+
+    @property
+    def uneven(self) -> bool:
+        """the same of a group that is not filled up to a tile"""
+        return any(side.members * side.groups != side.length or side.shift for side in self.cut)
 
     @property
     def known(self) -> tuple[Any, ...]:
         """what a kernel knows when it is built"""
         found = *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
         return (*found, *self._drop) if self.plan.whole else (*found, self.plan.met)
+
+    @property
+    def known_by_pieces(self) -> tuple[Any, ...]:
+        found = *self.sides, self.head, self.biased, self.uneven, self.plan.tile, self.plan.width, self.plan.met
+        return *found, rest_of(self.cut.size, self.plan.met)
 
     @property
     def _drop(self) -> tuple[int, float]:
@@ -128,12 +137,13 @@ def forward(call: Call) -> tuple[Forth, ...]:
 
 
 def _forth(share: Share) -> Forth:
-    kernel = window_triton.whole if share.plan.whole else window_triton.pieces
-    main = Ready(kernel, share.grid, (*share.lying, share.scale, *share.known), *share.options)
+    whole = share.plan.whole
+    kernel, known = (window_triton.whole, share.known) if whole else (window_triton.pieces, share.known_by_pieces)
+    main = Ready(kernel, share.grid, (*share.lying, share.scale, *known), *share.options)
     local = None
     if share.local:
         local = share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True)
-    return Forth(main, local, share.plan.whole)
+    return Forth(main, local, whole)
 
 
 def shared_memory(device: int) -> int:

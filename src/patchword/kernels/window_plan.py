@@ -161,6 +161,12 @@ def walk(groups: int, heads: int, batch: int, programs: int) -> tuple[int, int]:
 _PLACE, _ROUNDS = 3, 4
 
 
+def rest_of(size: int, met: int) -> int:
+    """of a group that is met so many at a time: a power of two that holds those who are left, or 0"""
+    left = size % met
+    return max(16, _power(left)) if left else 0
+
+
 def _power(number: int) -> int:
     """the next power of two"""
     return 1 << (number - 1).bit_length()

@@ -7,7 +7,7 @@ Only to be imported where Triton is installed.
 import triton
 import triton.language as tl
 
-from patchword.kernels.window_index import bias_of, product, read, scores_of, spot
+from patchword.kernels.window_index import bias_of, product, read, scores_of, token_of
 
 
 @triton.jit
@@ -26,8 +26,8 @@ def biases_back(
     total = tl.zeros((tile, tile), tl.float32)
     for group in range(tl.program_id(1), batch * groups, tl.num_programs(1)):
         image, inner = tl.cast(group // groups, tl.int64), group % groups
-        token, there, _ = spot(rows, columns, inner, member)
-        key_token, key_there, _ = spot(rows, columns, inner, other)
+        token, there = token_of(rows, columns, inner, member)
+        key_token, key_there = token_of(rows, columns, inner, other)
         above = image * image_stride + first
         q = read(query + above, token, there, stride, head_width, width)
         g = read(gradient + image * tokens * answers + first, token, there, answers, head_width, width)

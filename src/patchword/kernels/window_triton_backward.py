@@ -9,7 +9,7 @@ what is left of P, and dP loses the same places. Only to be imported where Trito
 import triton
 import triton.language as tl
 
-from patchword.kernels.window_index import bias_of, product, read, scores_of, spot, spread, write
+from patchword.kernels.window_index import bias_of, product, read, scores_of, spread, token_of, write
 from patchword.kernels.window_triton import dropped, part_of
 
 
@@ -26,7 +26,7 @@ def whole_back(
     tokens, first, answers = rows[0] * columns[0], start + head * head_width, all_heads * head_width
     total = tl.zeros((tile, tile), tl.float32)
     for inner in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
-        token, there, _ = spot(rows, columns, inner, member)
+        token, there = token_of(rows, columns, inner, member)
         places, mask = spread(token, there, stride, head_width, width)
         grown, _ = spread(token, there, answers, head_width, width)
         bias = bias_of(table, rows, columns, inner, member, member, head, heads, biased, masked)
@@ -74,7 +74,7 @@ def queries_back(
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
     head, image, inner, member = part_of(rows, columns, heads, tile)
     first, above = start + head * head_width, image * image_stride + start + head * head_width
-    token, there, _ = spot(rows, columns, inner, member)
+    token, there = token_of(rows, columns, inner, member)
     q = read(query + above, token, there, stride, head_width, width)
     g = read(gradient + image * tokens * answers + first, token, there, answers, head_width, width)
     at = (image * all_heads + start // head_width + head) * tokens + token
@@ -83,7 +83,7 @@ def queries_back(
     if local:
         for begin in range(0, size, met):
             other = begin + tl.arange(0, met)
-            key_token, key_there, _ = spot(rows, columns, inner, other)
+            key_token, key_there = token_of(rows, columns, inner, other)
             k = read(key + above + beside, key_token, key_there, stride, head_width, width)
             v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
             bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
@@ -96,7 +96,7 @@ def queries_back(
     total = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, met):
         other = begin + tl.arange(0, met)
-        key_token, key_there, _ = spot(rows, columns, inner, other)
+        key_token, key_there = token_of(rows, columns, inner, other)
         k = read(key + above + beside, key_token, key_there, stride, head_width, width)
         v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
         bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
@@ -117,14 +117,14 @@ def keys_back(
     tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
     head, image, inner, member = part_of(rows, columns, heads, tile)
     first, above = start + head * head_width, image * image_stride + start + head * head_width
-    token, there, _ = spot(rows, columns, inner, member)
+    token, there = token_of(rows, columns, inner, member)
     k = read(key + above + beside, token, there, stride, head_width, width)
     v = read(value + above + 2 * beside, token, there, stride, head_width, width)
     slopes_at = gradient + image * tokens * answers + first
     for_key, for_value = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, met):
         other = begin + tl.arange(0, met)
-        reader, reader_there, _ = spot(rows, columns, inner, other)
+        reader, reader_there = token_of(rows, columns, inner, other)
         q = read(query + above, reader, reader_there, stride, head_width, width)
         g = read(slopes_at, reader, reader_there, answers, head_width, width)
         at = (image * all_heads + start // head_width + head) * tokens + reader
