@@ -18,7 +18,7 @@ GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
     [
         (GPU, False, 1, {"options": {"triton.cudagraphs": True}}),
         (GPU, False, 2, {"options": {"triton.cudagraphs": False}}),  # it would write over the first piece's gradients
-        (GPU, True, 1, {"dynamic": True}),
+        (GPU, True, 2, {"dynamic": True}),
         (CPU, False, 1, {"options": {"triton.cudagraphs": False}}),
         (CPU, True, 1, {"dynamic": True}),
     ],
@@ -29,6 +29,16 @@ def test_graphs_are_recorded_where_they_can_be(monkeypatch, device, changing, pi
     monkeypatch.setattr(torch, "compile", lambda model, **options: options)
     assert compiled(nn.Linear(2, 2), device, learns=True, changing=changing, pieces=pieces) == expected
     assert tried == [device]  # kernels, before anything is compiled
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_texts_of_other_sizes_are_recorded_where_something_is_learned(monkeypatch, learns):
+    monkeypatch.setattr(module, "try_all", lambda device: None)
+    monkeypatch.setattr(torch, "compile", lambda model, **options: options)
+    found = compiled(nn.Linear(2, 2), GPU, learns=learns, changing=True)
+    if learns:
+        assert found.recorded == {"dynamic": True, "options": {"triton.cudagraphs": True}}
+    assert (found.changing if learns else found) == {"dynamic": True}
 
 
 def test_recorded_graphs_are_what_torch_calls_so():

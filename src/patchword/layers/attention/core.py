@@ -34,6 +34,11 @@ class Pattern(nn.Module):
         self.position = position or Position()
 
 
+def stays_in_row(pattern: Pattern) -> bool:
+    """The kernel for rows knows no other partition and no position inside attention."""
+    return type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
+
+
 # weights, the scores they are the softmax of, the pattern, the grids of queries and of keys
 Recorder = Callable[[Tensor, Tensor, Pattern, Grid | None, Grid | None], None]
 
@@ -95,10 +100,7 @@ class ScaledDotProduct(nn.Module):
         return rows.join(self._attend(padded, pattern, None))
 
     def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
-        """The kernel for rows knows no other partition and no position inside attention."""
-        plain = type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
-        width = query.shape[-1] // self.heads
-        return plain and has_row_kernel(query, width, self._rate)
+        return stays_in_row(pattern) and has_row_kernel(query, query.shape[-1] // self.heads, self._rate)
 
     def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)

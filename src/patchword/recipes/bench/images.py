@@ -48,7 +48,7 @@ class Setting:
 
     def records(self, name: str, changing: bool = False) -> bool:
         """whether it runs as recorded graphs: see `compiled`"""
-        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and not changing
+        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not changing)
 
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
         """what is called of this library: compiled, unless it is not to be"""
