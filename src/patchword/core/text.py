@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from patchword.core.sending import sent
+
 
 class Rows(NamedTuple):
     """Where each text lies, if the tokens of all lie in one row.
@@ -24,6 +26,10 @@ class Rows(NamedTuple):
         text = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
         place = torch.arange(len(text), device=lengths.device) - offsets[text]
         return cls(offsets.int(), int(lengths.max()), text, place)
+
+    def to(self, device: torch.device) -> "Rows":
+        offsets, text, place = (sent(part, device) for part in (self.offsets, self.text, self.place))
+        return Rows(offsets, self.longest, text, place)
 
     @property
     def mask(self) -> Tensor:
@@ -76,10 +82,8 @@ class Text(NamedTuple):
 
     def to(self, device: torch.device) -> "Text":
         parts = {name: part for name, part in self._asdict().items() if isinstance(part, Tensor)}
-        rows = self.rows and self.rows._replace(
-            **{name: getattr(self.rows, name).to(device, non_blocking=True) for name in ("offsets", "text", "place")}
-        )
-        return self._replace(rows=rows, **{name: part.to(device, non_blocking=True) for name, part in parts.items()})
+        rows = self.rows and self.rows.to(device)
+        return self._replace(rows=rows, **{name: sent(part, device) for name, part in parts.items()})
 
     def first(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): of each text its first token, [CLS]"""

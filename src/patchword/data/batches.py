@@ -10,6 +10,7 @@ from torch import Tensor
 
 from patchword.core.card import Preparation
 from patchword.core.group import ALONE, Group, Lazily
+from patchword.core.sending import sent
 from patchword.data.augment import Augmentation, Changes, prepared
 from patchword.data.augmentation.mixing import shares
 from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of
@@ -88,7 +89,7 @@ class Batches:
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = [pool.submit(self.images.pixels.take, samples[part.places]) for part in taken[:1]]
             for number, part in enumerate(taken, 1):
-                pixels = pending.pop().result().to(self.device, non_blocking=True)
+                pixels = sent(pending.pop().result(), self.device)
                 soon = taken[number : number + 1]
                 pending += [pool.submit(self.images.pixels.take, samples[after.places]) for after in soon]
                 yield self._changed(pixels, samples[part.places], augmentation, changes.part(part.places), part)
@@ -97,8 +98,8 @@ class Batches:
         return max(1, len(self.images) // self.size)
 
     def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
-        inputs = prepared(pixels.to(self.device, non_blocking=True), self.preparation)
-        return Batch(inputs, self.images.labels[index].to(self.device, non_blocking=True), index)
+        inputs = prepared(sent(pixels, self.device), self.preparation)
+        return Batch(inputs, sent(self.images.labels[index], self.device), index)
 
     def _changed(
         self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
@@ -108,7 +109,7 @@ class Batches:
         inputs = augmentation.finish(batch.inputs, changes)
         if augmentation.mixing is None:
             return batch._replace(inputs=inputs)
-        own, partners = slice(0, part.size), part.partners.to(self.device, non_blocking=True)
+        own, partners = slice(0, part.size), sent(part.partners, self.device)
         plan = tuple(values[own] for values in changes.mixing)
         mixed, kept = augmentation.mixing(inputs[own], inputs[partners], plan)
         labels = shares(batch.labels[own], batch.labels[partners], kept, len(self.images.classes))

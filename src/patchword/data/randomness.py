@@ -4,7 +4,9 @@ No generator is carried along, so the order of the samples, the number of worker
 the numbers of any set of samples are computed at once, on any device.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
@@ -46,10 +48,26 @@ def _key(*words: int) -> int:
 
 def _mixed(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
     """The same mixing of one more word, the sample's number, for all samples at once."""
-    state = (index.long() + 1) * _signed(_GOLDEN) + _signed(_key(seed, epoch, purpose))
+    key = _key(seed, epoch, purpose)
+    if index.device.type == "cpu":
+        return torch.from_numpy(_mixed_there(index.long().numpy(), key))
+    state = (index.long() + 1) * _signed(_GOLDEN) + _signed(key)
     state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
     state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
     return state ^ _shifted(state, 31)
+
+
+def _mixed_there(index: NDArray[np.int64], key: int) -> NDArray[np.int64]:
+    """The same on a CPU, where numpy knows numbers without a sign, and overwrites."""
+    state = index.astype(np.uint64)
+    state += np.uint64(1)
+    state *= np.uint64(_GOLDEN)
+    state += np.uint64(key)
+    for bits, factor in ((30, _FIRST), (27, _SECOND)):
+        state ^= state >> np.uint64(bits)
+        state *= np.uint64(factor)
+    state ^= state >> np.uint64(31)
+    return state.view(np.int64)
 
 
 def _shifted(state: Tensor, bits: int) -> Tensor:

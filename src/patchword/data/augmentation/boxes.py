@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from patchword.core.sending import sent
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.places import bicubic, resampled
 from patchword.data.augmentation.stage import Given, Plan, only
@@ -60,7 +61,7 @@ class Crop:
         height, width = pixels.shape[-2:]
         box = torch.stack(self.boxes.placed(plan, height, width))
         whole = torch.tensor([0, 0, height, width])[:, None]
-        top, left, rows, columns = torch.where(box[2] > 0, box, whole).to(pixels.device, non_blocking=True)
+        top, left, rows, columns = sent(torch.where(box[2] > 0, box, whole), pixels.device)
         return resampled(pixels, bicubic(top, rows, height), bicubic(left, columns, width))
 
 
@@ -86,7 +87,7 @@ class Erasing:
         top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
 
         def erased(pictures: Tensor, which: Tensor) -> Tensor:
-            box = torch.stack([top, rows, left, columns])[:, which].to(pictures.device, non_blocking=True)
+            box = sent(torch.stack([top, rows, left, columns])[:, which], pictures.device)
             blank = inside(box[:2], box[2:], pictures)
             return torch.where(blank, self._paint(pictures, given.draws.part(which)), pictures)
 
@@ -95,7 +96,7 @@ class Erasing:
     def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
         if not self.noise:
             return pictures.new_zeros(())
-        there = Draws(draws.seed, draws.epoch, draws.index.to(pictures.device, non_blocking=True))
+        there = Draws(draws.seed, draws.epoch, sent(draws.index, pictures.device))
         return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
 
 

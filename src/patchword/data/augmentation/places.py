@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchword.core.sending import sent
+
 
 def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
     """Each picture through its own affine map, (batch, 2, 3): from a place (x, y) in the new picture, in pixels from
@@ -14,13 +16,13 @@ def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) ->
     height, width = pixels.shape[-2:]
     y = torch.arange(height, device=pixels.device).view(-1, 1) + 0.5
     x = torch.arange(width, device=pixels.device).view(1, -1) + 0.5
-    rows = matrices.to(pixels.device, torch.float32, non_blocking=True)[..., None, None]
+    rows = sent(matrices.float(), pixels.device)[..., None, None]
     there = rows[:, :, 0] * x + rows[:, :, 1] * y + rows[:, :, 2]  # (batch, 2, height, width)
-    sides = torch.tensor([width, height]).view(2, 1, 1).to(pixels.device, non_blocking=True)
+    sides = sent(torch.tensor([width, height]).view(2, 1, 1), pixels.device)
     outside = ((there < 0) | (there >= sides)).any(1, keepdim=True)
     places = (there * 2 / sides - 1).permute(0, 2, 3, 1)
     found = F.grid_sample(pixels.float(), places, mode="bilinear", padding_mode="border", align_corners=False)
-    paint = torch.tensor(colour).mul(255).round().view(1, -1, 1, 1).to(pixels.device, non_blocking=True)
+    paint = sent(torch.tensor(colour).mul(255).round().view(1, -1, 1, 1), pixels.device)
     return torch.where(outside, paint, found.round_()).to(torch.uint8)
 
 

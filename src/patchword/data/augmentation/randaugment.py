@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from patchword.core.sending import sent
 from patchword.data.augmentation import colours, places, tables
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts
@@ -70,8 +71,8 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
         for name, table in TABLES.items():
             these = (names[rows] == ALL.index(name)).nonzero()[:, 0]
             if len(these):
-                there = these.to(chosen.device, non_blocking=True)
-                these_amounts = amounts[rows[these]].to(chosen.device, non_blocking=True)
+                there = sent(these, chosen.device)
+                these_amounts = sent(amounts[rows[these]], chosen.device)
                 found = table(chosen.index_select(0, there), these_amounts)
                 whole.index_copy_(0, there, found.expand(-1, chosen.shape[1], -1))
         return tables.through(chosen, whole)

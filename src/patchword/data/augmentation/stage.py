@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
+from patchword.core.sending import sent
 from patchword.data.augmentation.draws import Draws
 
 Plan = tuple[Tensor, ...]  # one entry a sample in each
@@ -34,15 +35,15 @@ def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tens
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
         return pixels
-    places = rows.to(pixels.device, non_blocking=True)
+    places = sent(rows, pixels.device)
     return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
 
 
 def beside(values: Tensor, pixels: Tensor) -> Tensor:
     """One value a picture, on the pictures' device, in a shape that meets (batch, channels, height, width)."""
-    return values.to(pixels.device, non_blocking=True).view(-1, 1, 1, 1)
+    return sent(values, pixels.device).view(-1, 1, 1, 1)
 
 
 def with_amounts(change: Change, amounts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """`change`, as `only` wants it: it gets its own rows of the amounts."""
-    return lambda pixels, rows: change(pixels, amounts[rows].to(pixels.device, non_blocking=True))
+    return lambda pixels, rows: change(pixels, sent(amounts[rows], pixels.device))

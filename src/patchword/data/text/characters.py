@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.sending import sent
 from patchword.core.text import Text
 from patchword.data.text.batches import IGNORE
 from patchword.data.text.ragged import Ragged
@@ -150,7 +151,7 @@ class SpelledBatch:
         return cls(reader(sentences), words.numbers(sentences).padded(IGNORE)).to(device or torch.device("cpu"))
 
     def to(self, device: torch.device) -> "SpelledBatch":
-        words, places = (part.to(device, non_blocking=True) for part in (self.words, self.followed))
+        words, places = (sent(part, device) for part in (self.words, self.followed))
         return SpelledBatch(self.text.to(device), words, places)
 
     def __len__(self) -> int:

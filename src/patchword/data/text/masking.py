@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import integers, uniform
 from patchword.data.text.grouping import Alone, Grouping, Tokens
-from patchword.data.text.ragged import Ragged, ends
+from patchword.data.text.ragged import Numbers, Ragged, ends, ranges
 
 _CHOICE, _FATE, _RANDOM = 14, 15, 16  # purposes of the random numbers
 ALONE = Alone()
@@ -78,32 +80,59 @@ class Masking:
 
     def apply(self, ids: Ragged, samples: Tensor, seed: int, epoch: int) -> Masked:
         """samples: the number of each row's example in the set."""
-        values, device = ids.values.long(), ids.values.device
-        rows = torch.arange(len(ids), device=device).repeat_interleave(ids.lengths)
-        place = torch.arange(len(values), device=device) - ids.offsets[rows]
-        numbers = samples.to(device)[rows] * _PLACES + place
+        offsets = ids.offsets.numpy()
+        found = np.flatnonzero((~self.special).index_select(0, ids.values).numpy())
+        counts = np.diff(np.searchsorted(found, offsets))
+        candidates = torch.from_numpy(found)
+        numbers = torch.from_numpy(np.repeat(samples.numpy() * _PLACES - offsets[:-1], counts)) + candidates
         draw = uniform(seed, epoch, numbers, _CHOICE)
-        candidates = (~self.special.to(device)[values]).nonzero()[:, 0]
-        follows = (candidates.diff(prepend=candidates.new_full((1,), -2)) == 1) & (place[candidates] > 0)
-        groups = self.grouping(Tokens(values[candidates], follows, numbers[candidates], seed, epoch))
-        places = candidates[_chosen(rows[candidates], draw[candidates], groups, len(ids), self.share, self.most)]
-        fate = uniform(seed, epoch, numbers[places], _FATE)
-        drawn = integers(seed, epoch, numbers[places], _RANDOM, 0, len(self.replacements) - 1)
-        labels = values[places]
+        if isinstance(self.grouping, Alone):
+            chosen = torch.from_numpy(_lowest(draw.numpy(), counts, self._budget(counts)))
+        else:
+            rows = torch.from_numpy(np.repeat(np.arange(len(ids)), counts))
+            follows = candidates.diff(prepend=candidates.new_full((1,), -2)) == 1
+            follows &= candidates > ids.offsets[rows]
+            groups = self.grouping(Tokens(ids.values[candidates].long(), follows, numbers, seed, epoch))
+            chosen = _chosen(rows, draw, groups, torch.from_numpy(self._budget(counts)))
+        places, numbers = candidates.index_select(0, chosen), numbers.index_select(0, chosen)
+        fate = uniform(seed, epoch, numbers, _FATE)
+        drawn = integers(seed, epoch, numbers, _RANDOM, 0, len(self.replacements) - 1)
+        labels = ids.values.index_select(0, places).long()
         shown = torch.where(fate < 0.8, self.mask, labels)
-        shown = torch.where(fate >= 0.9, self.replacements.to(device)[drawn], shown)
+        shown = torch.where(fate >= 0.9, self.replacements.index_select(0, drawn), shown)
         return Masked(ids.values.scatter(0, places, shown.to(ids.values.dtype)), places, labels)
 
+    def _budget(self, counts: Numbers) -> Numbers:
+        """how many of so many are chosen"""
+        found: Numbers = np.rint(counts * self.share).astype(np.int64).clip(1, self.most)
+        return found
 
-def _chosen(rows: Tensor, draw: Tensor, words: Tensor, count: int, share: float, most: int) -> Tensor:
+
+def _lowest(draw: NDArray[np.float32], counts: Numbers, budget: Numbers) -> Numbers:
+    """The numbers of the lowest draws of each row, in order. counts: of the rows, which lie one behind the other.
+
+    Row, draw and number are sorted as one number: that takes a tenth of the time of sorting places by two keys.
+    """
+    digits = max(1, len(draw).bit_length())
+    assert len(counts).bit_length() + 24 + digits < 64, "a batch of so many tokens fits into 64 bits"
+    keys = (draw * 2**24).astype(np.int64) << digits  # draws are multiples of 2**-24
+    keys |= np.arange(len(draw))
+    keys |= np.repeat(np.arange(len(counts)) << (24 + digits), counts)
+    keys.sort()
+    taken = np.minimum(budget, counts)
+    found = keys[ranges(np.cumsum(counts) - counts, taken)] & ((1 << digits) - 1)
+    found.sort()
+    return found
+
+
+def _chosen(rows: Tensor, draw: Tensor, words: Tensor, budget: Tensor) -> Tensor:
     """The numbers of the chosen candidates, in order: the words of a row by their draw, as many as its budget holds."""
-    budget = (torch.bincount(rows, minlength=count).double() * share).round().long().clamp(1, most)
     sizes = torch.bincount(words)
     first = ends(sizes)[:-1]
     word_rows = rows[first]
     ordered = (word_rows + draw[first].double()).argsort(stable=True)  # by row, then by draw
     taken = torch.zeros_like(sizes, dtype=torch.bool)
-    taken[ordered] = _within(ends(torch.bincount(word_rows, minlength=count)), sizes[ordered], word_rows, budget)
+    taken[ordered] = _within(ends(torch.bincount(word_rows, minlength=len(budget))), sizes[ordered], word_rows, budget)
     return taken[words].nonzero()[:, 0]
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.group import ALONE, Group, Lazily
+from patchword.core.sending import sent
 from patchword.core.text import Pair, Text
 from patchword.data.randomness import order
 from patchword.data.text.prefetch import prefetched
@@ -77,7 +78,7 @@ class PairBatch:
     @cached_property
     def asked_targets(self) -> Tensor:
         """(tokens,) what is to be written, on the device"""
-        return self.target.values.long().to(self.device, non_blocking=True)
+        return sent(self.target.values.long(), self.device)
 
     def ready(self) -> "PairBatch":
         """Itself, with what a step needs made and sent to the device."""

@@ -17,7 +17,8 @@ from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
 from patchword.data.text.assembly import fitted
 from patchword.data.text.frame import Frame
-from patchword.data.text.plan import Numbers, Plan, ranges
+from patchword.data.text.plan import Plan
+from patchword.data.text.ragged import Numbers, ranges
 from patchword.data.text.stored import Corpus
 
 __all__ = ["Frame", "Plan", "plan_order", "plan_packed", "plan_pairs"]

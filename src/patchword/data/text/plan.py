@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.data.text.frame import Frame
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.ragged import Numbers, Ragged, ranges
 from patchword.data.text.stored import Corpus
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +64,3 @@ def put(ids: NDArray[np.int32], places: Numbers, tokens: Sequence[int]) -> None:
     """the same tokens at each place, one behind the other"""
     for shift, token in enumerate(tokens):
         ids[places + shift] = token
-
-
-def ranges(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1, ... of each range, one behind the other"""
-    before = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + (starts - before).repeat(lengths)

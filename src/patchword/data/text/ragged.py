@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,9 @@ class Ragged:
 def ends(lengths: Tensor) -> Tensor:
     """(rows,) lengths -> (rows + 1,) offsets"""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+
+
+def ranges(starts: Numbers, lengths: Numbers) -> Numbers:
+    """start, start + 1, ... of each range, one behind the other"""
+    before = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + (starts - before).repeat(lengths)

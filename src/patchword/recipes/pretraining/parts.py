@@ -15,8 +15,8 @@ from patchword.data.text.batches import IGNORE
 from patchword.data.text.frame import Frame
 from patchword.data.text.masking import Masking
 from patchword.data.text.pairs import plan_order, plan_packed, plan_pairs
-from patchword.data.text.plan import Numbers, Plan
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.plan import Plan
+from patchword.data.text.ragged import Numbers, Ragged
 from patchword.data.text.stored import Corpus
 
 _BALANCING = 20_000  # documents from which the share of random partners is found

@@ -9,8 +9,8 @@ from torch import Tensor
 from patchword.data.randomness import uniform
 from patchword.data.text.batches import Form, TextBatch
 from patchword.data.text.frame import Frame
-from patchword.data.text.plan import Numbers, Plan
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.plan import Plan
+from patchword.data.text.ragged import Numbers, Ragged
 from patchword.data.text.stored import Corpus
 from patchword.recipes.pretraining.parts import Asked, Sentences
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.sending import sent
 from patchword.core.text import Text
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
@@ -29,7 +30,7 @@ class Bank:
     def __call__(self, text: Text) -> Frozen:
         """(batch, words) -> their vectors, on the device"""
         found = self.values[text.ids.to(self.values.device)]
-        return Frozen(found.to(self.device, non_blocking=True), text.mask)
+        return Frozen(sent(found, self.device), text.mask)
 
 
 def size_of(sources: Sequence[Source], words: int) -> int:

@@ -1,0 +1,28 @@
+import pytest
+import torch
+
+from patchword.core.sending import sent
+
+CPU = torch.device("cpu")
+
+
+def test_what_is_there_is_not_copied():
+    given = torch.arange(3)
+    assert sent(given, CPU) is given
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
+@pytest.mark.parametrize("given", [torch.arange(12).view(3, 4)[:, 1:], torch.empty(0), torch.tensor(3.5)], ids=repr)
+def test_to_a_gpu_and_back(given):
+    assert torch.equal(sent(sent(given, torch.device("cuda")), CPU), given)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
+def test_whoever_sends_does_not_wait():
+    """while the GPU is busy for long: what is sent has not arrived when the sender goes on"""
+    torch.cuda._sleep(2_000_000_000)
+    before = torch.cuda.Event()
+    sent(torch.zeros(2**20), torch.device("cuda"))
+    before.record()
+    assert not before.query()
+    torch.cuda.synchronize()
