@@ -8,37 +8,82 @@ from torch import nn
 from torch._inductor.utils import run_and_get_code
 
 from patchword.layers import compiled as module
-from patchword.layers.compiled import compiled
+from patchword.layers.compiled import FirstPiece, compiled
+from patchword.layers.steady import MOST
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
-@pytest.mark.parametrize(
-    ("device", "changing", "pieces", "expected"),
-    [
-        (GPU, False, 1, {"options": {"triton.cudagraphs": True}}),
-        (GPU, False, 2, {"options": {"triton.cudagraphs": False}}),  # it would write over the first piece's gradients
-        (GPU, True, 2, {"dynamic": True}),
-        (CPU, False, 1, {"options": {"triton.cudagraphs": False}}),
-        (CPU, True, 1, {"dynamic": True}),
-    ],
-)
-def test_graphs_are_recorded_where_they_can_be(monkeypatch, device, changing, pieces, expected):
+@pytest.fixture
+def asked(monkeypatch):
+    """what torch is asked to compile with, instead of what it compiles; kernels are tried before"""
     tried = []
     monkeypatch.setattr(module, "try_all", tried.append)
     monkeypatch.setattr(torch, "compile", lambda model, **options: options)
-    assert compiled(nn.Linear(2, 2), device, learns=True, changing=changing, pieces=pieces) == expected
-    assert tried == [device]  # kernels, before anything is compiled
+    yield lambda device, **given: compiled(nn.Linear(2, 2), device, **given)
+    assert len(tried) == 1
 
 
-@pytest.mark.parametrize("learns", [True, False])
-def test_texts_of_other_sizes_are_recorded_where_something_is_learned(monkeypatch, learns):
-    monkeypatch.setattr(module, "try_all", lambda device: None)
-    monkeypatch.setattr(torch, "compile", lambda model, **options: options)
-    found = compiled(nn.Linear(2, 2), GPU, learns=learns, changing=True)
-    if learns:
-        assert found.recorded == {"dynamic": True, "options": {"triton.cudagraphs": True}}
-    assert (found.changing if learns else found) == {"dynamic": True}
+GRAPHS, NONE = {"options": {"triton.cudagraphs": True}}, {"options": {"triton.cudagraphs": False}}
+
+
+@pytest.mark.parametrize(
+    ("device", "changing", "records", "expected"),
+    [
+        (GPU, False, False, NONE),
+        (GPU, True, False, {"dynamic": True}),
+        (CPU, False, True, NONE),
+        (CPU, True, True, {"dynamic": True}),
+    ],
+)
+def test_no_graphs_are_recorded_where_they_cannot_be(asked, device, changing, records, expected):
+    assert asked(device, learns=True, changing=changing, records=records) == expected
+
+
+def test_graphs_are_recorded_on_a_gpu(asked):
+    found = asked(GPU, learns=True)
+    assert (found.recorded, found.plain) == (GRAPHS, NONE)
+
+
+def test_graphs_are_recorded_for_inference(asked):
+    assert asked(GPU, learns=False)["options"]["triton.cudagraphs"]
+
+
+def test_what_changes_is_not_recorded_for_inference(asked):
+    assert asked(GPU, learns=False, changing=True) == {"dynamic": True}
+
+
+def test_texts_of_other_sizes_are_recorded_where_something_is_learned(asked):
+    found = asked(GPU, learns=True, changing=True)
+    told = found.recorded.recorded
+    assert told["dynamic"]
+    assert told["options"]["triton.cudagraphs"]
+    assert told["options"]["triton.cudagraph_dynamic_shape_warn_limit"] > MOST
+    assert found.changing == found.recorded.plain == {"dynamic": True}
+
+
+def test_those_are_options_of_torch():
+    options = {"triton.cudagraphs": True, "triton.cudagraph_dynamic_shape_warn_limit": 2 * MOST}
+    torch.compile(nn.Linear(2, 2), dynamic=True, options=options)  # says so if it knows one of them not
+
+
+def test_only_the_first_piece_of_a_step_is_recorded():
+    """a graph would write its gradients over those of the piece before"""
+    model, went = nn.Linear(2, 2), []
+
+    def by(name):
+        def run(given):
+            went.append(name)
+            return model(given)
+
+        return run
+
+    run, given = FirstPiece(model, by("recorded"), by("plain")), torch.ones(1, 2)
+    for _ in range(2):
+        for _ in range(3):
+            run(given).sum().backward()
+        model.zero_grad()
+    assert went == ["recorded", "plain", "plain"] * 2
 
 
 def test_recorded_graphs_are_what_torch_calls_so():

@@ -56,6 +56,19 @@ def masked(batch):
     return Masking.of(Facts()).apply(batch, torch.arange(len(batch)), 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("grouping", "places"),
+    [(None, [9, 10, 20, 25, 31, 48, 49, 53, 56]), (WHOLE, [9, 10, 20, 29, 31, 46, 49, 52, 53])],
+    ids=["pieces", "words"],
+)
+def test_what_is_chosen_never_changes(grouping, places):
+    """A run that was begun with an earlier version goes on as it would have."""
+    given = Ragged((torch.arange(60) * 37 % 995 + 5).int(), torch.tensor([0, 30, 33, 60]))
+    found = Masking.of(Facts(), grouping=grouping).apply(given, torch.tensor([5, 9, 2]), 3, 1)
+    assert found.places.tolist() == places
+    assert found.ids[found.places].tolist() == [118, *[MASK] * 8]
+
+
 # How many, and what becomes of them
 
 

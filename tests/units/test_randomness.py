@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from patchword.data import randomness
 from patchword.data.randomness import integers, order, step_seed, uniform
 
 COUNT = 100_000
@@ -130,3 +131,9 @@ def test_step_seeds_are_seeds_and_do_not_repeat():
     assert all(0 <= seed < 2**63 for seed in seeds)
     bits = torch.tensor([[seed >> bit & 1 for bit in range(63)] for seed in seeds]).double().mean(0)
     assert bits.sub(0.5).abs().max() < 5 * 0.5 / 2000**0.5  # every bit is set half the time
+
+
+def test_other_devices_draw_the_same():
+    index = torch.cat([torch.arange(1000), torch.tensor([-1, 2**62, -(2**63), 2**63 - 1])])
+    for key in (0, 1, 2**63, WORD):
+        assert torch.equal(randomness._mixed_anywhere(index, key), randomness._mixed_on_cpu(index, key))

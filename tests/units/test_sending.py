@@ -4,6 +4,13 @@ import torch
 from patchword.core.sending import sent
 
 CPU = torch.device("cpu")
+GIVEN = {
+    "a part": torch.arange(12).view(3, 4)[:, 1:],
+    "expanded": torch.arange(3)[:, None].expand(3, 4),
+    "turned": torch.arange(12).view(3, 4).T,
+    "empty": torch.empty(0),
+    "one number": torch.tensor(3.5),
+}
 
 
 def test_what_is_there_is_not_copied():
@@ -12,7 +19,7 @@ def test_what_is_there_is_not_copied():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
-@pytest.mark.parametrize("given", [torch.arange(12).view(3, 4)[:, 1:], torch.empty(0), torch.tensor(3.5)], ids=repr)
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_to_a_gpu_and_back(given):
     assert torch.equal(sent(sent(given, torch.device("cuda")), CPU), given)
 

@@ -8,5 +8,5 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """On the device. A GPU fetches by itself, in its turn, what lies in memory that the system may not move; for other
     memory whoever sends would wait until all that was asked of the GPU before is done."""
     if device.type == "cuda" and tensor.device.type == "cpu" and tensor.numel():
-        tensor = tensor.pin_memory()
+        tensor = tensor.contiguous().pin_memory()
     return tensor.to(device, non_blocking=device.type != "cpu")

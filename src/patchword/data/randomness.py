@@ -6,7 +6,6 @@ the numbers of any set of samples are computed at once, on any device.
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
@@ -49,17 +48,19 @@ def _key(*words: int) -> int:
 def _mixed(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
     """The same mixing of one more word, the sample's number, for all samples at once."""
     key = _key(seed, epoch, purpose)
-    if index.device.type == "cpu":
-        return torch.from_numpy(_mixed_there(index.long().numpy(), key))
-    state = (index.long() + 1) * _signed(_GOLDEN) + _signed(key)
+    return _mixed_on_cpu(index.long(), key) if index.device.type == "cpu" else _mixed_anywhere(index.long(), key)
+
+
+def _mixed_anywhere(index: Tensor, key: int) -> Tensor:
+    state = (index + 1) * _signed(_GOLDEN) + _signed(key)
     state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
     state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
     return state ^ _shifted(state, 31)
 
 
-def _mixed_there(index: NDArray[np.int64], key: int) -> NDArray[np.int64]:
-    """The same on a CPU, where numpy knows numbers without a sign, and overwrites."""
-    state = index.astype(np.uint64)
+def _mixed_on_cpu(index: Tensor, key: int) -> Tensor:
+    """The same with numpy, which knows numbers without a sign, and overwrites."""
+    state = index.numpy().astype(np.uint64)
     state += np.uint64(1)
     state *= np.uint64(_GOLDEN)
     state += np.uint64(key)
@@ -67,7 +68,7 @@ def _mixed_there(index: NDArray[np.int64], key: int) -> NDArray[np.int64]:
         state ^= state >> np.uint64(bits)
         state *= np.uint64(factor)
     state ^= state >> np.uint64(31)
-    return state.view(np.int64)
+    return torch.from_numpy(state.view(np.int64))
 
 
 def _shifted(state: Tensor, bits: int) -> Tensor:

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.text import Rows, Text
-from patchword.layers.attention.core import Pattern, stays_in_row
+from patchword.kernels.rows import has_row_kernel
+from patchword.layers.attention.attention import Attention
+from patchword.layers.attention.core import Pattern, ScaledDotProduct, stays_in_row
+from patchword.layers.text_heads import PretrainingHead, WordHead
 
 _TOKENS, _OTHERS = 64, 16  # sizes between a power of two and the next are half as many
-_MOST = 64  # sizes that are recorded
+MOST = 64  # sizes that are recorded
 _IGNORED = -100  # the target of a place that nobody asks about
 
 Answer = Any  # words, or words and what is said of each text
@@ -24,35 +27,48 @@ Run = Callable[..., Answer]
 
 class Steady:
     """A model of texts that is recorded for few sizes. What does not come in a row, or asks for no words, goes its own
-    way; so does a batch of another size when there are many sizes already.
+    way; so does a model whose attention pads rows. Sizes that come when there are many already are not recorded.
 
     recorded: the model, which holds a graph of each size it has met. changing: the same without graphs
     """
 
     def __init__(self, model: nn.Module, recorded: Run, changing: Run) -> None:
-        patterns = [part for part in model.modules() if isinstance(part, Pattern)]
         self.model, self.recorded, self.changing = model, recorded, changing
-        self.fits = bool(patterns) and all(stays_in_row(pattern) for pattern in patterns)
-        self.longest, self.sizes = 1, set[tuple[int, ...]]()
+        parts = [part for part in model.modules() if isinstance(part, Attention)]
+        patterns = [part for part in model.modules() if isinstance(part, Pattern)]
+        plain = all(type(part.core) is ScaledDotProduct for part in parts) and all(map(stays_in_row, patterns))
+        words = isinstance(getattr(model, "head", None), WordHead | PretrainingHead)
+        self.fits = bool(parts) and plain and words
+        self.heads = {(part.head_width, part.core.dropout) for part in parts}
+        self.limit: int | None = getattr(getattr(model, "entrance", None), "limit", None)
+        self.sizes, self.largest = set[tuple[int, ...]](), 0
 
     def __call__(self, *given: Any) -> Answer:
         text = given[0]
-        in_row = isinstance(text, Text) and text.rows is not None and text.places is not None
-        if not self.fits or not in_row or not self._is_short(text.device):
+        alone = len(given) == 1 and isinstance(text, Text) and text.rows is not None and text.places is not None
+        if not self.fits or not alone or not self._stays_in_row(text.device):
             return self.changing(*given)
-        self.longest = max(self.longest, text.rows.longest)
-        wide = steady(text, min(self.longest, _up(text.rows.longest, 1)))
+        wide = steady(text, self._longest(text.rows.longest))
         sizes = sizes_of(wide)
-        if sizes not in self.sizes and len(self.sizes) >= _MOST:
-            return self.changing(text)
+        self.largest = max(self.largest, sizes[0])
+        if 2 * sizes[0] <= self.largest:  # a part of a batch that is looked at for once
+            return cut(self.model(wide), text)
+        if sizes not in self.sizes and len(self.sizes) >= MOST:
+            return cut(self.changing(wide), text)
         self.sizes.add(sizes)
         return cut(self.recorded(wide), text)
 
-    def _is_short(self, device: torch.device) -> bool:
-        """in 16 bits; the kernel for rows knows no others, so that these are padded anyhow"""
-        if torch.is_autocast_enabled(device.type):
-            return torch.get_autocast_dtype(device.type).itemsize == 2
-        return next(self.model.parameters()).dtype.itemsize == 2
+    def _longest(self, longest: int) -> int:
+        """a power of two, or the longest that the model reads"""
+        return max(longest, min(_up(longest, 1), self.limit or longest))
+
+    def _stays_in_row(self, device: torch.device) -> bool:
+        """where there is a kernel for rows; what is padded would be padded to more"""
+        narrow = torch.is_autocast_enabled(device.type)
+        kind = torch.get_autocast_dtype(device.type) if narrow else next(self.model.parameters()).dtype
+        query = torch.empty(0, dtype=kind, device=device)
+        rates = self.heads if self.model.training else {(width, 0.0) for width, _ in self.heads}
+        return all(has_row_kernel(query, width, rate) for width, rate in rates)
 
 
 def steady(text: Text, longest: int) -> Text:

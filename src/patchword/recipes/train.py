@@ -153,7 +153,8 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     model = task.model
     forward: Callable[[Any], Any] = model
     if recipe.compile:
-        forward = compiled(model, task.device, learns=True, changing=task.shapes_change, pieces=recipe.accumulate)
+        records = recipe.accumulate == 1 and recipe.sharding == "none"
+        forward = compiled(model, task.device, learns=True, changing=task.shapes_change, records=records)
     optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs

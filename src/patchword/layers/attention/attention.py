@@ -42,10 +42,14 @@ class Attention(nn.Module):
             )
         if heads % len(self.patterns):
             raise UserError(f"{heads} heads cannot be shared by {len(self.patterns)} patterns")
-        self.projection = projection or LinearProjection(width)
+        self.width, self.projection = width, projection or LinearProjection(width)
         scale = scale if scale is not None else (width // heads) ** -0.5
         self.core = core or ScaledDotProduct(heads // len(self.patterns), scale, dropout)
         self.output = nn.Linear(width, width)
+
+    @property
+    def head_width(self) -> int:
+        return self.width // (self.core.heads * len(self.patterns))
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
