@@ -52,7 +52,7 @@ def test_texts_behind_its_own_are_texts(seed):
     assert torch.equal(found.rows.text, expected.text)
     assert torch.equal(found.rows.place, expected.place)
     assert found.rows.offsets.dtype == given.rows.offsets.dtype
-    assert 1 <= int(lengths.min()) <= int(lengths.max()) <= 40
+    assert 1 <= int(lengths.min()) <= int(lengths.max()) == given.rows.longest
     assert torch.equal(lengths[: given.texts], given.rows.offsets.diff().long())
     assert found.ids.shape == found.segments.shape == (1, int(lengths.sum()))
     assert torch.equal(found.ids[:, : given.ids.shape[1]], given.ids)
@@ -172,6 +172,12 @@ def test_the_longest_is_a_power_of_two_or_what_the_model_reads():
     assert [sizes[2] for sizes in met] == [32, 32, 40, 32, 40]
 
 
+def test_without_a_limit_the_longest_is_a_power_of_two():
+    run, _ = by_sizes(bert())
+    run.limit = None
+    assert [run._longest(longest) for longest in (1, 32, 33, 1000)] == [1, 32, 64, 1024]
+
+
 @pytest.mark.usefixtures("rows")
 def test_many_sizes_are_not_recorded(monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
@@ -186,7 +192,7 @@ def test_many_sizes_are_not_recorded(monkeypatch):
 
 @pytest.mark.usefixtures("rows")
 def test_half_of_a_batch_is_not_recorded():
-    """a row that is no number is looked for in halves, each of another size"""
+    """a row that is no number is looked for in halves, each of another size; so is a batch for which memory is short"""
     run, met = by_sizes(bert())
     for lengths in ([20] * 30, [20] * 15, [20] * 30):
         assert run(texts(lengths)).losses.shape == texts(lengths).places.shape

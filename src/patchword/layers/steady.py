@@ -27,7 +27,8 @@ Run = Callable[..., Answer]
 
 class Steady:
     """A model of texts that is recorded for few sizes. What does not come in a row, or asks for no words, goes its own
-    way; so does a model whose attention pads rows. Sizes that come when there are many already are not recorded.
+    way; so does a model whose attention pads rows. Parts of batches, and sizes that come when there are many already,
+    are not recorded; they have the same sizes nevertheless, so that a run does not depend on what was met before.
 
     recorded: the model, which holds a graph of each size it has met. changing: the same without graphs
     """
@@ -51,16 +52,16 @@ class Steady:
         wide = steady(text, self._longest(text.rows.longest))
         sizes = sizes_of(wide)
         self.largest = max(self.largest, sizes[0])
-        if 2 * sizes[0] <= self.largest:  # a part of a batch that is looked at for once
-            return cut(self.model(wide), text)
-        if sizes not in self.sizes and len(self.sizes) >= MOST:
+        part = 2 * sizes[0] <= self.largest  # of a batch that is too large, or that is searched
+        if part or (sizes not in self.sizes and len(self.sizes) >= MOST):
             return cut(self.changing(wide), text)
         self.sizes.add(sizes)
         return cut(self.recorded(wide), text)
 
     def _longest(self, longest: int) -> int:
         """a power of two, or the longest that the model reads"""
-        return max(longest, min(_up(longest, 1), self.limit or longest))
+        even = _up(longest, 1)
+        return even if self.limit is None else max(longest, min(even, self.limit))
 
     def _stays_in_row(self, device: torch.device) -> bool:
         """where there is a kernel for rows; what is padded would be padded to more"""
@@ -72,10 +73,11 @@ class Steady:
 
 
 def steady(text: Text, longest: int) -> Text:
-    """With texts behind its own, none of them empty or longer than `longest`, and with places nobody asks about."""
+    """With texts behind its own, none of them empty or longer than these, and with places nobody asks about. longest:
+    what is told instead of the longest of its texts"""
     rows, places = _parts(text)
     texts, tokens = text.texts, text.ids.shape[1]
-    more, void = _behind(texts, tokens, longest)
+    more, void = _behind(texts, tokens, rows.longest)
     asked = _up(len(places), _OTHERS) - len(places)
     number = torch.arange(void, device=text.device)
     which, begins = number * more // max(1, void), torch.arange(more, device=text.device).mul(void).add(more - 1)
