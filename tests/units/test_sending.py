@@ -18,10 +18,14 @@ def test_what_is_there_is_not_copied():
     assert sent(given, CPU) is given
 
 
+def test_a_device_may_be_told_by_its_name():
+    assert sent(torch.arange(3), "meta").device.type == "meta"
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_to_a_gpu_and_back(given):
-    assert torch.equal(sent(sent(given, torch.device("cuda")), CPU), given)
+    assert torch.equal(sent(given, torch.device("cuda")).cpu(), given)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")

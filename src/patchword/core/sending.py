@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
+def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
     """On the device. A GPU fetches by itself, in its turn, what lies in memory that the system may not move; for other
     memory whoever sends would wait until all that was asked of the GPU before is done."""
-    if device.type == "cuda" and tensor.device.type == "cpu" and tensor.numel():
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu" and tensor.numel():
         tensor = tensor.contiguous().pin_memory()
-    return tensor.to(device, non_blocking=device.type != "cpu")
+    return tensor.to(device, non_blocking=True)
