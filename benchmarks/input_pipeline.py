@@ -85,8 +85,11 @@ def main() -> None:
         print(f"{name}: {spent:.2f} ms")
     waited = max(0.0, 1 - found["a step over one batch"] / found["a step of the run"])
     print(f"the run waits for its data {waited:.1%} of the time")
+    peak = torch.cuda.max_memory_reserved() / 2**30 if task.device.type == "cuda" else None
+    if peak is not None:
+        print(f"peak memory: {peak:.2f} GiB")
     if asked.save:
-        told = {"recipe": asked.recipe, "settings": asked.settings, "milliseconds": found, "waits": waited}
+        told = {"recipe": asked.recipe, "settings": asked.settings, "milliseconds": found, "waits": waited, "GiB": peak}
         write_json(asked.save, {**told, "machine": machine(task.device)})
 
 

@@ -1,11 +1,14 @@
 """What is random about an augmentation: boxes, mixed pictures, views, and that a batch's size has no say."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from patchword.core.card import Preparation
+from patchword.core.group import ALONE
 from patchword.data.augment import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.colours import Jitter, Three
@@ -19,6 +22,7 @@ from patchword.data.images import Held, Images
 from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe
+from patchword.training.parallel.processes import Many
 
 MANY = Draws(0, 0, torch.arange(20000))
 FEW = Draws(0, 0, torch.arange(64))
@@ -164,6 +168,30 @@ def test_another_size_of_the_batch_gives_the_same_pictures(batches, name, size):
         shared = min(len(first), len(second))
         assert shared >= 32
         assert torch.equal(first[:shared], second[:shared]), field
+
+
+@pytest.mark.parametrize("size", [5, 6])
+@pytest.mark.parametrize("number", [None, 0, 2])
+@pytest.mark.parametrize("name", ["deit", "three", "none"])
+def test_batches_made_together_are_those_made_one_by_one(batches, monkeypatch, name, number, size):
+    """also of one process of three, and where the last ones are fewer"""
+    augmentation, group = Augmentation(**PRESETS[name]), ALONE if number is None else Many(number, 3, None)
+    alone = list(batches(size).epoch(2, 1, augmentation, 1, group))
+    monkeypatch.setattr(Batches, "together", lambda self: 4)
+    together = list(batches(size).epoch(2, 1, augmentation, 1, group))
+    assert len(alone) > 4
+    for one, other in zip(alone, together, strict=True):
+        assert all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+def test_how_many_batches_are_made_together(batches, monkeypatch):
+    """of an accelerator's memory a small share, however small it is; and no more than 4096 pictures"""
+    one = batches(4).images.pixels.pixels[0].numel() * 4
+    assert batches(4).together() == 1
+    for memory, expected in ((0, 1), (7, 7), (7.9, 7), (5000, 1024)):
+        there = SimpleNamespace(total_memory=int(2048 * one * memory))
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, there=there: there)
+        assert replace(batches(4), device=torch.device("cuda")).together() == expected
 
 
 def test_an_epoch_with_everything_can_begin_anywhere(batches):

@@ -43,9 +43,12 @@ def error(found, image, parts, stride=4, padding=3, eps=1e-5):
 def test_the_kernel_is_the_plain_way(width, side, stride):
     numbers = random.Random(f"{width} {side}")
     shape = numbers.randint(1, 3), numbers.randint(1, 4), numbers.randint(side, 30), numbers.randint(side, 30)
-    image, parts = given(shape, width, side, seed=width)
+    kind, bound = (torch.float16, 1e-3) if DEVICE.type == "cuda" else (torch.float32, 1e-6)
+    image, parts = given(shape, width, side, kind, seed=width)
+    if DEVICE.type == "cuda" and not has_entrance_kernel(image, parts, stride, 3):
+        pytest.skip("more than a GPU holds at a time: it is never chosen there")
     for padding in (0, 1, 2, 3):
-        assert error(by_kernel(image, parts, stride, padding), image, parts, stride, padding) < 1e-6
+        assert error(by_kernel(image, parts, stride, padding), image, parts, stride, padding) < bound
 
 
 @needs_triton

@@ -243,6 +243,24 @@ def test_an_epoch_goes_on_from_any_batch(words, sentences):
         assert [batch.ids.values.tolist() for batch in rest] == [batch.ids.values.tolist() for batch in whole[first:]]
 
 
+@pytest.mark.parametrize(
+    "fields", [("sentences=next",), ("sentences=packed", "masks=ngrams"), ("rows=true", "masks=words")]
+)
+def test_what_is_asked_of_a_text_does_not_depend_on_others(words, fields):
+    """several batches are made together"""
+    stories(Path("texts.txt"))
+    task = task_of(words, "batch=4", *fields)
+    examples, made = task.train.examples(1), list(task.data(1, 0))
+    assert len(made) > 8
+    for batch in made:
+        alone = examples.batch(batch.samples)
+        assert alone.ids.values.equal(batch.ids.values)
+        assert alone.targets.values.equal(batch.targets.values)
+        assert alone.segments.values.equal(batch.segments.values)
+        assert (alone.labels is None) == (batch.labels is None)
+        assert alone.labels is None or alone.labels.equal(batch.labels)
+
+
 @pytest.mark.parametrize("sentences", ["next", "packed"])
 def test_a_step_of_so_many_tokens(words, sentences):
     """As many examples as they hold, and every example as long as it was said to be."""

@@ -4,13 +4,16 @@ import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
 
-from patchword.data.text.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed
+from patchword.core.group import ALONE
+from patchword.data.text.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
 from patchword.data.text.prefetch import prefetched
 from patchword.data.text.ragged import Ragged, ends
+from patchword.training.parallel.processes import Many
 
 PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
 
@@ -186,6 +189,48 @@ def test_pieces_cover_the_batch(form, parts):
     assert torch.cat([piece.samples for piece in pieces]).equal(batch.samples)
     assert sum(piece.weight for piece in pieces) == batch.weight
     assert all(piece.asks_places for piece in pieces)
+
+
+@pytest.mark.parametrize("form", [PADDED, IN_ROW])
+@pytest.mark.parametrize("sizes", [[5], [1, 4], [2, 1, 2], [0, 3, 0, 2]])
+def test_texts_behind_each_other_part_as_they_are(form, sizes):
+    batch = batch_of([4, 8, 2, 6, 3], form, asks_places=True)
+    batch = replace(batch, shares=torch.rand(5))
+    for part, index in zip(batch.apart(sizes), torch.arange(5).split(sizes), strict=True):
+        expected = batch.take(index)
+        assert all(map(torch.equal, tensors_of(part), tensors_of(expected)))
+        assert part.asks_places
+    bare = examples_of([4, 8, 2]).batch(torch.arange(3), form).apart([1, 2])
+    assert [part.targets for part in bare] == [part.shares for part in bare] == [None, None]
+    assert not batch.apart([2, 3])[1].ids.values.equal(batch.apart([3, 2])[1].ids.values)
+
+
+def tensors_of(batch: TextBatch) -> list[torch.Tensor]:
+    rows = (batch.ids, batch.segments, batch.targets)
+    return [*(part for row in rows for part in (row.values, row.offsets)), batch.samples, batch.labels, batch.shares]
+
+
+@pytest.mark.parametrize("form", [PADDED, IN_ROW])
+@pytest.mark.parametrize("size", [7, 700])
+@pytest.mark.parametrize("number", [None, 1])
+def test_batches_made_together_are_those_made_one_by_one(form, size, number):
+    """large ones are not; the texts may be dealt out to processes"""
+    examples = examples_of(lengths_of(3 * size), targets=True)
+    group, asked = ALONE if number is None else Many(number, 2, None), []
+
+    def make(index: torch.Tensor) -> TextBatch:
+        asked.append(len(index))
+        return examples.batch(index, form)
+
+    batches = torch.arange(3 * size).flip(0).split(size - 1)
+    found = list(made_ahead(make, batches, group))
+    assert len(found) == len(batches)
+    assert len(asked) == (1 if size == 7 else len(batches))
+    for batch, index in zip(found, batches, strict=True):
+        expected = examples.batch(group.share(index), form)
+        assert told(batch) == told(expected)
+        assert batch.samples.equal(expected.samples)
+        assert batch.weight == expected.weight
 
 
 # Work done ahead

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
+from patchword.core.sending import sent
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.colours import Jitter, Three
 from patchword.data.augmentation.draws import Draws
@@ -36,7 +37,7 @@ class Changes:
 
 
 def _rows(plan: Plan, rows: slice | Tensor) -> Plan:
-    return tuple(values[rows] for values in plan)
+    return tuple(values[rows if isinstance(rows, slice) else sent(rows, values.device)] for values in plan)
 
 
 @dataclass(frozen=True)

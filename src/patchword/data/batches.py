@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from patchword.data.augmentation.views import Company, alone, company, dealt, ep
 from patchword.data.images import Held, Images
 
 RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole
+_SHARE, _MOST = 2048, 4096  # batches that are made together: of an accelerator's memory for pixels, and pictures
 
 
 class Batch(NamedTuple):
@@ -76,7 +78,7 @@ class Batches:
     ) -> Iterator[Batch]:
         """The batches of one epoch from number `first` on; a last batch too small to fill is left out.
 
-        Of each batch, the samples that are this process's. The next batch's pixels are fetched while this one is
+        Of each batch, the samples that are this process's. The next batches' pixels are fetched while these are
         worked on.
         """
         count = len(self.images)
@@ -84,15 +86,25 @@ class Batches:
         samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
         samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
-        starts = range(first * self.size, full, self.size)
-        taken = [dealt(meet(start, min(start + self.size, full), count), group) for start in starts]
+        stride = self.together() * self.size
+        starts = range(first * self.size, full, stride)
+        taken = [dealt(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
         with ThreadPoolExecutor(max_workers=1) as pool:
-            pending = [pool.submit(self.images.pixels.take, samples[part.places]) for part in taken[:1]]
+            pending = [pool.submit(self.images.pixels.take, part.of(samples)) for part in taken[:1]]
             for number, part in enumerate(taken, 1):
                 pixels = sent(pending.pop().result(), self.device)
                 soon = taken[number : number + 1]
-                pending += [pool.submit(self.images.pixels.take, samples[after.places]) for after in soon]
-                yield self._changed(pixels, samples[part.places], augmentation, changes.part(part.places), part)
+                pending += [pool.submit(self.images.pixels.take, after.of(samples)) for after in soon]
+                whole = self._changed(pixels, part.of(samples), augmentation, changes.part(part.places), part)
+                yield from map(Batch, *(tensor.split(part.sizes) for tensor in whole))
+
+    def together(self) -> int:
+        """How many batches are made at once. On an accelerator the changes of small pictures take no longer for many
+        of them: most of the time goes by until it is told what to do."""
+        if self.device.type != "cuda":
+            return 1
+        room = torch.cuda.get_device_properties(self.device).total_memory // _SHARE
+        return max(1, min(_MOST, room // prod(self.images.pixels.shape)) // self.size)
 
     def steps_per_epoch(self) -> int:
         return max(1, len(self.images) // self.size)
@@ -104,13 +116,13 @@ class Batches:
     def _changed(
         self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
     ) -> Batch:
-        """The batch as a model is to learn it."""
+        """The batches as a model is to learn them, in one."""
         batch = self._batch(index, augmentation.apply(pixels, changes, self.preparation.mean))
         inputs = augmentation.finish(batch.inputs, changes)
         if augmentation.mixing is None:
             return batch._replace(inputs=inputs)
-        own, partners = slice(0, part.size), sent(part.partners, self.device)
-        plan = tuple(values[own] for values in changes.mixing)
-        mixed, kept = augmentation.mixing(inputs[own], inputs[partners], plan)
-        labels = shares(batch.labels[own], batch.labels[partners], kept, len(self.images.classes))
-        return Batch(mixed, labels, index[own])
+        partners = sent(part.partners, self.device)
+        plan = tuple(values[part.own] for values in changes.mixing)
+        mixed, kept = augmentation.mixing(inputs[part.own], inputs[partners], plan)
+        labels = shares(batch.labels[part.own], batch.labels[partners], kept, len(self.images.classes))
+        return Batch(mixed, labels, index[part.own])

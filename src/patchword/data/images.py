@@ -25,6 +25,11 @@ WHOLE = 200_000  # pictures that are read whole before training even if they can
 class Pixels(Protocol):
     """Where the pixels of a set are."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """channels, height and width of a picture"""
+        ...
+
     def take(self, index: Tensor) -> Tensor:
         """(batch, channels, height, width), uint8"""
         ...
@@ -46,6 +51,10 @@ class Held:
 
     pixels: Tensor
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.pixels.shape[1:])
+
     def take(self, index: Tensor) -> Tensor:
         return self.pixels[index.to(self.pixels.device)]
 
@@ -66,6 +75,10 @@ class OnDisk:
     paths: tuple[Path, ...]
     size: Size
     channels: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, *sides(self.size)
 
     def take(self, index: Tensor) -> Tensor:
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -154,6 +167,10 @@ class Resized:
     pixels: Tensor
     size: Size
     channels: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, *sides(self.size)
 
     def take(self, index: Tensor) -> Tensor:
         return fitted(self.pixels[index.to(self.pixels.device)], self.size, self.channels)

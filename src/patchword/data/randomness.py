@@ -6,6 +6,7 @@ the numbers of any set of samples are computed at once, on any device.
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
@@ -15,8 +16,10 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of S
 
 def uniform(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
     """float32 in [0, 1), one for each sample of `index`"""
-    bits = _mixed(seed, epoch, index, purpose)
-    return ((bits >> 40) & 0xFFFFFF).float() / 2**24
+    key = _key(seed, epoch, purpose)
+    if index.device.type == "cpu":
+        return torch.from_numpy((_mixed_on_cpu(index, key) >> np.uint64(40)).astype(np.float32) / np.float32(2**24))
+    return ((_mixed_anywhere(index.long(), key) >> 40) & 0xFFFFFF).float() / 2**24
 
 
 def integers(seed: int, epoch: int, index: Tensor, purpose: int, low: int, high: int) -> Tensor:
@@ -26,7 +29,8 @@ def integers(seed: int, epoch: int, index: Tensor, purpose: int, low: int, high:
 
 def order(seed: int, epoch: int, count: int) -> Tensor:
     """the samples 0 ... count - 1 in the order of this epoch"""
-    return torch.argsort(_mixed(seed, epoch, torch.arange(count), purpose=0), stable=True)
+    mixed = _mixed_on_cpu(torch.arange(count), _key(seed, epoch, 0))
+    return torch.argsort(torch.from_numpy(mixed.view(np.int64)), stable=True)
 
 
 def step_seed(seed: int, step: int) -> int:
@@ -45,20 +49,15 @@ def _key(*words: int) -> int:
     return state
 
 
-def _mixed(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
-    """The same mixing of one more word, the sample's number, for all samples at once."""
-    key = _key(seed, epoch, purpose)
-    return _mixed_on_cpu(index.long(), key) if index.device.type == "cpu" else _mixed_anywhere(index.long(), key)
-
-
 def _mixed_anywhere(index: Tensor, key: int) -> Tensor:
+    """The same mixing of one more word, the sample's number, for all samples at once."""
     state = (index + 1) * _signed(_GOLDEN) + _signed(key)
     state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
     state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
     return state ^ _shifted(state, 31)
 
 
-def _mixed_on_cpu(index: Tensor, key: int) -> Tensor:
+def _mixed_on_cpu(index: Tensor, key: int) -> NDArray[np.uint64]:
     """The same with numpy, which knows numbers without a sign, and overwrites."""
     state = index.numpy().astype(np.uint64)
     state += np.uint64(1)
@@ -68,7 +67,7 @@ def _mixed_on_cpu(index: Tensor, key: int) -> Tensor:
         state ^= state >> np.uint64(bits)
         state *= np.uint64(factor)
     state ^= state >> np.uint64(31)
-    return torch.from_numpy(state.view(np.int64))
+    return state
 
 
 def _shifted(state: Tensor, bits: int) -> Tensor:

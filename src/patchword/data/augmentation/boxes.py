@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,14 +33,20 @@ class Boxes:
         return areas, shapes.exp(), draws.uniform(top), draws.uniform(left)
 
     def placed(self, plan: Plan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits"""
-        areas, shapes, top, left = plan
-        rows = (areas * (height * width) / shapes).sqrt().round()
-        columns = (areas * (height * width) * shapes).sqrt().round()
+        """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits
+
+        With numpy: torch would wake other threads for these few numbers, which takes longer than all else.
+        """
+        areas, shapes, *corner = (values.numpy() for values in plan)
+        rows = np.rint(np.sqrt(areas * (height * width) / shapes))
+        columns = np.rint(np.sqrt(areas * (height * width) * shapes))
         fits = (rows >= 1) & (rows <= height) & (columns >= 1) & (columns <= width)
-        first = fits.int().argmax(1, keepdim=True)  # the first of the largest
-        rows, columns = ((sides * fits).gather(1, first)[:, 0].long() for sides in (rows, columns))
-        return (top * (height - rows + 1)).long(), (left * (width - columns + 1)).long(), rows, columns
+        chosen = np.arange(len(fits)), fits.argmax(1)  # the first of the largest
+        lengths = [(sides * fits)[chosen] for sides in (rows, columns)]
+        room = [side - length + 1 for side, length in zip((height, width), lengths, strict=True)]
+        starts = [share * most for share, most in zip(corner, room, strict=True)]
+        top, left, down, across = (torch.from_numpy(part.astype(np.int64)) for part in (*starts, *lengths))
+        return top, left, down, across
 
 
 @dataclass(frozen=True)

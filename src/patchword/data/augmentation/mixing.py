@@ -57,11 +57,10 @@ def shares(labels: Tensor, others: Tensor, kept: Tensor, classes: int) -> Tensor
 
 def _side(share: Tensor, middle: Tensor, side: int) -> Tensor:
     """(2, batch): the first pixel of a box and their number, along a side; the picture's border cuts it off"""
-    length = (side * (1 - share).sqrt()).long()
-    first = (middle * side).long() - length // 2
-    end = (first + length).clamp(max=side)
-    first = first.clamp(min=0)
-    return torch.stack([first, end - first])
+    length = (side * np.sqrt(1 - share.numpy())).astype(np.int64)
+    first = (middle.numpy() * side).astype(np.int64) - length // 2
+    end, first = np.minimum(first + length, side), np.maximum(first, 0)
+    return torch.from_numpy(np.stack([first, end - first]))
 
 
 def beta(uniform: Tensor, concentration: float) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.group import Group
+from patchword.core.sending import sent
 
 
 class Epoch(NamedTuple):
@@ -30,39 +31,56 @@ def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
 
 
 class Company(NamedTuple):
-    """size: of a batch; places: its own in the epoch, and then others it is mixed with; partners: whom each sample
-    meets, counted in these places"""
+    """sizes: of some batches; places: their own in the epoch, and then others they are mixed with; partners: whom each
+    sample meets, counted in these places"""
 
-    size: int
+    sizes: tuple[int, ...]
     places: slice | Tensor
     partners: Tensor
 
+    @property
+    def own(self) -> slice:
+        """of these places"""
+        return slice(0, sum(self.sizes))
+
+    def of(self, values: Tensor) -> Tensor:
+        """the values at these places of an epoch's"""
+        return values[self.places if isinstance(self.places, slice) else sent(self.places, values.device)]
+
 
 def alone(start: int, end: int, count: int) -> Company:
-    """The batch from `start` to `end`, in which nobody meets anybody."""
-    return Company(end - start, slice(start, end), torch.arange(end - start))
+    """The samples from `start` to `end`, of which nobody meets anybody."""
+    return Company((end - start,), slice(start, end), torch.arange(end - start))
 
 
-def dealt(part: Company, group: Group) -> Company:
-    """Of a batch, what this process of several works on, with the partners of its samples wherever they are."""
-    own = group.share(torch.arange(part.size))
-    if len(own) == part.size:
-        return part
+def dealt(part: Company, size: int, group: Group) -> Company:
+    """Of batches of that size, what this process of several works on, with the partners of its samples wherever they
+    are."""
+    shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
+    own, sizes = torch.cat(shares), tuple(map(len, shares))
+    if len(own) == part.own.stop:
+        return part._replace(sizes=sizes)
     partners = part.partners[own]
     chosen = torch.cat([own, partners[~torch.isin(partners, own)]])
     places = torch.arange(part.places.start, part.places.stop) if isinstance(part.places, slice) else part.places
-    return Company(len(own), places[chosen], (chosen == partners[:, None]).int().argmax(1))
+    return Company(sizes, places[chosen], _found(partners, chosen))
 
 
 def company(start: int, end: int, count: int) -> Company:
     """The same, with the partners of its samples: the other one of a pair of neighbours, itself if there is none
 
-    A batch of an even size holds its own partners; an odd one needs a picture or two of the batches beside it.
+    An even number of them holds its own partners; an odd one needs a picture or two of those beside it.
     """
     own = torch.arange(start, end)
     partners = torch.where((own ^ 1) < count, own ^ 1, own)
     others = partners[(partners < start) | (partners >= end)]
     if not len(others):
-        return Company(len(own), slice(start, end), partners - start)
+        return Company((len(own),), slice(start, end), partners - start)
     places = torch.cat([own, others])
-    return Company(len(own), places, (places == partners[:, None]).int().argmax(1))
+    return Company((len(own),), places, _found(partners, places))
+
+
+def _found(partners: Tensor, places: Tensor) -> Tensor:
+    """where each of them is among the places"""
+    ordered, order = places.sort()
+    return order[torch.searchsorted(ordered, partners)]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Size
+from patchword.core.grid import Size, sides
 from patchword.data.decoding import decode, decode_bytes
 from patchword.data.randomness import order
 from patchword.data.shards import reading
@@ -27,6 +27,10 @@ class Sharded:
     length: Tensor  # (count,) int32
     size: Size
     channels: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, *sides(self.size)
 
     def take(self, index: Tensor) -> Tensor:
         index = index.cpu()

@@ -1,8 +1,9 @@
 """Batches of texts: which, in which order, padded to one length or one behind the other in a row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from patchword.data.text.ragged import Ragged
 
 IGNORE = -100  # the target of a token that nothing is asked of
 _SORTED = 32  # batches whose texts are sorted by length together
+_TOGETHER, _TEXTS = 8, 1024  # batches that are made together, at most, and their texts
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,16 @@ class TextBatch:
             self.asks_places,
             None if self.shares is None else self.shares[index],
         )
+
+    def apart(self, sizes: list[int]) -> "list[TextBatch]":
+        """its first so many texts, the next so many, and so on"""
+        rows = (None if part is None else part.parts(sizes) for part in (self.ids, self.segments, self.targets))
+        each = (None if part is None else part.split(sizes) for part in (self.samples, self.labels, self.shares))
+        columns = [part or repeat(None, len(sizes)) for part in (*rows, *each)]
+        return [
+            TextBatch(ids, segments, samples, self.form, labels, targets, self.asks_places, shares)
+            for ids, segments, targets, samples, labels, shares in zip(*columns, strict=True)
+        ]
 
     @cached_property
     def text(self) -> Text:
@@ -194,7 +206,7 @@ class TextBatches:
     def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[TextBatch]:
         """Texts of like length are together; a last batch too small to fill is left out. Those of this process."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
-        return prefetched(lambda index: self.examples.batch(group.share(index), self.form).ready(), batches)
+        return made_ahead(lambda index: self.examples.batch(index, self.form), batches, group)
 
     def packed(self, tokens: int) -> Sequence[TextBatch]:
         """Every text once, the longest first, as many in a batch as so many tokens hold."""
@@ -207,6 +219,24 @@ class TextBatches:
     def _lazily(self, parts: Sequence[Tensor]) -> Sequence[TextBatch]:
         """each batch is made when it is asked for"""
         return Lazily(lambda index: self.examples.batch(index, self.form), parts)
+
+
+def made_ahead(
+    make: Callable[[Tensor], TextBatch], batches: Sequence[Tensor], group: Group = ALONE
+) -> Iterator[TextBatch]:
+    """The batches of the texts of these numbers, those of this process, in other threads. Whatever is done there stops
+    the thread that trains for a moment, be it for many texts or few: small batches are made together.
+
+    make: what is learned from a text must not depend on the others
+    """
+
+    def several(indices: Sequence[Tensor]) -> list[TextBatch]:
+        own = [group.share(index) for index in indices]
+        return [batch.ready() for batch in make(torch.cat(own)).apart([len(index) for index in own])]
+
+    count = max(1, min(_TOGETHER, _TEXTS // max(map(len, batches), default=1)))
+    for made in prefetched(several, [batches[first : first + count] for first in range(0, len(batches), count)]):
+        yield from made
 
 
 def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ class Ragged:
         offsets = ends(lengths)
         shift = (self.offsets[index] - offsets[:-1]).repeat_interleave(lengths)
         return Ragged(self.values[torch.arange(int(offsets[-1])) + shift], offsets)
+
+    def parts(self, sizes: Sequence[int]) -> "list[Ragged]":
+        """The first so many rows, the next so many, and so on; their values are not copied."""
+        places = [0, *accumulate(sizes)]
+        begins = self.offsets[places].tolist()
+        return [
+            Ragged(self.values[begin:end], self.offsets[first : last + 1] - begin)
+            for (first, last), (begin, end) in zip(pairwise(places), pairwise(begins), strict=True)
+        ]
 
     def padded(self, fill: int) -> Tensor:
         """(rows, longest)"""

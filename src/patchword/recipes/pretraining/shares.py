@@ -98,7 +98,7 @@ def asked_batch(
 ) -> TextBatch:
     question = share.asked(ids, index, seed, epoch)
     labels = labels if share.second else None
-    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, asks_places=True).ready()
+    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, asks_places=True)
 
 
 def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:

@@ -15,9 +15,8 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.group import ALONE, Group
 from patchword.data.randomness import order
-from patchword.data.text.batches import TextBatch
+from patchword.data.text.batches import TextBatch, made_ahead
 from patchword.data.text.packing import filled
-from patchword.data.text.prefetch import prefetched
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text import TextModel
 from patchword.objectives.texts import MaskedWords
@@ -63,7 +62,7 @@ class PretrainingTask:
         """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
         examples = self.train.examples(epoch)
         batches = self._batches(examples, epoch)[first : self._steps]
-        return prefetched(lambda index: examples.batch(group.share(index)), batches)
+        return made_ahead(examples.batch, batches, group)
 
     def _batches(self, examples: Examples, epoch: int) -> list[Tensor]:
         """The numbers of the examples of each: so many of them, or as many as so many tokens hold."""
