@@ -25,7 +25,15 @@ def test_a_device_may_be_told_by_its_name():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_to_a_gpu_and_back(given):
-    assert torch.equal(sent(given, torch.device("cuda")).cpu(), given)
+    assert torch.equal(sent(sent(given, torch.device("cuda")), CPU), given)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
+def test_what_comes_back_is_there():
+    """though the GPU was busy for long"""
+    there = torch.zeros(2**20, device="cuda")
+    torch.cuda._sleep(2_000_000_000)
+    assert bool((sent(there + 1, CPU) == 1).all())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
