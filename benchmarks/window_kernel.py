@@ -14,6 +14,7 @@ python benchmarks/window_kernel.py --shapes 48 --exact
 import argparse
 import itertools
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -132,7 +133,7 @@ def main() -> None:
         for model, batch in itertools.product(models, (128,) if asked.quick else (128, 256)):
             lines += measure(model, batch)
     lines += [
-        "`python benchmarks/window_kernel.py`",
+        f"`python benchmarks/{' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
         "",
         *(f"- {name}: {value}" for name, value in machine(DEVICE).items()),
     ]
