@@ -54,6 +54,7 @@ def asked(number: object, question: str, answer: str, start: int) -> dict[str, A
 
 def refusal(command: Callable[..., tuple[int, str, str]], *words: object) -> str:
     """The words are refused with one clear message and exit code 2, and write nothing; answers the message."""
+    assert not Path("pyproject.toml").exists(), "a test of what is written works in a folder of its own"
     before = _contents()
     code, told, complaint = command(*words)
     assert code == 2, (told, complaint)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
+from interpreted import hasten
 from material import QUICK, silent
 from patchword.cli import main
 from patchword.kernels import availability, launching
@@ -68,7 +69,10 @@ def mine(trained: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def triton() -> object:
     """asked for by tests that run a kernel, on a GPU or in Triton's interpreter"""
-    return pytest.importorskip("triton")
+    found = pytest.importorskip("triton")
+    if not torch.cuda.is_available():
+        hasten()
+    return found
 
 
 @pytest.fixture

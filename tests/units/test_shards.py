@@ -175,7 +175,8 @@ def test_sizes_that_are_none_are_refused(text):
         size_of(text)
 
 
-def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command):
+def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code, told, _ = command("data", "shard", pictures, "--out", tmp_path / "out", "--size", "1MB")
     assert (code, told.startswith("60 pictures in 1 shard, ")) == (0, True)
     assert "nothing is wrong: 60 pictures" in command("data", "check", tmp_path / "out")[1]
