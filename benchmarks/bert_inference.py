@@ -6,8 +6,6 @@ python benchmarks/bert_inference.py --quick
 """
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 import torch
@@ -46,7 +44,7 @@ def main() -> None:
     result = bench_reading(name, setting, lengths, **sizes)
     print_result(result)
     if asked.save:
-        write_results(asked.save, [result], f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+        write_results(asked.save, [result])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Full rows of 128 and of 512 tokens, then texts of natural lengths. The plain scr
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,7 +88,7 @@ def main() -> None:
             print(*ratios(results[-1]), sep="\n")
             torch.compiler.reset()
             if asked.save:
-                write_results(asked.save, results, f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+                write_results(asked.save, results)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ training.
 """
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +74,7 @@ def main() -> None:
             print_result(results[-1])
             torch.compiler.reset()
             if asked.save:
-                write_results(asked.save, results, f"python {' '.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]])}")
+                write_results(asked.save, results)
     print(*beside_the_first(results), sep="\n")
 
 

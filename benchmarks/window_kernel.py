@@ -14,7 +14,6 @@ python benchmarks/window_kernel.py --shapes 48 --exact
 import argparse
 import itertools
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +23,7 @@ from torch import Tensor
 from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
 
 from patchword.kernels.windows import Share
+from patchword.recipes.bench.result import as_typed
 from patchword.recipes.device import machine
 
 MODELS = ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
@@ -133,7 +133,7 @@ def main() -> None:
         for model, batch in itertools.product(models, (128,) if asked.quick else (128, 256)):
             lines += measure(model, batch)
     lines += [
-        f"`python benchmarks/{' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
+        f"`{as_typed()}`",
         "",
         *(f"- {name}: {value}" for name, value in machine(DEVICE).items()),
     ]

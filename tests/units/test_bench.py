@@ -1,6 +1,7 @@
 """Benchmarks: the peers answer alike before they are timed, work is counted right, and results are kept whole."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from patchword.recipes.bench import race as module
 from patchword.recipes.bench.ceilings import Ceilings, ceilings
 from patchword.recipes.bench.images import Setting, bench_images, peers_of
 from patchword.recipes.bench.race import Contender, Finish, race
-from patchword.recipes.bench.result import Result, write_results
+from patchword.recipes.bench.result import Result, as_typed, write_results
 from patchword.recipes.bench.stand_in import without_torchvision
 from patchword.recipes.bench.text_inputs import Texts, natural_lengths
 from patchword.recipes.bench.texts import OURS, SAME, THEIRS, bench_masked, bench_reading
@@ -58,6 +59,19 @@ def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, recorded, sl
     assert len(done) == slow + 2 + 400
 
 
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("/usr/bin/patchword", "patchword"),
+        ("benchmarks/bert_training.py", "python benchmarks/bert_training.py"),
+        ("/usr/lib/patchword/__main__.py", "python -m patchword"),
+    ],
+)
+def test_a_command_is_told_as_it_was_typed(program, told, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [program, "--seconds", "3"])
+    assert as_typed() == f"{told} --seconds 3"
+
+
 def test_ours_is_compared_with_each_other(tmp_path):
     finishes = [Finish("patchword", 300.0, 1.0, 2 * 10**9, 5e11), Finish("timm", 100.0, 3.0, None)]
     result = Result("a model", "images", finishes, "patchword", CPU, Ceilings(2e12, 1e9), {"timm": 1e-6}, {"batch": 8})
@@ -65,8 +79,8 @@ def test_ours_is_compared_with_each_other(tmp_path):
         ("patchword", "300 images/s", "", "50%", "2.00 GB"),
         ("timm", "100 images/s", "3.00x", "", ""),
     ]
-    kept = json.loads(write_results(tmp_path / "results" / "one.json", [result], "patchword bench").read_text())
-    assert kept["command"] == "patchword bench"
+    kept = json.loads(write_results(tmp_path / "results" / "one.json", [result]).read_text())
+    assert kept["command"] == as_typed()
     assert kept["machine"]["torch"] == torch.__version__
     assert kept["results"][0]["ratio"] == {"timm": 3.0}
     assert kept["results"][0]["share_of_matrix_rate"] == {"patchword": 0.5}

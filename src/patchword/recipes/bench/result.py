@@ -71,7 +71,17 @@ class Result:
         }
 
 
-def write_results(path: Path, results: Sequence[Result], command: str | None = None) -> Path:
+def as_typed() -> str:
+    """the command that this process was started with"""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        first = f"python -m {program.parent.name}"
+    else:
+        first = f"python {program.as_posix()}" if program.suffix == ".py" else program.name
+    return " ".join([first, *sys.argv[1:]])
+
+
+def write_results(path: Path, results: Sequence[Result]) -> Path:
     """All results of a run in one file, with the machine, the versions and the command."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -82,7 +92,7 @@ def write_results(path: Path, results: Sequence[Result], command: str | None = N
         except PackageNotFoundError:
             continue
     told = {
-        "command": command or " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": as_typed(),
         "machine": {**machine(results[0].device), "versions": versions},
         "results": [result.to_json() for result in results],
     }
