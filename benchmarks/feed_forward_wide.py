@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchword.kernels.feed_forward_forms import activation
-from patchword.kernels.raised_triton import product_raised
+from patchword.kernels.mlp.gelu_triton import activation
+from patchword.kernels.mlp.linear_gelu_triton import product_raised
 
 
 class Choice(NamedTuple):

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench_cudagraph
 
-from patchword.kernels.added import added, plain_added
-from patchword.kernels.entrance import Entering, entrance, plain_entrance
-from patchword.kernels.feed_forward import Weights
-from patchword.kernels.joined import Joined, joined, plain_joined
-from patchword.kernels.raised import plain_raised, raised
+from patchword.kernels.depthwise_conv.depthwise_residual import added, plain_added
+from patchword.kernels.mlp.fused_mlp import Weights
+from patchword.kernels.mlp.linear_gelu import plain_raised, raised
+from patchword.kernels.mlp.out_proj_mlp import Joined, joined, plain_joined
+from patchword.kernels.stem.conv_stem_norm import Entering, entrance, plain_entrance
 
 KIND, CHECKED, EPS = torch.bfloat16, 2, 1e-5
 Way = Callable[..., Tensor]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench
 
-from patchword.kernels.merged import plain_merged
+from patchword.kernels.stem.patch_merge_norm import plain_merged
 
 KIND = torch.bfloat16
 EPS = 1e-5

@@ -16,9 +16,14 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench
 
-from patchword.kernels import narrow as kernel
-from patchword.kernels.narrow import has_normed_product, has_product_onto, plain_normed_product, plain_product_onto
-from patchword.kernels.narrow_plan import Plan, is_known, launch
+from patchword.kernels.norm_linear import operation as kernel
+from patchword.kernels.norm_linear.operation import (
+    has_normed_product,
+    has_product_onto,
+    plain_normed_product,
+    plain_product_onto,
+)
+from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
 STAGES = (  # tokens of 256 pictures, channels
     ("Swin-T 1", 802_816, 96),

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from triton.testing import do_bench
 
 from patchword.core.grid import Grid
-from patchword.kernels import window_local_plan as plan
-from patchword.kernels.neighbours import neighbours, plain_neighbours
-from patchword.kernels.neighbours_launch import backward, forward
-from patchword.kernels.neighbours_operation import filter_back
+from patchword.kernels.depthwise_conv import lepe_conv_tuning as plan
+from patchword.kernels.depthwise_conv.launch import backward, forward
+from patchword.kernels.depthwise_conv.operation import neighbours, plain_neighbours
+from patchword.kernels.depthwise_conv.torch_op import filter_back
 from patchword.layers.depthwise import folded
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels

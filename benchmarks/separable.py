@@ -18,8 +18,8 @@ from triton.testing import do_bench
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels import separable as kernel
-from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable, separable
+from patchword.kernels.depthwise_conv import separable_qkv as kernel
+from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable, separable
 from patchword.layers import SeparableProjection
 from patchword.layers.attention import projection as layer
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.grid import Grid
-from patchword.kernels.window_plain import plain_windows, three
-from patchword.kernels.windows import Share, windows
+from patchword.kernels.window_attention.operation import Share, windows
+from patchword.kernels.window_attention.reference import plain_windows, three
 from patchword.layers import Interlaced, Windows
 
 DEVICE = torch.device("cuda")

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
 
-from patchword.kernels.windows import Share
+from patchword.kernels.window_attention.operation import Share
 from patchword.recipes.bench.result import as_typed
 from patchword.recipes.device import machine
 

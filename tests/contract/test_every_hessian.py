@@ -11,7 +11,7 @@ import patchword
 from helpers import image_models, pixels, randomise, smallest, text_models, texts, tiny_text
 from patchword.analysis.hessian import normal
 from patchword.analysis.sharpness_loss import SampleLoss
-from patchword.kernels import gelu
+from patchword.kernels.mlp import gelu
 from patchword.layers.activation import Gelu
 from patchword.models import REGISTRY
 

@@ -12,7 +12,8 @@ from torch._subclasses import FakeTensorMode
 from interpreted import hasten
 from material import QUICK, silent
 from patchword.cli import main
-from patchword.kernels import availability, launching
+from patchword.kernels.common import availability
+from patchword.kernels.common import launch as launching
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
 

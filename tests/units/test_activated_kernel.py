@@ -7,8 +7,8 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from patchword.core.scope import Scope
-from patchword.kernels import activated as kernel
-from patchword.kernels.activated import activated, has_activated_kernel, plain_activated
+from patchword.kernels.mlp import bias_gelu as kernel
+from patchword.kernels.mlp.bias_gelu import activated, has_activated_kernel, plain_activated
 from patchword.layers import FeedForward, QuickGelu
 from patchword.layers import feed_forward as layer
 

@@ -9,10 +9,10 @@ from torch import nn
 from helpers import difference
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels import added as kernel
-from patchword.kernels.added import has_added_kernel, plain_added
-from patchword.kernels.neighbours import plain_neighbours
-from patchword.kernels.strips_plan import launch
+from patchword.kernels.depthwise_conv import depthwise_residual as kernel
+from patchword.kernels.depthwise_conv.depthwise_residual import has_added_kernel, plain_added
+from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
 from patchword.layers import depthwise as layer
 

@@ -6,8 +6,8 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
-from patchword.kernels import availability
-from patchword.kernels.availability import Trial, is_usable, try_all
+from patchword.kernels.common import availability
+from patchword.kernels.common.availability import Trial, is_usable, try_all
 
 
 @pytest.fixture

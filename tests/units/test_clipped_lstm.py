@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import difference
-from patchword.kernels import lstm
-from patchword.kernels.lstm import Bounds, Weights, clipped_lstm, plain_lstm, quick_lstm
+from patchword.kernels.lstm import operation as lstm
+from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm, plain_lstm, quick_lstm
 from patchword.layers import ClippedLstm
 
 BOUNDS = Bounds(0.5, 0.3)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from patchword.kernels import lstm_steps
-from patchword.kernels.lstm import Bounds, Weights, quick_lstm
-from patchword.kernels.lstm_steps import Read, TorchSteps, TorchStepsBack
+from patchword.kernels.lstm import steps as lstm_steps
+from patchword.kernels.lstm.operation import Bounds, Weights, quick_lstm
+from patchword.kernels.lstm.steps import Read, TorchSteps, TorchStepsBack
 
 pytest.importorskip("triton")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -15,7 +15,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 def triton_steps(monkeypatch):
     if DEVICE.type == "cpu":
         monkeypatch.setenv("TRITON_INTERPRET", "1")
-    from patchword.kernels import lstm_triton
+    from patchword.kernels.lstm import triton as lstm_triton
 
     return lstm_triton
 

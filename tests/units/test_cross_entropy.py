@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from patchword.kernels import cross_entropy_rows
-from patchword.kernels.cross_entropy import plain_losses, quick_losses
-from patchword.kernels.cross_entropy_rows import torch_losses, torch_slopes
+from patchword.kernels.linear_cross_entropy import rows as cross_entropy_rows
+from patchword.kernels.linear_cross_entropy.operation import plain_losses, quick_losses
+from patchword.kernels.linear_cross_entropy.rows import torch_losses, torch_slopes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -77,7 +77,7 @@ def test_it_is_seen_through_by_the_compiler_without_a_break():
 @pytest.fixture
 def fused():
     pytest.importorskip("triton")
-    from patchword.kernels import cross_entropy_triton
+    from patchword.kernels.linear_cross_entropy import triton as cross_entropy_triton
 
     return cross_entropy_triton
 

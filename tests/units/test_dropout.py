@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from patchword.kernels.mixed import mixed
+from patchword.kernels.common.counter_rng import mixed
 from patchword.layers import dropout as module
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout, dropped, is_idle

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from helpers import difference
-from patchword.kernels import entrance as kernel
-from patchword.kernels.entrance import Entering, has_entrance_kernel, plain_entrance
+from patchword.kernels.stem import conv_stem_norm as kernel
+from patchword.kernels.stem.conv_stem_norm import Entering, has_entrance_kernel, plain_entrance
 from patchword.layers import patch as layer
 from patchword.layers.patch import overlapping
 

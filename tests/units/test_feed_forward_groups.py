@@ -4,11 +4,11 @@ import pytest
 import torch
 from gluon_by_hand import Described, act, changed, is_seen
 
-from patchword.kernels.feed_forward import FORMS, Weights, plain_feed_forward
-from patchword.kernels.joined import Joined, plain_joined
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, plain_feed_forward
+from patchword.kernels.mlp.out_proj_mlp import Joined, plain_joined
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
-from patchword.kernels import feed_forward_groups as kernel
+from patchword.kernels.mlp import fused_mlp_warp_specialized as kernel
 
 
 def given(rows, width, hidden, seed=0):

@@ -11,9 +11,9 @@ from torch import nn
 
 from helpers import difference
 from patchword.core.scope import Scope
-from patchword.kernels import feed_forward as kernel
-from patchword.kernels.feed_forward import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
-from patchword.kernels.feed_forward_plan import WIDTHS, is_known, launch
+from patchword.kernels.mlp import fused_mlp as kernel
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
+from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
 from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
 from patchword.layers import feed_forward as layer
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from patchword.core.scope import Scope
-from patchword.kernels.gelu import gelu, may_overwrite, quick_gelu
+from patchword.kernels.mlp.gelu import gelu, may_overwrite, quick_gelu
 from patchword.layers import FeedForward
 
 POINTS = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, -0.0, 40.0, -40.0])])

@@ -5,12 +5,12 @@ tiles for each program, tensors that do not begin where a GPU can fetch. Elsewhe
 import pytest
 import torch
 
-from patchword.kernels.availability import has_groups
-from patchword.kernels.feed_forward import FORMS, Weights, by_groups, plain_feed_forward
-from patchword.kernels.feed_forward_plan import GROUPED
-from patchword.kernels.joined import Joined, plain_joined
-from patchword.kernels.raised import by_groups as raised_by_groups
-from patchword.kernels.raised import plain_raised
+from patchword.kernels.common.availability import has_groups
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, by_groups, plain_feed_forward
+from patchword.kernels.mlp.linear_gelu import by_groups as raised_by_groups
+from patchword.kernels.mlp.linear_gelu import plain_raised
+from patchword.kernels.mlp.out_proj_mlp import Joined, plain_joined
+from patchword.kernels.mlp.tuning import GROUPED
 
 pytestmark = pytest.mark.skipif(
     not (torch.cuda.is_available() and has_groups(0)), reason="needs a Hopper GPU and a known version of Triton"

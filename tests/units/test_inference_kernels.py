@@ -6,10 +6,17 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from patchword.kernels import availability, entrance, feed_forward, joined, merged, narrow, raised, separable
-from patchword.kernels.entrance import Entering
-from patchword.kernels.feed_forward import Weights
-from patchword.kernels.separable import Separable
+from patchword.kernels.common import availability
+from patchword.kernels.depthwise_conv import separable_qkv as separable
+from patchword.kernels.depthwise_conv.separable_qkv import Separable
+from patchword.kernels.mlp import fused_mlp as feed_forward
+from patchword.kernels.mlp import linear_gelu as raised
+from patchword.kernels.mlp import out_proj_mlp as joined
+from patchword.kernels.mlp.fused_mlp import Weights
+from patchword.kernels.norm_linear import operation as narrow
+from patchword.kernels.stem import conv_stem_norm as entrance
+from patchword.kernels.stem import patch_merge_norm as merged
+from patchword.kernels.stem.conv_stem_norm import Entering
 
 
 class Case(NamedTuple):

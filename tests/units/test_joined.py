@@ -8,8 +8,8 @@ from torch import nn
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels.availability import learns
-from patchword.kernels.joined import plain_joined
+from patchword.kernels.common.availability import learns
+from patchword.kernels.mlp.out_proj_mlp import plain_joined
 from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
 from patchword.layers import feed_forward as layer
 from patchword.layers.attention import attention as before

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from helpers import difference
-from patchword.kernels import merged as kernel
-from patchword.kernels.merged import has_merged_kernel, plain_merged, side_by_side
+from patchword.kernels.stem import patch_merge_norm as kernel
+from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, plain_merged, side_by_side
 from patchword.layers import PatchMerge
 from patchword.layers import patch as layer
 

@@ -10,10 +10,15 @@ from torch import nn
 from helpers import difference
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels import narrow as kernel
-from patchword.kernels.availability import learns
-from patchword.kernels.narrow import has_normed_product, has_product_onto, plain_normed_product, plain_product_onto
-from patchword.kernels.narrow_plan import WIDTHS, is_known, launch
+from patchword.kernels.common.availability import learns
+from patchword.kernels.norm_linear import operation as kernel
+from patchword.kernels.norm_linear.operation import (
+    has_normed_product,
+    has_product_onto,
+    plain_normed_product,
+    plain_product_onto,
+)
+from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
 from patchword.layers.attention import attention, projection
 from patchword.layers.attention.cache import Cache

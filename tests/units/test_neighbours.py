@@ -12,17 +12,17 @@ from test_window_kernel import DEVICE, farthest
 from torch._dynamo.backends.common import aot_autograd
 
 from helpers import difference
-from patchword.kernels import neighbours as module
-from patchword.kernels import window_local_plan
-from patchword.kernels.neighbours import alike, has_neighbours_kernel, neighbours, plain_neighbours
-from patchword.kernels.neighbours_operation import filter_back, filter_forward
+from patchword.kernels.depthwise_conv import lepe_conv_tuning as window_local_plan
+from patchword.kernels.depthwise_conv import operation as module
+from patchword.kernels.depthwise_conv.operation import alike, has_neighbours_kernel, neighbours, plain_neighbours
+from patchword.kernels.depthwise_conv.torch_op import filter_back, filter_forward
 
 
 @pytest.fixture
 def triton():
     """With launches that follow the rules of this test alone."""
     found = pytest.importorskip("triton")
-    from patchword.kernels import neighbours_launch
+    from patchword.kernels.depthwise_conv import launch as neighbours_launch
 
     for launches in (neighbours_launch.forward, neighbours_launch.backward):
         launches.cache_clear()
@@ -145,7 +145,7 @@ GUARD = 50
 
 @needs_triton
 def test_nothing_is_written_beside_what_is_asked_for(monkeypatch):
-    from patchword.kernels import neighbours_operation
+    from patchword.kernels.depthwise_conv import torch_op as neighbours_operation
 
     rooms = []
 

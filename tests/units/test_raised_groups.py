@@ -4,11 +4,11 @@ import pytest
 import torch
 from gluon_by_hand import Described, act, changed, is_seen
 
-from patchword.kernels.feed_forward import FORMS
-from patchword.kernels.raised import plain_raised
+from patchword.kernels.mlp.fused_mlp import FORMS
+from patchword.kernels.mlp.linear_gelu import plain_raised
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
-from patchword.kernels import raised_groups as kernel
+from patchword.kernels.mlp import linear_gelu_warp_specialized as kernel
 
 
 def given(rows, width, hidden):

@@ -7,9 +7,9 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from patchword.core.scope import Scope
-from patchword.kernels import raised as kernel
-from patchword.kernels.feed_forward import FORMS
-from patchword.kernels.raised import has_raised_kernel, plain_raised
+from patchword.kernels.mlp import linear_gelu as kernel
+from patchword.kernels.mlp.fused_mlp import FORMS
+from patchword.kernels.mlp.linear_gelu import has_raised_kernel, plain_raised
 from patchword.layers import FeedForward, QuickGelu
 from patchword.layers import feed_forward as layer
 

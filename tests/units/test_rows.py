@@ -6,7 +6,7 @@ from torch._subclasses import FakeTensorMode
 
 from helpers import one_row, texts, tiny_text
 from patchword.core.text import Rows
-from patchword.kernels.rows import has_row_kernel, in_row
+from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel runs on CUDA alone")
 

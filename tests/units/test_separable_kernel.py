@@ -12,9 +12,9 @@ from torch import nn
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels import separable as kernel
-from patchword.kernels.separable import Separable, has_separable_kernel, plain_separable
-from patchword.kernels.strips_plan import is_known
+from patchword.kernels.depthwise_conv import separable_qkv as kernel
+from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable
+from patchword.kernels.depthwise_conv.tuning import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
 from patchword.layers.attention import projection as layer
 

@@ -8,7 +8,7 @@ import torch
 from helpers import difference
 from patchword.core.text import Rows, Text
 from patchword.data.text.packing import filled
-from patchword.kernels.cross_entropy import Guesses
+from patchword.kernels.linear_cross_entropy.operation import Guesses
 from patchword.layers import steady as module
 from patchword.layers.compiled import compiled
 from patchword.layers.steady import Steady, cut, sizes_of, steady

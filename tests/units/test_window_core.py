@@ -9,7 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels import windows
+from patchword.kernels.window_attention import operation as windows
 from patchword.layers import (
     Attention,
     Interlaced,

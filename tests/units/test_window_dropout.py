@@ -9,9 +9,9 @@ from test_window_kernel import DEVICE, KINDS, drawn, exactly, farthest, given, l
 from helpers import difference
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels.mixed import lowest_kept
-from patchword.kernels.window_gradient import attend_windows
-from patchword.kernels.window_plain import plain_windows
+from patchword.kernels.common.counter_rng import lowest_kept
+from patchword.kernels.window_attention.autograd import attend_windows
+from patchword.kernels.window_attention.reference import plain_windows
 from patchword.layers import Attention, Windows
 from patchword.layers.attention import core as layer
 
@@ -93,7 +93,7 @@ def test_the_gradient_of_a_gradient_drops_the_same():
 
 @needs_triton
 def test_a_compiled_call_draws_anew_each_time():
-    from patchword.kernels.windows import Share, windows
+    from patchword.kernels.window_attention.operation import Share, windows
 
     none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
     held = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)

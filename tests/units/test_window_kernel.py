@@ -10,10 +10,12 @@ import torch
 
 from helpers import difference
 from patchword.core.grid import Grid
-from patchword.kernels import window_operation, window_plan, windows
-from patchword.kernels.launching import Ready
-from patchword.kernels.window_gradient import attend_windows
-from patchword.kernels.window_plain import plain_windows
+from patchword.kernels.common.launch import Ready
+from patchword.kernels.window_attention import operation as windows
+from patchword.kernels.window_attention import tiling as window_plan
+from patchword.kernels.window_attention import torch_op as window_operation
+from patchword.kernels.window_attention.autograd import attend_windows
+from patchword.kernels.window_attention.reference import plain_windows
 from patchword.layers import Interlaced, Windows, members
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -33,7 +35,8 @@ KINDS = {
 def triton():
     """With launches that follow the rules of this test alone."""
     found = pytest.importorskip("triton")
-    from patchword.kernels import window_launch, window_launch_backward
+    from patchword.kernels.window_attention import launch as window_launch
+    from patchword.kernels.window_attention import launch_backward as window_launch_backward
 
     window_launch.forward.cache_clear()
     window_launch_backward.backward.cache_clear()

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from patchword.kernels.gelu import gelu
+from patchword.kernels.mlp.gelu import gelu
 
 
 class Gelu(nn.Module):

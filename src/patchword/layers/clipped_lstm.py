@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from patchword.kernels.lstm import Bounds, Weights, clipped_lstm
+from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm
 
 
 class ClippedLstm(nn.Module):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchword.kernels.availability import try_all
+from patchword.kernels.common.availability import try_all
 from patchword.layers.steady import MOST, Steady
 
 Run = Callable[..., Any]

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
-from patchword.kernels.added import added as added_at_once
-from patchword.kernels.added import has_added_kernel
-from patchword.kernels.availability import learns, short_kind
-from patchword.kernels.neighbours import has_neighbours_kernel, neighbours
-from patchword.kernels.separable import Separable, has_separable_kernel, separable
+from patchword.kernels.common.availability import learns, short_kind
+from patchword.kernels.depthwise_conv.depthwise_residual import added as added_at_once
+from patchword.kernels.depthwise_conv.depthwise_residual import has_added_kernel
+from patchword.kernels.depthwise_conv.operation import has_neighbours_kernel, neighbours
+from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, separable
 from patchword.layers.watched import is_watched
 
 Step = tuple[nn.Module, nn.Module, nn.Module]  # a convolution, a norm, a matrix

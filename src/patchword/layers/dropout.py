@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from patchword.kernels.availability import is_exporting
-from patchword.kernels.mixed import lowest_kept, mixed, seeds_on
+from patchword.kernels.common.availability import is_exporting
+from patchword.kernels.common.counter_rng import lowest_kept, mixed, seeds_on
 from patchword.layers.drop_path import DropPath
 from patchword.layers.watched import is_watched
 

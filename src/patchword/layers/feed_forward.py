@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.kernels.activated import activated, has_activated_kernel
-from patchword.kernels.availability import learns, may_have_kernel
-from patchword.kernels.feed_forward import Weights, feed_forward, has_feed_forward_kernel
-from patchword.kernels.gelu import gelu_in_place, may_overwrite
-from patchword.kernels.joined import Joined, has_joined_kernel, joined, plain_joined
-from patchword.kernels.raised import has_raised_kernel, raised
+from patchword.kernels.common.availability import learns, may_have_kernel
+from patchword.kernels.mlp.bias_gelu import activated, has_activated_kernel
+from patchword.kernels.mlp.fused_mlp import Weights, feed_forward, has_feed_forward_kernel
+from patchword.kernels.mlp.gelu import gelu_in_place, may_overwrite
+from patchword.kernels.mlp.linear_gelu import has_raised_kernel, raised
+from patchword.kernels.mlp.out_proj_mlp import Joined, has_joined_kernel, joined, plain_joined
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.affine import is_affine
 from patchword.layers.dropout import Dropout, is_idle

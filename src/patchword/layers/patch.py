@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.kernels.availability import may_have_kernel
-from patchword.kernels.entrance import Entering, entrance, has_entrance_kernel
-from patchword.kernels.merged import has_merged_kernel, merged, side_by_side
+from patchword.kernels.common.availability import may_have_kernel
+from patchword.kernels.stem.conv_stem_norm import Entering, entrance, has_entrance_kernel
+from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, merged, side_by_side
 from patchword.layers.affine import is_affine
 from patchword.layers.watched import is_watched
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.text import Rows, Text
-from patchword.kernels.rows import has_row_kernel
+from patchword.kernels.varlen_attention.operation import has_row_kernel
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.core import Pattern, ScaledDotProduct, stays_in_row
 from patchword.layers.text_heads import PretrainingHead, WordHead

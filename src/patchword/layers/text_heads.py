@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.text import Text
-from patchword.kernels.cross_entropy import Guesses as Guesses
-from patchword.kernels.cross_entropy import guesses_of as guesses_of
-from patchword.kernels.cross_entropy import word_losses
+from patchword.kernels.linear_cross_entropy.operation import Guesses as Guesses
+from patchword.kernels.linear_cross_entropy.operation import guesses_of as guesses_of
+from patchword.kernels.linear_cross_entropy.operation import word_losses
 
 
 class Pooler(nn.Module):

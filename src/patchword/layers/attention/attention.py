@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
-from patchword.kernels.availability import may_have_kernel
-from patchword.kernels.narrow import has_product_onto, product_onto
+from patchword.kernels.common.availability import may_have_kernel
+from patchword.kernels.norm_linear.operation import has_product_onto, product_onto
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.projection import LinearProjection, Projected
 from patchword.layers.watched import is_watched

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from patchword.core.grid import Grid
-from patchword.kernels.rows import has_row_kernel, in_row
-from patchword.kernels.windows import has_window_kernel, windows
+from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
+from patchword.kernels.window_attention.operation import has_window_kernel, windows
 from patchword.layers.attention.blocks import Blocks
 from patchword.layers.attention.in_place import is_known, on_one_map, share_of
 from patchword.layers.attention.partition import Causal, Everything, Partition

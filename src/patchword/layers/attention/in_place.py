@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
-from patchword.kernels.windows import Share
+from patchword.kernels.window_attention.operation import Share
 from patchword.layers.attention.partition import Everything, Partition
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected

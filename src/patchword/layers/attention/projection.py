@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
-from patchword.kernels.availability import may_have_kernel
-from patchword.kernels.narrow import has_normed_product, normed_product
+from patchword.kernels.common.availability import may_have_kernel
+from patchword.kernels.norm_linear.operation import has_normed_product, normed_product
 from patchword.layers.affine import is_affine
 from patchword.layers.convolution import ConvNorm
 from patchword.layers.depthwise import Step, convolved_and_normed, projected

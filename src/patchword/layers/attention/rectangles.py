@@ -12,7 +12,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.kernels.window_plan import Rectangles, Side
+from patchword.kernels.window_attention.tiling import Rectangles, Side
 
 
 @dataclass(frozen=True)

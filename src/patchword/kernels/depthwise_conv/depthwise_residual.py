@@ -1,0 +1,76 @@
+"""Tokens and what a depthwise filter of 3 x 3 makes of them, without gradients: conditional positions.
+
+The kernel for GPUs (strips_triton) reads each token once for all its neighbours. The twin is plain_added. Where
+gradients are wanted, or on other GPUs, there is neighbours.
+"""
+
+import torch
+from torch import Tensor
+
+from patchword.kernels.common.availability import (
+    Trial,
+    Waves,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.common.register_op import operation
+from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.depthwise_conv.tuning import is_known, launch
+
+
+def has_added_kernel(tokens: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    """On a Hopper GPU with Triton, where products are in 16 bits, for widths that fit, where no gradient is wanted."""
+    if not may_have_kernel(tokens) or learns(tokens, weight, bias) or short_kind(tokens, weight, bias) is None:
+        return False
+    width = tokens.shape[-1]
+    alike = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)
+    return alike and is_known(width) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def added(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+    """(batch, height * breadth, channels) -> the same. weight: (channels, 1, 3, 3), bias: (channels,)"""
+    return _run(tokens, weight, bias, height, breadth)
+
+
+def plain_added(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+    return tokens + plain_neighbours(tokens, weight, bias, height, breadth)
+
+
+def _one_step(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+    from patchword.kernels.depthwise_conv.triton import added as kernel
+
+    tokens, answer, width = tokens.contiguous(), _shape(tokens), tokens.shape[-1]
+    plan, programs, warps = launch(len(tokens), height, breadth, width)
+    given = tokens, weight.contiguous(), bias.contiguous(), answer, len(tokens) * height * breadth
+    if programs:
+        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+            kernel[(programs,)](*given, height, breadth, width, *plan, num_warps=warps)
+    return answer
+
+
+def _shape(tokens: Tensor, *others: object) -> Tensor:
+    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
+
+
+_GIVEN = "Tensor tokens, Tensor weight, Tensor bias, SymInt height, SymInt breadth"
+_run = operation("added", _GIVEN, _one_step, _shape)
+
+
+@torch.no_grad()
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32: maps of two strips and of one, lanes of two columns
+    and of one, channels in blocks of both sizes."""
+    wave = Waves(device, kind)
+    for height, breadth, width in ((10, 6, 64), (5, 7, 96)):
+        tokens, weight, bias = wave(3, height * breadth, width), wave(width, 1, 3, 3, by=1.3), wave(width, by=1.7)
+        with torch.autocast(device.type, enabled=False):
+            expected = plain_added(tokens.float(), weight.float(), bias.float(), height, breadth)
+        if not bool((_run(tokens, weight, bias, height, breadth) - expected).norm() < 1e-2 * expected.norm()):
+            return False
+    return True
+
+
+TRIAL = Trial("filters added to their tokens", alike, on=is_hopper)

@@ -1,0 +1,112 @@
+"""A depthwise filter of 3 x 3 over a map whose tokens lie row by row: conditional positions, separable projections.
+
+A kernel for GPUs (window_local) reads tokens where they lie and writes answers that lie alike. The twin is
+plain_neighbours. As with windows, autograd is told of it by hand.
+"""
+
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import Trial, Waves, is_usable
+from patchword.kernels.depthwise_conv.torch_op import (
+    GIVEN,
+    LIBRARY,
+    SOUND,
+    filter_back,
+    filter_fake,
+    filter_forward,
+    filter_map,
+)
+
+_KINDS = (torch.float32, torch.bfloat16, torch.float16)
+LIBRARY.define(f"neighbours({GIVEN}) -> Tensor", tags=SOUND)
+LIBRARY.impl("neighbours", filter_map, "CompositeExplicitAutograd")
+torch.library.register_fake("patchword::neighbours", filter_fake, lib=LIBRARY)
+_filter = torch.ops.patchword.neighbours.default
+
+
+def has_neighbours_kernel(tokens: Tensor) -> bool:
+    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, TRIAL)
+
+
+def neighbours(
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype | None = None
+) -> Tensor:
+    """(batch, height * width, channels) -> the same, with the filter's answer for each token.
+
+    weight: (channels, 1, 3, 3), bias: (channels,). kind: of the answer; if none is asked for, a convolution's, which
+    under autocast is autocast's.
+    """
+    answer: Tensor = _filter(tokens, weight, bias, height, width, kind or _kind(tokens))
+    return answer
+
+
+def plain_neighbours(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
+    feature_map = tokens.transpose(1, 2).unflatten(2, (height, width))
+    return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight)).flatten(2).transpose(1, 2)
+
+
+def _kind(tokens: Tensor) -> torch.dtype:
+    device = tokens.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tokens.dtype
+
+
+class _Filter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+        ctx.rest = rest
+        ctx.save_for_backward(tokens, weight, bias)
+        return cast(Tensor, filter_forward(tokens, weight, bias, *rest))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        tokens, weight, bias = ctx.saved_tensors
+        height, width, _ = ctx.rest
+        if torch.is_grad_enabled():  # the gradient's own gradient is wanted
+            return *_plain_gradients(gradient, tokens, weight, bias, height, width), None, None, None
+        found = filter_back(gradient, tokens, weight, bias, height, width)
+        for_bias = None if bias is None else found[2]
+        return found[0], found[1], for_bias, None, None, None
+
+
+@torch.library.impl(LIBRARY, "neighbours", "Autograd")
+def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+    given = tokens, weight, bias
+    if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in given):
+        return cast(Tensor, _Filter.apply(*given, *rest))  # type: ignore[no-untyped-call]  # torch has no types
+    return cast(Tensor, filter_forward(*given, *rest))
+
+
+def _plain_gradients(
+    gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
+) -> list[Tensor | None]:
+    """With respect to other names of what was given: one of them may have been made of another."""
+    tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
+    kind, given = tokens.dtype, [tokens, weight, bias]
+    answer = plain_neighbours(tokens, weight.to(kind), None if bias is None else bias.to(kind), height, width)
+    asked = [part for part in given if part is not None and part.requires_grad]
+    found = iter(torch.autograd.grad(answer, asked, gradient.to(answer.dtype), create_graph=True))
+    return [next(found) if part is not None and part.requires_grad else None for part in given]
+
+
+def alike(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
+    """Whether a filter and its gradients are those of the plain way, with numbers of 32 bits and of 16."""
+    return _is_alike(device, torch.float32, 1e-4) and _is_alike(device, short, 1e-2)
+
+
+def _is_alike(device: torch.device, kind: torch.dtype, bound: float) -> bool:
+    wave = Waves(device, kind)
+    given = wave(2, 20, 24), wave(24, 1, 3, 3), wave(24)
+    exact = [part.double().requires_grad_() for part in given]  # no GPU shortens these
+    expected = plain_neighbours(exact[0], exact[1], exact[2], 4, 5)
+    gradients = torch.autograd.grad(expected.sin().sum(), exact)
+    answer = neighbours(*given, 4, 5)
+    found = [answer, *filter_back(answer.cos(), *given, 4, 5)]
+    pairs = zip(found, (expected, *gradients), strict=True)
+    return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("depthwise filters", alike)

@@ -1,0 +1,162 @@
+"""Queries, keys and values of separable projections, without gradients: for each a depthwise filter of 3 x 3 over the
+map, the batch norm behind it and a matrix.
+
+A kernel for GPUs (strips_triton) filters three times at once, each with its norm in it; torch's own products follow,
+beside each other. The twin is plain_separable. Products of float32 are left to the plain way.
+"""
+
+from collections.abc import Sequence
+from threading import local
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import (
+    Trial,
+    Waves,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.common.launch import is_many
+from patchword.kernels.common.register_op import operation
+from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.depthwise_conv.tuning import is_known, launch
+
+_KEPT = local()
+
+
+class Separable(NamedTuple):
+    """taps: (width, 1, 3, 3). scale, shift, mean, variance: (width,), of the norm. matrix: (width, width)"""
+
+    taps: Tensor
+    scale: Tensor
+    shift: Tensor
+    mean: Tensor
+    variance: Tensor
+    matrix: Tensor
+    bias: Tensor
+
+
+def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is wanted."""
+    read = [tensor for part in parts for tensor in part] if may_have_kernel(tokens) else []
+    if not read or learns(tokens, *read) or short_kind(tokens, parts[0].matrix, *read) is None:
+        return False
+    return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def _fits(width: int, parts: Sequence[Separable]) -> bool:
+    """All three have the same kinds of numbers: one kernel reads them."""
+    kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
+    square = all(part.matrix.shape == (width, width) for part in parts)
+    return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
+
+
+def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
+    """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
+    kind = short_kind(tokens, parts[0].matrix)
+    filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
+    return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
+
+
+def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
+    return torch.cat([_plain_one(tokens, part, eps, height, breadth) for part in parts], -1)
+
+
+def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth: int) -> Tensor:
+    filtered = plain_neighbours(tokens, part.taps, None, height, breadth).flatten(0, 1)
+    normed = F.batch_norm(filtered, part.mean, part.variance, part.scale, part.shift, eps=eps)
+    return F.linear(normed.view_as(tokens), part.matrix, part.bias)
+
+
+def _filters(
+    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
+) -> Tensor:
+    from patchword.kernels.depthwise_conv.triton import thrice
+
+    tokens, width = tokens.contiguous(), tokens.shape[-1]
+    answer, count = _shape_thrice(tokens), tokens.numel() // width
+    plan, programs, warps = launch(len(tokens), height, breadth, width)
+    if programs:
+        with torch.cuda.device_of(tokens):
+            given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
+            thrice[(programs,)](*given, *plan, num_warps=warps)
+    return answer
+
+
+def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
+    """Beside each other: each alone leaves a part of a GPU idle while it begins and while it ends."""
+    width, device = filtered.shape[-1], filtered.device
+    answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
+    pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
+    many = filtered.is_cuda and is_many(len(pairs[0][0]), 128, filtered.get_device())
+    sides = _streams(filtered.get_device()) if many else []
+    for side in sides:
+        side.wait_stream(torch.cuda.current_stream(device))
+    for number, (matrix, bias) in enumerate((query, key, value)):
+        given, found = pairs[number]
+        with torch.cuda.stream(sides[number - 1] if sides and number else None):
+            torch.addmm(bias, given, matrix.t(), out=found)
+    for side in sides:
+        torch.cuda.current_stream(device).wait_stream(side)
+    return answer
+
+
+def _streams(device: int) -> list[torch.cuda.Stream]:
+    """two beside the one that is there; others in each thread, since one may be recorded"""
+    if device not in _KEPT.__dict__.setdefault("streams", {}):
+        _KEPT.streams[device] = [torch.cuda.Stream(device) for _ in range(2)]
+    found: list[torch.cuda.Stream] = _KEPT.streams[device]
+    return found
+
+
+def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
+    """the taps of the three filters, norms and all"""
+    from patchword.kernels.depthwise_conv.separable_qkv_triton import folded
+
+    table = query[0].new_empty((3, 10, width), dtype=torch.float32)
+    parts = [tensor.contiguous() for part in (query, key, value) for tensor in part[:5]]
+    folded[(width // 32, 3)](*parts, table, eps, width, 32, num_warps=1)
+    return table
+
+
+def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(3, *tokens.shape)
+
+
+_GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
+_run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
+_PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
+_run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
+
+
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
+    return _is_alike(device, kind, 96, 5, 7) and _is_alike(device, kind, 64, 10, 6)
+
+
+@torch.no_grad()
+def _is_alike(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
+    """Whether the kernel answers as the plain way does in float32, each of the three."""
+
+    wave = Waves(device, kind)
+
+    def part(by: float) -> Separable:
+        rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)
+        return Separable(wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width))
+
+    tokens, parts = wave(3, height * breadth, width), [part(by) for by in (1.0, 1.3, 1.7)]
+    with torch.autocast(device.type, enabled=False):
+        found = torch.cat(separable(tokens, parts, 1e-5, height, breadth), -1).float()
+        exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
+        expected = plain_separable(tokens.float(), exact, 1e-5, height, breadth)
+    pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
+    return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("separable projections", alike, on=is_hopper)

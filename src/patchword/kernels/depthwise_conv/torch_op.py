@@ -1,0 +1,92 @@
+"""A depthwise filter over a map as an operation of torch, and its gradient as another: what a compiled model runs.
+
+Neither has a rule for autograd; neighbours has it.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from patchword.kernels.window_attention.torch_op import LIBRARY, SOUND, on_device, room
+
+if TYPE_CHECKING:
+    from patchword.kernels.depthwise_conv.launch import Map
+
+__all__ = ["GIVEN", "LIBRARY", "SOUND", "filter_back", "filter_fake", "filter_forward", "filter_map"]
+_FILTER, _MAP = "Tensor tokens, Tensor weight, Tensor? bias", "SymInt height, SymInt width"
+GIVEN = f"{_FILTER}, {_MAP}, ScalarType kind"
+LIBRARY.define(f"neighbours_forward({GIVEN}) -> Tensor", tags=SOUND)
+LIBRARY.define(f"neighbours_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=SOUND)
+filter_forward = torch.ops.patchword.neighbours_forward.default
+filter_back = torch.ops.patchword.neighbours_back.default
+
+
+@torch.library.impl(LIBRARY, "neighbours_forward", "CompositeExplicitAutograd")
+def filter_map(
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
+) -> Tensor:
+    from patchword.kernels.depthwise_conv.launch import forward
+
+    tokens, weight, answer = _with_channels_side_by_side(tokens), weight.contiguous(), room(tokens, tokens.shape, kind)
+    if not answer.numel():
+        return answer
+    bias = None if bias is None else bias.contiguous()
+    with on_device(answer):
+        run = forward(_map(height, width, tokens, weight, bias, answer))
+        run(tokens, weight, weight if bias is None else bias, answer, answer)
+    return answer
+
+
+def filter_fake(
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
+) -> Tensor:
+    return room(tokens, tokens.shape, kind)
+
+
+torch.library.register_fake("patchword::neighbours_forward", filter_fake, lib=LIBRARY)
+
+
+@torch.library.impl(LIBRARY, "neighbours_back", "CompositeExplicitAutograd")
+def _filter_back(
+    gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of tokens, weight and bias; the last is there where there is no bias, too."""
+    from patchword.kernels.depthwise_conv.launch import backward
+
+    found = _rooms(tokens, weight, bias)
+    tokens, weight, gradient = _with_channels_side_by_side(tokens), weight.contiguous(), gradient.contiguous()
+    if not tokens.numel():
+        return found[0], found[1].zero_(), found[2].zero_()
+    with on_device(gradient):
+        plan = backward(_map(height, width, tokens, weight, found[2], gradient))
+        plan.tokens(gradient, weight, weight, gradient, found[0])
+        parts = room(gradient, plan.taps.parts, torch.float32)
+        plan.taps.main(tokens, gradient, parts)
+        plan.taps.total(parts, *found[1:])
+    return found
+
+
+def _back_fake(
+    gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _rooms(tokens, weight, bias)
+
+
+torch.library.register_fake("patchword::neighbours_back", _back_fake, lib=LIBRARY)
+
+
+def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    kind = weight.dtype if bias is None else bias.dtype
+    return room(tokens, tokens.shape), room(weight, weight.shape), room(weight, weight.shape[:1], kind)
+
+
+def _map(height: int, width: int, tokens: Tensor, *others: Tensor | None) -> "Map":
+    from patchword.kernels.depthwise_conv.launch import Map
+
+    kinds = tuple([None if part is None else part.dtype for part in (tokens, *others)])
+    return Map(tokens.shape, tokens.stride(), height, width, kinds, tokens.get_device())
+
+
+def _with_channels_side_by_side(tokens: Tensor) -> Tensor:
+    return tokens if tokens.stride(-1) == 1 else tokens.contiguous()

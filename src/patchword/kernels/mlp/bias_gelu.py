@@ -1,0 +1,105 @@
+"""gelu(x + bias) and its gradients for compiled models in 16 bits, which else compute longer than they read and write.
+
+Two kernels for GPUs (activated_triton). Backwards one pass answers for the bias too, which else is a sum over all rows
+of its own. The twin is plain_activated.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import Trial, is_usable, short_kind
+from patchword.kernels.common.launch import processors
+from patchword.kernels.common.register_op import operation
+
+_ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # of a step of a program
+_WIDEST = 256  # columns of a program
+_PROGRAMS = 7  # of a processor, as many as its registers hold backwards
+
+
+def has_activated_kernel(tokens: Tensor, up: Tensor) -> bool:
+    """tokens: what `up` of (hidden, width) multiplies. Not without a compiler: the calls would cost more."""
+    if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (_WIDEST // 2):
+        return False
+    return short_kind(tokens, up) is not None and is_usable(tokens, TRIAL)
+
+
+def activated(between: Tensor, bias: Tensor) -> Tensor:
+    """(..., hidden), (hidden,) -> (..., hidden)"""
+    return _run(between, bias)
+
+
+def plain_activated(between: Tensor, bias: Tensor) -> Tensor:
+    return F.gelu(between + bias)
+
+
+def _forwards(between: Tensor, bias: Tensor) -> Tensor:
+    from patchword.kernels.mlp.bias_gelu_triton import forwards
+
+    between, bias, hidden = between.contiguous(), bias.contiguous(), len(bias)
+    answer, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
+    if count:
+        with torch.cuda.device_of(between):  # kernels are sent to the GPU that holds the tensors
+            grid = (-(-count // _ROWS), hidden // columns)
+            forwards[grid](between, bias, answer, count, hidden, _ROWS, columns, num_warps=_WARPS)
+    return answer
+
+
+def _backwards(gradient: Tensor, between: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """the gradients of both"""
+    from patchword.kernels.mlp.bias_gelu_triton import backwards
+
+    gradient, between, bias, hidden = gradient.contiguous(), between.contiguous(), bias.contiguous(), len(bias)
+    found, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
+    spans = max(1, min(_PROGRAMS * processors(between.get_device()) * columns // hidden, -(-count // _ROWS_BACK)))
+    span = -(-count // spans)
+    spans = -(-count // span) if count else 0
+    parts = torch.empty(spans, hidden, dtype=torch.float32, device=between.device)
+    if count:
+        given = (gradient, between, bias, found, parts, count, span, hidden, _ROWS_BACK, columns)
+        with torch.cuda.device_of(between):
+            backwards[(spans, hidden // columns)](*given, num_warps=_WARPS)
+    return found, parts.sum(0).to(bias.dtype)
+
+
+def _columns(hidden: int) -> int:
+    return _WIDEST if hidden % _WIDEST == 0 else _WIDEST // 2
+
+
+def _shapes_back(gradient: Tensor, between: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    return _shape(between), torch.empty_like(bias)
+
+
+def _shape(between: Tensor, *others: object) -> Tensor:
+    return torch.empty_like(between, memory_format=torch.contiguous_format)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    return _run_back(gradient, *ctx.saved_tensors)
+
+
+_GIVEN = "Tensor between, Tensor bias"
+_run = operation("activated", _GIVEN, _forwards, _shape)
+_run_back = operation("activated_back", f"Tensor gradient, {_GIVEN}", _backwards, _shapes_back, "(Tensor, Tensor)")
+torch.library.register_autograd("patchword::activated", _gradients, setup_context=_keep)
+
+
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether both kernels answer as the plain way does in float64."""
+    between = torch.linspace(-6, 6, 37 * 384, device=device).view(37, 384).T.contiguous().view(37, 384).to(kind)
+    bias, slopes = torch.linspace(-1, 1, 384, device=device), torch.linspace(0, 9, 37 * 384, device=device).sin()
+    slopes, exact = slopes.view(37, 384).to(kind), [part.double().requires_grad_() for part in (between, bias)]
+    expected = plain_activated(exact[0], exact[1])
+    wanted = [expected, *torch.autograd.grad(expected, exact, slopes.double())]
+    found = [activated(between, bias), *_backwards(slopes, between, bias)]
+    pairs = zip(found, wanted, strict=True)
+    return all(bool((one.double() - other).norm() < 5e-3 * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("biases with GELU", alike)

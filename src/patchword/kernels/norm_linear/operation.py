@@ -1,0 +1,151 @@
+"""Products of narrow tokens with the norm before them, or with the sum behind them, without gradients.
+
+Where tokens are narrow, as those of the first stages of a pyramid, a product moves more than it computes. A norm of its
+own reads and writes all tokens once more, a sum of its own reads two maps and writes one. Kernels for GPUs
+(narrow_triton) do either while the tokens pass by. The twins are plain_normed_product and plain_product_onto. Products
+of float32 are left to the plain way.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import (
+    Trial,
+    Waves,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.common.launch import processors
+from patchword.kernels.common.register_op import operation
+from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
+
+
+def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    if not may_have_kernel(tokens) or learns(tokens, scale, shift, matrix, bias):
+        return False
+    if short_kind(tokens, matrix, scale, shift, bias) is None:
+        return False
+    outputs, width = matrix.shape
+    fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+    """The same; before there is a branch it is asked for tokens alone, with themselves as the branch."""
+    if not may_have_kernel(tokens) or learns(tokens, branch, matrix, bias) or short_kind(tokens, matrix, bias) is None:
+        return False
+    outputs, width = matrix.shape
+    alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
+    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+
+
+def normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's kind"""
+    return _run_normed(tokens, scale, shift, matrix.to(short_kind(tokens, matrix)), bias, eps)
+
+
+def product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
+    tokens' kind"""
+    kind = short_kind(tokens, matrix)
+    return _run_onto(tokens, branch.to(kind), matrix.to(kind), bias)
+
+
+def plain_normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    return F.linear(F.layer_norm(tokens, tokens.shape[-1:], scale, shift, eps), matrix, bias)
+
+
+def plain_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    return tokens + F.linear(branch, matrix, bias)
+
+
+def _normed_product(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
+) -> Tensor:
+    from patchword.kernels.norm_linear.triton import normed_product as kernel
+
+    tokens, (outputs, width) = tokens.contiguous(), matrix.shape
+    answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
+    plan = launch(width, outputs)
+    programs = _programs(plan, count, tokens)
+    scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
+    given = (tokens, scale, shift, matrix, bias, answer, count, eps)
+    if programs:
+        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return answer
+
+
+def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    from patchword.kernels.norm_linear.triton import product_onto as kernel
+
+    tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
+    answer, count = _onto_shape(tokens), branch.numel() // width
+    plan = launch(width, outputs)
+    programs = _programs(plan, count, tokens)
+    given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
+    if programs:
+        with torch.cuda.device_of(tokens):
+            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return answer
+
+
+def _packed(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.contiguous()
+
+
+def _programs(plan: Plan, count: int, tokens: Tensor) -> int:
+    return min(-(-count // plan.rows), plan.programs * processors(tokens.get_device()))
+
+
+def _choices(plan: Plan, outputs: int) -> tuple[int, ...]:
+    return plan.first, plan.second, outputs, plan.rows, plan.main, plan.rest
+
+
+def _normed_shape(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, *others: object) -> Tensor:
+    return tokens.new_empty(*tokens.shape[:-1], matrix.shape[0], dtype=matrix.dtype)
+
+
+def _onto_shape(tokens: Tensor, *others: object) -> Tensor:
+    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
+
+
+_LAST = "Tensor matrix, Tensor? bias"
+_GIVEN = f"Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps"
+_run_normed = operation("normed_product", _GIVEN, _normed_product, _normed_shape)
+_run_onto = operation("product_onto", f"Tensor tokens, Tensor branch, {_LAST}", _product_onto, _onto_shape)
+
+
+def alike(device: torch.device) -> bool:
+    """With columns in chunks of two sizes, and of one."""
+    return all(is_alike(width, device) for width in (96, 128))
+
+
+@torch.no_grad()
+def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether both kernels answer as the plain ways do in float32."""
+
+    wave = Waves(device, kind)
+    tokens, branch = wave.tokens(2, 77, width), wave(2, 77, width, size=0.9)
+    first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
+    scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)
+    with torch.autocast(device.type, enabled=False):
+        found = normed_product(tokens, scale, shift, first, bias, 1e-5), product_onto(tokens, branch, last, end)
+        parts = (tokens, scale, shift, first, bias, branch, last, end)
+        tokens, scale, shift, first, bias, branch, last, end = (part.float() for part in parts)
+        normed = plain_normed_product(tokens, scale, shift, first, bias, 1e-5)
+        expected = normed, plain_product_onto(tokens, branch, last, end)
+    pairs = zip(found, expected, strict=True)
+    return all(bool((one.float() - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
+
+
+TRIAL = Trial("narrow products", alike, on=is_hopper)

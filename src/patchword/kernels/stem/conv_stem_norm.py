@@ -1,0 +1,129 @@
+"""A convolution over an image of few channels, and the norm of its tokens, without gradients: the entrance of CvT,
+CSWin and Pale.
+
+Torch's convolutions want more channels than an image has; as a product, all patches are copied first, though each
+overlaps its neighbours. A kernel for GPUs (entrance_triton) multiplies them where they lie. The twin is plain_entrance.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import (
+    Trial,
+    Waves,
+    is_hopper,
+    is_usable,
+    learns,
+    may_have_kernel,
+    short_kind,
+)
+from patchword.kernels.common.launch import processors
+from patchword.kernels.common.register_op import operation
+
+_CHANNELS = 4  # of an image, at most
+_WIDTHS = range(16, 129)  # of a token
+_HELD = 65536  # bytes of the matrix in shared memory, at most
+_APART = 2  # numbers that are fetched at a time, at least
+_ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each processor; the best on an H200
+
+
+class Entering(NamedTuple):
+    """weight: (width, channels, kernel, kernel). scale, shift: of the norm"""
+
+    weight: Tensor
+    bias: Tensor
+    scale: Tensor
+    shift: Tensor
+
+
+def has_entrance_kernel(image: Tensor, parts: Entering, stride: int, padding: int) -> bool:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    if not may_have_kernel(image) or learns(image, *parts) or short_kind(image, parts.weight, *parts) is None:
+        return False
+    width, channels, kernel, other = parts.weight.shape
+    alike = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
+    block, line, _ = _sizes(parts.weight, padding)
+    fits = alike and channels <= _CHANNELS and width in _WIDTHS
+    held = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
+    reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
+    known = fits and held <= _HELD and reaches and stride <= kernel
+    return known and is_hopper(image.device.index) and is_usable(image, TRIAL)
+
+
+def entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
+    """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the kind that a norm answers with:
+    float32 under autocast"""
+    weight, bias, scale, shift = parts
+    short = short_kind(image, weight)
+    kind = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
+    return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
+
+
+def plain_entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
+    tokens = F.conv2d(image, parts.weight, parts.bias, stride, padding).flatten(2).transpose(1, 2)
+    return F.layer_norm(tokens, parts.scale.shape, parts.scale, parts.shift, eps)
+
+
+def _one_step(
+    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
+    kind: torch.dtype,
+) -> Tensor:  # fmt: skip
+    from patchword.kernels.stem.conv_stem_norm_triton import entered
+
+    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps, kind)
+    (width, channels, kernel, _), sides = weight.shape, image.shape[2:]
+    count = answer.numel() // width
+    parts = [part.contiguous() for part in (weight, bias, scale, shift)]
+    given = image, *parts, answer, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
+    choices = channels, kernel, stride, padding, width, *_sizes(weight, padding)
+    if count:
+        with torch.cuda.device_of(image):  # kernels are sent to the GPU that holds the tensors
+            programs = min(-(-count // _ROWS), _PROGRAMS * processors(image.get_device()))
+            entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
+    return answer
+
+
+def _sizes(weight: Tensor, padding: int) -> tuple[int, int, int]:
+    """of the kernel: block, line and before"""
+    before = -padding % _APART
+    return 1 << (len(weight) - 1).bit_length(), 1 << (before + weight.shape[-1] - 1).bit_length(), before
+
+
+def _map(image: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[int, int]:
+    """the answer's"""
+    height, width = ((side + 2 * padding - weight.shape[-1]) // stride + 1 for side in image.shape[2:])
+    return height, width
+
+
+def _shape(
+    image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
+    kind: torch.dtype,
+) -> Tensor:  # fmt: skip
+    height, width = _map(image, weight, stride, padding)
+    return image.new_empty(len(image), height * width, len(weight), dtype=kind)
+
+
+_TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *Entering._fields))
+_run = operation("entrance", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _one_step, _shape)
+
+
+@torch.no_grad()
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32, with margins of both sizes that are common."""
+    wave = Waves(device, kind)
+    image = wave(2, 3, 37, 46)
+    parts = Entering(wave(64, 3, 7, 7, size=0.2), wave(64, by=3.0), 1 + wave(64, size=0.5), wave(64, by=2.0))
+    exact = Entering(*(part.float() for part in parts))
+    for padding in (2, 3):
+        with torch.autocast(device.type, enabled=False):
+            found = _run(image, *parts, 4, padding, 1e-5, kind).float()
+            expected = plain_entrance(image.float(), exact, 4, padding, 1e-5)
+        if not bool((found - expected).norm() < 1e-2 * expected.norm()):
+            return False
+    return True
+
+
+TRIAL = Trial("entrances", alike, on=is_hopper)

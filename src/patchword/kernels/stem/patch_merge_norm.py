@@ -1,0 +1,89 @@
+"""Four neighbours of a map side by side and their norm, without gradients: what stands before the product where the
+stages of Swin meet.
+
+A compiler gathers the four as it norms them and reads them three times, a few bytes from each place. A kernel for GPUs
+(merged_triton) reads them once. The twin is plain_merged.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.kernels.common.availability import Trial, Waves, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.common.launch import parts
+from patchword.kernels.common.register_op import operation
+
+_HELD = 8192  # numbers of a program
+_WARPS = 4
+
+
+def has_merged_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
+    """On a GPU with Triton, in 16 bits, where no gradient is wanted, for even sides and channels side by side. matrix:
+    of the product behind it"""
+    if not may_have_kernel(feature_map) or learns(feature_map, scale, shift, matrix):
+        return False
+    channels, height, width = feature_map.shape[1:]
+    fits = not (height % 2 or width % 2) and _is_known(channels) and scale.shape == shift.shape == (4 * channels,)
+    lies = feature_map.stride(1) == 1 and short_kind(feature_map, matrix, scale, shift) is not None
+    return fits and lies and is_usable(feature_map, TRIAL)
+
+
+def _is_known(channels: int) -> bool:
+    """a sum of two powers of two, of which a program holds a token"""
+    second = parts(channels)[1]
+    return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= _HELD
+
+
+def merged(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
+    """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's kind"""
+    return _run(feature_map, scale, shift, eps, short_kind(feature_map, matrix))
+
+
+def side_by_side(feature_map: Tensor) -> Tensor:
+    """(batch, channels, height, width), of even sides -> (batch, height / 2 * width / 2, 4 * channels)"""
+    cut: Tensor = feature_map.unflatten(3, (-1, 2)).unflatten(2, (-1, 2))
+    return cut.permute(0, 2, 4, 5, 3, 1).flatten(3).flatten(1, 2)
+
+
+def plain_merged(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(side_by_side(feature_map), scale.shape, scale, shift, eps)
+
+
+def _one_step(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+    from patchword.kernels.stem.patch_merge_norm_triton import merged as kernel
+
+    if feature_map.stride(1) != 1:
+        feature_map = feature_map.contiguous(memory_format=torch.channels_last)
+    answer, channels = _shape(feature_map, scale, shift, eps, kind), feature_map.shape[1]
+    height, breadth = (side // 2 for side in feature_map.shape[2:])
+    count, first_second = answer.shape[0] * answer.shape[1], parts(channels)
+    rows = 1 << (_HELD // (4 * channels)).bit_length() - 1
+    steps = feature_map.stride(0), feature_map.stride(2), feature_map.stride(3)
+    given = (feature_map, scale.contiguous(), shift.contiguous(), answer, count, eps, height, breadth, *steps)
+    if count:
+        with torch.cuda.device_of(feature_map):  # kernels are sent to the GPU that holds the tensors
+            kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=_WARPS)
+    return answer
+
+
+def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+    batch, channels, height, width = feature_map.shape
+    return feature_map.new_empty(batch, height // 2 * (width // 2), 4 * channels, dtype=kind)
+
+
+_GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind"
+_run = operation("merged", _GIVEN, _one_step, _shape)
+
+
+@torch.no_grad()
+def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+    """Whether the kernel answers as the plain way does in float32."""
+    wave = Waves(device, kind)
+    feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
+    scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
+    found = _run(feature_map, scale, shift, 1e-5, kind).float()
+    expected = plain_merged(feature_map.float(), scale.float(), shift.float(), 1e-5)
+    return bool((found - expected).norm() < 1e-2 * expected.norm())
+
+
+TRIAL = Trial("merged neighbours", alike)
