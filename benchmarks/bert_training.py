@@ -18,7 +18,7 @@ import torch
 from plain_bert import PlainBert
 
 from patchword.cli.bench import print_result
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.recipes.bench.images import Setting
 from patchword.recipes.bench.race import Contender
 from patchword.recipes.bench.result import Result, write_results

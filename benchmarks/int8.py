@@ -22,7 +22,7 @@ import torch
 import patchword
 from patchword.core.text import Text
 from patchword.layers.quantize import quantise
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.recipes.device import machine, pick_device
 from patchword.weights.export import export
 

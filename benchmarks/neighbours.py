@@ -20,7 +20,7 @@ from patchword.kernels.depthwise_conv import lepe_conv_tuning as plan
 from patchword.kernels.depthwise_conv.launch import backward, forward
 from patchword.kernels.depthwise_conv.operation import neighbours, plain_neighbours
 from patchword.kernels.depthwise_conv.torch_op import filter_back
-from patchword.layers.depthwise import folded
+from patchword.layers.convolution.depthwise import folded
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 CHOICES = itertools.product((4, 8), (2, 4, 8), (96, 128, None))  # channels of a thread, warps, registers

@@ -12,7 +12,8 @@ from helpers import assert_sharp, difference, image_families, image_models, pixe
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.layers import TokenMixing, plain_attention, recompute, record_attention
+from patchword.layers import TokenMixing, plain_attention, record_attention
+from patchword.layers import activation_checkpointing as recompute
 from patchword.models import REGISTRY
 
 SIZES = [(29, 31), (20, 36)]  # divisible by nothing; not square

@@ -13,7 +13,8 @@ from helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, sma
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
-from patchword.layers import plain_attention, recompute, record_attention
+from patchword.layers import activation_checkpointing as recompute
+from patchword.layers import plain_attention, record_attention
 from patchword.models import REGISTRY
 from patchword.objectives.translating import alignment, looks_back
 

@@ -23,7 +23,8 @@ from helpers import (
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Rows, Text
-from patchword.layers import plain_attention, recompute, record_attention
+from patchword.layers import activation_checkpointing as recompute
+from patchword.layers import plain_attention, record_attention
 from patchword.models import REGISTRY
 
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in text_models()))

@@ -14,7 +14,7 @@ import patchword
 from helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.layers.attention.blocks import draw
+from patchword.layers.attention.block_sparse import draw
 
 transformers = pytest.importorskip("transformers")
 

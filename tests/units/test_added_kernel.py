@@ -14,7 +14,7 @@ from patchword.kernels.depthwise_conv.depthwise_residual import has_added_kernel
 from patchword.kernels.depthwise_conv.operation import plain_neighbours
 from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
-from patchword.layers import depthwise as layer
+from patchword.layers.convolution import depthwise as layer
 
 MAPS = {  # batch, height, breadth
     "odd": (3, 5, 7),

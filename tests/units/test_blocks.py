@@ -16,8 +16,8 @@ from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Rows
 from patchword.layers import Attention, Blocks, Pattern, Position, plain_attention, record_attention
-from patchword.layers.attention.blocks import draw
-from patchword.layers.attention.record import follow_attention
+from patchword.layers.attention.block_sparse import draw
+from patchword.layers.attention.recording import follow_attention
 
 BLOCK, DRAWN, HEADS, WIDTH = 4, 2, 3, 24
 LONG = (37, 40, 59)  # one token over what runs full attention, and padded inside but for 40

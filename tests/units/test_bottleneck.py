@@ -10,7 +10,7 @@ from patchword.analysis.cost import blocks_of, count
 from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers import Attention, Bottleneck, BottleneckProjection, FeedForward, NoNorm, Norm, Residual
-from patchword.layers.bottleneck import PartlyTied, Trigram
+from patchword.layers.text.bottleneck import PartlyTied, Trigram
 
 
 def test_no_norm_is_a_factor_and_a_shift():

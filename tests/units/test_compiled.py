@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch._inductor.utils import run_and_get_code
 
-from patchword.layers import compiled as module
-from patchword.layers.compiled import FirstPiece, compiled
-from patchword.layers.steady import MOST
+from patchword.fusion import compile as module
+from patchword.fusion.buckets import MOST
+from patchword.fusion.compile import FirstPiece, compiled
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 

@@ -8,7 +8,8 @@ from torch import nn
 from helpers import difference, pixels, randomise
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import ConditionalPosition, ConvNorm, LayerScale, Residual, SeparableProjection, depthwise
+from patchword.layers import ConditionalPosition, ConvNorm, LayerScale, Residual, SeparableProjection
+from patchword.layers.convolution import depthwise
 
 GRID, WIDTH = Grid(2, 3), 16
 SCOPE = Scope(grid=GRID)

@@ -8,7 +8,7 @@ from helpers import difference, pixels, randomise, tiny
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.layers import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
-from patchword.layers.embedding import resize_table, sinusoids
+from patchword.layers.embedding.absolute import resize_table, sinusoids
 from patchword.models.resize import fit_resolution
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from helpers import difference
 from patchword.kernels.stem import conv_stem_norm as kernel
 from patchword.kernels.stem.conv_stem_norm import Entering, has_entrance_kernel, plain_entrance
-from patchword.layers import patch as layer
-from patchword.layers.patch import overlapping
+from patchword.layers.convolution import stem as layer
+from patchword.layers.convolution.stem import overlapping
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.usefixtures("triton")

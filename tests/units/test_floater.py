@@ -12,7 +12,7 @@ from helpers import difference
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.layers import FloaterPlaces, FloaterPositions, Flow
-from patchword.layers.floater import runge_kutta
+from patchword.layers.embedding.floater import runge_kutta
 
 START = torch.tensor([1.0, 0.0], dtype=torch.float64)
 

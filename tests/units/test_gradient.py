@@ -6,7 +6,7 @@ from torch import nn
 
 from patchword.core.scope import Scope
 from patchword.layers import Norm, Residual
-from patchword.layers.gradient import summed
+from patchword.layers.residual_add import summed
 
 
 class Wide(nn.Module):

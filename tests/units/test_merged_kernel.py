@@ -10,7 +10,7 @@ from helpers import difference
 from patchword.kernels.stem import patch_merge_norm as kernel
 from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, plain_merged, side_by_side
 from patchword.layers import PatchMerge
-from patchword.layers import patch as layer
+from patchword.layers.convolution import stem as layer
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.usefixtures("triton")

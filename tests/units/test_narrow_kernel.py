@@ -22,7 +22,7 @@ from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
 from patchword.layers.attention import attention, projection
 from patchword.layers.attention.cache import Cache
-from patchword.layers.attention.memory import MemoryProjection
+from patchword.layers.attention.cross_attention import MemoryProjection
 
 OPS = torch.ops.patchword
 KIND, BOUND = (torch.float32, 1e-6) if DEVICE.type == "cpu" else (torch.float16, 1e-3)  # in 32 bits compiled for long

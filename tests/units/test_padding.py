@@ -22,7 +22,7 @@ from patchword.layers import (
     plain_attention,
     record_attention,
 )
-from patchword.layers.attention import rectangles
+from patchword.layers.attention import windows as rectangles
 
 ROLES = ("query", "key", "value")  # the order in which the core splits them
 SIZES = [(29, 31), (22, 38), (9, 40)]  # of images whose maps no rectangle divides

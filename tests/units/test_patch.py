@@ -8,7 +8,7 @@ from helpers import difference, pixels, randomise
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.layers import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
-from patchword.layers.patch import padded
+from patchword.layers.convolution.stem import padded
 
 SIDES = [(8, 12), (9, 8), (8, 15), (7, 7), (1, 2), (5, 13)]
 

@@ -9,7 +9,8 @@ from torch import nn
 import patchword
 from helpers import image_families, pixels, randomise, smallest
 from patchword.core.errors import UserError
-from patchword.layers import ConvResidual, DropPath, recompute, rising
+from patchword.layers import ConvResidual, DropPath, rising
+from patchword.layers import activation_checkpointing as recompute
 from patchword.layers.block import Block
 
 PYRAMIDS = ["swin-mini", "resnet-mini", "regnety-mini", "pvt-mini"]

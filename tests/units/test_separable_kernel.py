@@ -15,8 +15,9 @@ from patchword.core.scope import Scope
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
 from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable
 from patchword.kernels.depthwise_conv.tuning import is_known
-from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection, depthwise
+from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
 from patchword.layers.attention import projection as layer
+from patchword.layers.convolution import depthwise
 
 MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
     "blocks of 32 channels": (96, 3, 7, 8),

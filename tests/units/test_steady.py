@@ -8,10 +8,10 @@ import torch
 from helpers import difference
 from patchword.core.text import Rows, Text
 from patchword.data.text.packing import filled
+from patchword.fusion import buckets as module
+from patchword.fusion.buckets import Steady, cut, sizes_of, steady
+from patchword.fusion.compile import compiled
 from patchword.kernels.linear_cross_entropy.operation import Guesses
-from patchword.layers import steady as module
-from patchword.layers.compiled import compiled
-from patchword.layers.steady import Steady, cut, sizes_of, steady
 from patchword.models import REGISTRY
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.bench.text_inputs import natural_lengths

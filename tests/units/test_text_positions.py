@@ -13,7 +13,7 @@ from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import TEXT_SCHEMES, Cache, Sinusoids, TextSchemeName
-from patchword.layers.positions import Layout
+from patchword.layers.embedding.sinusoids import Layout
 from patchword.models import REGISTRY
 from patchword.objectives.causal import CausalSteps
 from patchword.weights import save

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout, is_idle
-from patchword.layers.gradient import summed
+from patchword.layers.residual_add import summed
 from patchword.layers.watched import is_watched
 
 

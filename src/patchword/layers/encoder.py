@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.layers.recompute import Recomputing
+from patchword.layers.activation_checkpointing import Recomputing
 
 
 class Encoder(Recomputing):

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from patchword.core.card import Card
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers.convolution import ConvStage
+from patchword.layers.convolution.blocks import ConvStage
+from patchword.layers.convolution.stem import Entrance
 from patchword.layers.dropout import Dropout
-from patchword.layers.embedding import NoPositions, NoPrefix
+from patchword.layers.embedding.absolute import NoPositions, NoPrefix
 from patchword.layers.model import Model
-from patchword.layers.patch import Entrance
 
 
 class Stage(nn.Module):

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchword.layers.bottleneck import PartlyTied
-from patchword.layers.text_heads import TiedLinear
+from patchword.layers.heads.text import TiedLinear
+from patchword.layers.text.bottleneck import PartlyTied
 
 LARGEST = 127  # of the numbers of 8 bits, so that they lie alike on both sides of 0
 DECAY = 0.9999

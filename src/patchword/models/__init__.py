@@ -6,6 +6,7 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
 from patchword.models.registry import Registry
+from patchword.models.seq2seq import lstm_translation, transformer
 from patchword.models.text import (
     albert,
     bert,
@@ -16,14 +17,12 @@ from patchword.models.text import (
     gpt,
     gpt2,
     grover,
-    lstm_translation,
     mobilebert,
-    over_vectors,
     roberta,
     tinybert,
-    transformer,
     xlm,
 )
+from patchword.models.text import frozen_vectors as over_vectors
 from patchword.models.vision import cswin, cvt, deit, mixer, pale, pvt, regnet, resnet, swin, vit
 
 REGISTRY = Registry(

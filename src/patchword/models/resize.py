@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from patchword.layers.attention.position import RelativeTable, resize_offsets
-from patchword.layers.embedding import LearnedPositions, resize_table
+from patchword.layers.embedding.absolute import LearnedPositions, resize_table
 
 
 def fit_resolution(tensors: Mapping[str, Tensor], old: nn.Module, new: nn.Module) -> dict[str, Tensor]:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.text import Text
-from patchword.layers.attention.record import Attended, follow_attention
-from patchword.layers.text import TextModel
+from patchword.layers.attention.recording import Attended, follow_attention
+from patchword.layers.text.model import TextModel
 from patchword.objectives.classification import Outcome
 
 Part = Literal["answer", "states", "attention"]

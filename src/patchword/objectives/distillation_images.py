@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchword.core.card import Card, Preparation
 from patchword.core.grid import sides
-from patchword.layers.heads import DistilledHead, heads_apart
+from patchword.layers.heads.image import DistilledHead, heads_apart
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid
 from patchword.objectives.distillation import Look, Seen

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 
 DISTILBERT = (0, 2, 4, 7, 9, 11)  # of twelve, counted from 0
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.randomness import step_seed
-from patchword.layers.compiled import compiled
-from patchword.layers.recompute import recompute
+from patchword.fusion.compile import compiled
+from patchword.layers.activation_checkpointing import recompute
 from patchword.recipes.device import machine
 from patchword.recipes.distillation.gather import compressed
 from patchword.recipes.distillation.images import taught

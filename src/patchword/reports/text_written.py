@@ -3,7 +3,7 @@
 import numpy as np
 
 from patchword.data.text.tokenizer import Tokenizer
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.objectives.causal import CausalSteps
 from patchword.objectives.generation import Drawn, write
 from patchword.recipes.pretraining.shares import CorpusShare, Share

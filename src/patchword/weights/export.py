@@ -17,7 +17,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import flush, make_folder
 from patchword.core.grid import Size
 from patchword.layers.model import Model
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.weights.formats import FORMATS, Format, Runner, quiet
 from patchword.weights.inputs import Fed, Inputs, inputs_of
 from patchword.weights.int8 import in_int8

@@ -14,10 +14,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from patchword.layers.bottleneck import PartlyTied
+from patchword.layers.heads.text import TiedLinear
 from patchword.layers.quantize import LARGEST, Thresholds, row_thresholds
-from patchword.layers.text import TextModel
-from patchword.layers.text_heads import TiedLinear
+from patchword.layers.text.bottleneck import PartlyTied
+from patchword.layers.text.model import TextModel
 from patchword.weights.int8_operations import int8_product, int8_rows, int8_tied
 
 

@@ -15,11 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from patchword.core.grid import Grid
 from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
 from patchword.kernels.window_attention.operation import has_window_kernel, windows
-from patchword.layers.attention.blocks import Blocks
-from patchword.layers.attention.in_place import is_known, on_one_map, share_of
+from patchword.layers.attention.block_sparse import Blocks
 from patchword.layers.attention.partition import Causal, Everything, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
+from patchword.layers.attention.window_kernel import is_known, on_one_map, share_of
 from patchword.layers.watched import is_watched
 
 SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]

@@ -12,9 +12,9 @@ from patchword.core.text import Rows
 from patchword.kernels.common.availability import may_have_kernel
 from patchword.kernels.norm_linear.operation import has_normed_product, normed_product
 from patchword.layers.affine import is_affine
-from patchword.layers.convolution import ConvNorm
-from patchword.layers.depthwise import Step, convolved_and_normed, projected
-from patchword.layers.patch import PatchEmbed
+from patchword.layers.convolution.blocks import ConvNorm
+from patchword.layers.convolution.depthwise import Step, convolved_and_normed, projected
+from patchword.layers.convolution.stem import PatchEmbed
 from patchword.layers.watched import is_watched
 
 

@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import TEXT_SCHEMES, Encoder
-from patchword.layers.text import TextEmbedding, TextModel
+from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, words
 from patchword.models.text.config import ActivationName

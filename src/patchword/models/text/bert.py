@@ -18,9 +18,9 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import TEXT_SCHEMES, Attention, Block, Encoder, FeedForward, Norm, Pattern, Residual
-from patchword.layers.initial import truncated
-from patchword.layers.text import TextEmbedding, TextModel
-from patchword.layers.text_heads import TiedLinear, Words
+from patchword.layers.heads.text import TiedLinear, Words
+from patchword.layers.init import truncated
+from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import TextConfig
 from patchword.models.text.parts import ACTIVATIONS, norm, text_head

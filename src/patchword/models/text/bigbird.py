@@ -1,7 +1,7 @@
 """Big Bird (Zaheer et al., 2020): BERT for texts of 4096 tokens, whose cost grows with the length and not its square.
 
 Attention runs in blocks: the first and the last are global, each block reads its neighbours and a few drawn at random
-(`layers/attention/blocks.py`). Texts of up to 704 tokens run full attention, which is decided for each batch. Which
+(`layers/attention/block_sparse.py`). Texts of up to 704 tokens run full attention, which is decided for each batch. Which
 block is the last and which are drawn follows from the padded length of a batch, so that the vectors of a text may
 depend on the length of those beside it.
 
@@ -23,9 +23,9 @@ from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers import Attention, Encoder, FeedForward, Pattern, Pooler
-from patchword.layers.attention.blocks import Blocks, RandomBlocks
+from patchword.layers.attention.block_sparse import Blocks, RandomBlocks
 from patchword.layers.dropout import Dropout
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
 from patchword.models.text.config import ActivationName

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import Encoder, Pooler
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import assembled, block, entrance, words
 from patchword.models.text.config import HeadName, TextConfig

@@ -25,8 +25,8 @@ from patchword.layers import (
     PlainWords,
     Residual,
 )
-from patchword.layers.text import TextEmbedding, TextModel
-from patchword.layers.text_heads import SentenceHead, TiedLinear
+from patchword.layers.heads.text import SentenceHead, TiedLinear
+from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import TextConfig
 from patchword.models.text.parts import ACTIVATIONS, norm, text_head

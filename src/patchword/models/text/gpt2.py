@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import Encoder, Norm
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.gpt import GptConfig, begin, block, entrance, head
 from patchword.models.text.parts import norm

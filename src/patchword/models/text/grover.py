@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers import TEXT_SCHEMES, Block, Encoder, FeedForward, Norm, Residual
-from patchword.layers.initial import truncated
-from patchword.layers.text import TextEmbedding, TextModel
+from patchword.layers.init import truncated
+from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.text.gpt import GptConfig, attention, head
 from patchword.models.text.parts import ACTIVATIONS, norm

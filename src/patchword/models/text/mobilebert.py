@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pydantic import PositiveInt
 
 from patchword.layers import TEXT_SCHEMES, Attention, Encoder, FeedForward, Norm, Pattern, Residual
-from patchword.layers.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
-from patchword.layers.text import TextEmbedding, TextModel
-from patchword.layers.text_heads import Words
+from patchword.layers.heads.text import Words
+from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
+from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.text.bert import BertConfig, assembled, words
 from patchword.models.text.config import ActivationName, PoolName

@@ -6,7 +6,7 @@ from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.layers import Gelu
-from patchword.layers.text_heads import (
+from patchword.layers.heads.text import (
     FirstToken,
     LastToken,
     MeanPool,

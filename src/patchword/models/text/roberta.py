@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import PositiveFloat, PositiveInt
 
 from patchword.layers import Encoder, Pooler
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
 from patchword.models.text.parts import text_head

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import NonNegativeInt, PositiveInt
 
 from patchword.layers import Encoder, PlainWords, TiedLinear
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import assembled, block, entrance
 from patchword.models.text.config import HeadName, PoolName, TextConfig

@@ -30,7 +30,7 @@ from patchword.layers import (
     overlapping,
     rising,
 )
-from patchword.layers.initial import truncated_matrices
+from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from patchword.layers import ClassHead, DistilledHead, Pyramid, Scheme
-from patchword.layers.initial import truncated
+from patchword.layers.init import truncated
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET
 from patchword.models.vision.vit import VitConfig, stage

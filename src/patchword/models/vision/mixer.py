@@ -25,8 +25,8 @@ from patchword.layers import (
     mean_of_patches,
     rising,
 )
-from patchword.layers.initial import lecun
-from patchword.layers.patch import check_divisible
+from patchword.layers.convolution.stem import check_divisible
+from patchword.layers.init import lecun
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.vision.config import ImageConfig
 from patchword.models.vision.vit import ACTIVATIONS, HALVES

@@ -31,7 +31,7 @@ from patchword.layers import (
     pre_norm_block,
     rising,
 )
-from patchword.layers.initial import truncated_matrices
+from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
 

@@ -22,7 +22,7 @@ from patchword.layers import (
     rising,
     shortcut,
 )
-from patchword.layers.initial import kaiming
+from patchword.layers.init import kaiming
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
 

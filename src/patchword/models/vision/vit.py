@@ -31,8 +31,8 @@ from patchword.layers import (
     pre_norm_block,
     rising,
 )
-from patchword.layers.initial import xavier
-from patchword.layers.patch import check_divisible
+from patchword.layers.convolution.stem import check_divisible
+from patchword.layers.init import xavier
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.vision.config import ImageConfig
 

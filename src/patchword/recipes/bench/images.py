@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost import count
 from patchword.core.grid import sides
-from patchword.layers.compiled import compiled
+from patchword.fusion.compile import compiled
 from patchword.models import REGISTRY
 from patchword.recipes.bench.ceilings import ceilings
 from patchword.recipes.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers

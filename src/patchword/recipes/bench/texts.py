@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.bench.ceilings import ceilings

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.quantize import is_quantised, quantise
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.objectives.distillation import Lesson, Weighted
 from patchword.objectives.distillation_answers import (
     HardTargets,

@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.objectives.distillation import Distillation, Weighted, frozen, look_at_answers, look_at_text, reads
 from patchword.recipes.device import pick_precision
 from patchword.recipes.distillation.fields import Teacher

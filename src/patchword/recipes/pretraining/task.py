@@ -18,7 +18,7 @@ from patchword.data.randomness import order
 from patchword.data.text.batches import TextBatch, made_ahead
 from patchword.data.text.packing import filled
 from patchword.data.text.tokenizer import Tokenizer
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.pretraining.checks import check_named

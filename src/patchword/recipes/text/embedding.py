@@ -15,7 +15,7 @@ from patchword.core.files import read_json
 from patchword.core.modules import encoder_folder
 from patchword.data.text.assembly import Limit, sentences
 from patchword.data.text.batches import TextBatch
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.recipes.text.outputs import Advance, nobody
 from patchword.recipes.text.reader import Reader, grouped
 

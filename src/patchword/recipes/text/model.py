@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.batches import Form
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.model import Model
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
 from patchword.weights import load

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchword.data.text.batches import Form, TextBatch
 from patchword.layers.quantize import dequantise
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.recipes.text.outputs import outputs_of
 from patchword.recipes.text.sets import TextSet
 from patchword.weights.export import export

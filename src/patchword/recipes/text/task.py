@@ -12,7 +12,7 @@ from rich.console import Console
 from patchword.core.group import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
-from patchword.layers.text import TextModel
+from patchword.layers.text.model import TextModel
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts

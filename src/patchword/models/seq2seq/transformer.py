@@ -35,7 +35,7 @@ from patchword.layers import (
     TextSchemeName,
     TiedLinear,
 )
-from patchword.layers.initial import xavier
+from patchword.layers.init import xavier
 from patchword.models.registry import Family, Share, Variant
 
 

@@ -10,7 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.cache import Cache
-from patchword.layers.seq2seq import Entrance, Memory, Translator
+from patchword.layers.text.encoder_decoder import Entrance, Memory, Translator
 
 State = tuple[Tensor, Tensor]  # hidden state and cell
 Run = Callable[[Tensor, State | None], tuple[Tensor, State]]

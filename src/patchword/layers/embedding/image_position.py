@@ -12,12 +12,12 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
-from patchword.layers.attention.shaw import RelativeVectors
+from patchword.layers.attention.relative_vectors import RelativeVectors
 from patchword.layers.block import Residual
-from patchword.layers.convolution import ConditionalPosition
-from patchword.layers.embedding import LearnedPositions, NoPositions, SinusoidalPositions
-from patchword.layers.floater import FloaterPositions
-from patchword.layers.fourier import FourierPositions
+from patchword.layers.convolution.blocks import ConditionalPosition
+from patchword.layers.embedding.absolute import LearnedPositions, NoPositions, SinusoidalPositions
+from patchword.layers.embedding.floater import FloaterPositions
+from patchword.layers.embedding.fourier import FourierPositions
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import Causal
 from patchword.layers.dropout import Dropout
+from patchword.layers.embedding.text_position import LEARNED, TextScheme
 from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
-from patchword.layers.text_scheme import LEARNED, TextScheme
 
 
 class TextEmbedding(nn.Module):

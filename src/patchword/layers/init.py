@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from patchword.layers.attention.position import RelativeTable
 from patchword.layers.attention.projection import LinearProjection
-from patchword.layers.embedding import LearnedPositions, Prefix
-from patchword.layers.heads import ClassHead
-from patchword.layers.patch import PatchEmbed
+from patchword.layers.convolution.stem import PatchEmbed
+from patchword.layers.embedding.absolute import LearnedPositions, Prefix
+from patchword.layers.heads.image import ClassHead
 
 
 def xavier(model: nn.Module) -> None:

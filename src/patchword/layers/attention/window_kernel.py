@@ -11,7 +11,7 @@ from patchword.kernels.window_attention.operation import Share
 from patchword.layers.attention.partition import Everything, Partition
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected
-from patchword.layers.attention.rectangles import Interlaced, Windows
+from patchword.layers.attention.windows import Interlaced, Windows
 from patchword.layers.watched import is_watched
 
 _SHORT, _SHORTEST = 128, 64  # tokens that all meet each other

@@ -15,7 +15,7 @@ from patchword.core.text import Rows, Text
 from patchword.kernels.varlen_attention.operation import has_row_kernel
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.core import Pattern, ScaledDotProduct, stays_in_row
-from patchword.layers.text_heads import PretrainingHead, WordHead
+from patchword.layers.heads.text import PretrainingHead, WordHead
 
 _TOKENS, _OTHERS = 64, 16  # sizes between a power of two and the next are half as many
 MOST = 64  # sizes that are recorded

@@ -31,9 +31,9 @@ from patchword.layers import (
     RecurrentTranslator,
     TiedLinear,
 )
-from patchword.layers.initial import xavier
+from patchword.layers.init import xavier
 from patchword.models.registry import Family, Share, Variant
-from patchword.models.text.transformer import PairConfig
+from patchword.models.seq2seq.transformer import PairConfig
 
 
 @dataclass(frozen=True, kw_only=True)

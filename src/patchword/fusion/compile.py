@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from patchword.fusion.buckets import MOST, Steady
 from patchword.kernels.common.availability import try_all
-from patchword.layers.steady import MOST, Steady
 
 Run = Callable[..., Any]
 _GRAPHS, _WARNED = "triton.cudagraphs", "triton.cudagraph_dynamic_shape_warn_limit"

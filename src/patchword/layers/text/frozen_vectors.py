@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.layers.model import Model
-from patchword.layers.scalar_mix import ScalarMix
+from patchword.layers.text.scalar_mix import ScalarMix
 
 _AT_ONCE = 65_536  # words whose numbers are added up together
 _LEAST = 1e-6  # a number that is the same for all words stays 0

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers.depthwise import added, convolved
+from patchword.layers.activation_checkpointing import Recomputing
+from patchword.layers.convolution.depthwise import added, convolved
+from patchword.layers.convolution.stem import check_channels
 from patchword.layers.drop_path import DropPath
-from patchword.layers.patch import check_channels
-from patchword.layers.recompute import Recomputing
 from patchword.layers.watched import is_watched
 
 

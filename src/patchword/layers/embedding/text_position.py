@@ -1,4 +1,4 @@
-"""Positional schemes of texts, made exchangeable as those of images are (`layers/scheme.py`)."""
+"""Positional schemes of texts, made exchangeable as those of images are (`layers/embedding/image_position.py`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Literal
 from torch import nn
 
 from patchword.layers.attention.position import Position
-from patchword.layers.attention.shaw import RelativeVectors
-from patchword.layers.floater import FloaterPlaces
-from patchword.layers.fourier import FourierPlaces
-from patchword.layers.positions import NoPlaces, Sinusoids
+from patchword.layers.attention.relative_vectors import RelativeVectors
+from patchword.layers.embedding.floater import FloaterPlaces
+from patchword.layers.embedding.fourier import FourierPlaces
+from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.layers.highway import Highway
+from patchword.layers.recurrent.highway import Highway
 
 
 class CharacterEmbedding(nn.Module):
