@@ -20,7 +20,7 @@ import patchword
 from material import silent
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.training.parallel.joining import joined
+from patchword.training.parallel.rendezvous import joined
 from patchword.training.step import PlainStep
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from material import RANDOM, TINY_MODEL, differing, settings
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint.checkpoint import Checkpoints
 from tiny_texts import QUICK, vocabulary_of
 
 COUNT = float(os.environ.get("SURVIVAL_SHARE", "1"))  # of the kills and stops: 0.1 is a tenth

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from patchword.core.card import Preparation
-from patchword.core.group import ALONE
+from patchword.core.work_sharing import ALONE
 from patchword.data.augment import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.colours import Jitter, Three
@@ -22,7 +22,7 @@ from patchword.data.images import Held, Images
 from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.training.parallel.processes import Many
+from patchword.training.parallel.process_group import Many
 
 MANY = Draws(0, 0, torch.arange(20000))
 FEW = Draws(0, 0, torch.arange(64))

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from patchword.core.errors import UserError
-from patchword.core.tensor_file import pieces, size_of
-from patchword.training import checkpoint, manifest
-from patchword.training.checkpoint import Checkpoints
+from patchword.core.safetensors_bytes import pieces, size_of
+from patchword.training.checkpoint import checkpoint, manifest
+from patchword.training.checkpoint.checkpoint import Checkpoints
 
 
 def place(batch: int, epoch: int = 0) -> str:
@@ -56,7 +56,7 @@ def test_a_file_is_what_safetensors_reads(tmp_path):
 
 
 def test_a_large_tensor_comes_in_pieces(monkeypatch):
-    monkeypatch.setattr("patchword.core.tensor_file._PIECE", 64)
+    monkeypatch.setattr("patchword.core.safetensors_bytes._PIECE", 64)
     tensors = {"a": torch.randn(100)}
     parts = list(pieces(tensors))
     assert max(map(len, parts[1:])) == 64

@@ -5,9 +5,9 @@ import threading
 import pytest
 import torch
 
-from patchword.training import background
-from patchword.training.background import BackgroundCheckpoints
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint import background
+from patchword.training.checkpoint.background import BackgroundCheckpoints
+from patchword.training.checkpoint.checkpoint import Checkpoints
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from material import RANDOM, TINY_MODEL, WHOLE, differing, settings, silent, tiny_recipe
-from patchword.core import room
+from patchword.core import disk_space as room
+from patchword.core.disk_space import DiskFull, check_room, disk_full, free_bytes, in_bytes, is_full
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
-from patchword.core.room import DiskFull, check_room, disk_full, free_bytes, in_bytes, is_full
 from patchword.recipes.train import assemble, gather, train
-from patchword.training import checkpoint
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint import checkpoint
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.checkpoint.disk_check import checkpoint_bytes, run_bytes
 from patchword.training.journal import RunJournal
-from patchword.training.needs import checkpoint_bytes, run_bytes
 
 
 @pytest.mark.parametrize(

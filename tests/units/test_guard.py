@@ -20,10 +20,10 @@ from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
-from patchword.training import guard as guard_module
-from patchword.training.guard import Guard
-from patchword.training.guard_memory import Sparing
-from patchword.training.guard_report import culprits
+from patchword.training.guard import nonfinite as guard_module
+from patchword.training.guard.nonfinite import Guard
+from patchword.training.guard.oom_retry import Sparing
+from patchword.training.guard.report import culprits
 from patchword.training.optimizer import adamw
 from patchword.training.sam import SharpnessAware, Steepest
 from patchword.training.state import State
@@ -246,7 +246,7 @@ def test_rows_that_are_bad_only_together_are_told_as_such(tmp_path):
 def test_when_it_is_not_the_rows_that_is_told(tmp_path, monkeypatch):
     """All of them are looked at, however many, if not one by one."""
     for tries in (512, 4):
-        monkeypatch.setattr("patchword.training.guard_report.TRIES", tries)
+        monkeypatch.setattr("patchword.training.guard.report.TRIES", tries)
         model = model_of()
         guard = guarded(model, Planted(model, "gradient", range(SIZE)), tmp_path / str(tries))
         taken(guard, [0])

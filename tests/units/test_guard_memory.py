@@ -19,8 +19,8 @@ from patchword.objectives.distillation_answers import SoftTargets
 from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
-from patchword.training.guard import Guard
-from patchword.training.guard_memory import Sparing
+from patchword.training.guard.nonfinite import Guard
+from patchword.training.guard.oom_retry import Sparing
 from patchword.training.optimizer import adamw
 from patchword.training.sam import SharpnessAware, Steepest
 from patchword.training.state import State

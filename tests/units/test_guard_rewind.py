@@ -14,10 +14,10 @@ from patchword.recipes import train as recipe_run
 from patchword.recipes.image import task as image_task
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
-from patchword.training import guard_rewind
-from patchword.training.checkpoint import Checkpoints
-from patchword.training.guard_report import Place
-from patchword.training.guard_rewind import WIDTH, Rewind, Spike
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.guard import loss_spike as guard_rewind
+from patchword.training.guard.loss_spike import WIDTH, Rewind, Spike
+from patchword.training.guard.report import Place
 from patchword.training.state import State
 from tiny_texts import stop_after
 

@@ -18,7 +18,7 @@ from helpers import tiny, tiny_text
 from material import write_classes
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
-from patchword.core.yaml_text import parse_yaml
+from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.recipe import read_recipe
 from patchword.weights import load, save
 from tiny_texts import refusal, write_table
@@ -389,7 +389,7 @@ def test_a_size_that_no_memory_holds_is_not_allocated_for_a_new_head(here):
 
 
 def test_an_npz_that_grows_without_end_is_refused(here, monkeypatch):
-    from patchword.core import tensors
+    from patchword.core import tensor_files as tensors
 
     monkeypatch.setattr(tensors, "_UNPACKED", 1000)
     np.savez_compressed(here / "a.npz", a=np.zeros(1_000_000, np.float32))

@@ -18,8 +18,8 @@ from patchword.cli.launch import launch, started
 from patchword.core.errors import Parted, UserError
 from patchword.recipes.run import resume_command
 from patchword.recipes.train import assemble, gather
-from patchword.training.parallel import joining
-from patchword.training.parallel.place import Place, place_of
+from patchword.training.parallel import rendezvous as joining
+from patchword.training.parallel.rank import Place, place_of
 
 HEAD = """
 import os, signal, sys, time
@@ -272,7 +272,7 @@ def test_one_whose_partner_is_gone_says_so_in_a_line(capfd):
     script = """
 import sys
 from patchword import cli
-from patchword.training.parallel.joining import joined
+from patchword.training.parallel.rendezvous import joined
 
 def app():
     with joined(device="cpu") as group:
@@ -297,8 +297,8 @@ def test_validation_is_left_by_all_when_one_is_asked_to_stop(capfd):
     """One hears a signal in the second of five rounds; both leave before the third, and can still meet."""
     script = """
 import os, signal, torch
-from patchword.training.abandon import Abandoned
-from patchword.training.parallel.joining import joined
+from patchword.training.cancellation import Abandoned
+from patchword.training.parallel.rendezvous import joined
 from patchword.training.signals import interruptible
 
 def ask(item):

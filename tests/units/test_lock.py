@@ -13,14 +13,14 @@ import pytest
 from material import silent, tiny_recipe
 from patchword.core.errors import UserError
 from patchword.recipes import train as recipe_run
-from patchword.training import lock
-from patchword.training.holder import Holder, _began
-from patchword.training.lock import exclusive, refuse_second
+from patchword.training.lock import lock
+from patchword.training.lock.lock import exclusive, refuse_second
+from patchword.training.lock.lock_owner import Holder, _began
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from patchword.training.lock import exclusive
+from patchword.training.lock.lock import exclusive
 with exclusive(Path(sys.argv[1])):
     child = os.fork() if sys.argv[2] == "with a child" else 1
     if child:

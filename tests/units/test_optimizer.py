@@ -9,7 +9,7 @@ from torch import nn
 
 from helpers import tiny_text
 from patchword.models import create
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupLinear
 from patchword.training.step import PlainStep

@@ -21,9 +21,9 @@ from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.journal import RunJournal
-from patchword.training.lock import exclusive
+from patchword.training.lock.lock import exclusive
 
 RECIPE = tiny_recipe()
 STEPS = 10  # of an epoch: 1,294 training samples in batches of 128

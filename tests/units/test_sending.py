@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 
 CPU = torch.device("cpu")
 GIVEN = {

@@ -30,7 +30,7 @@ from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image.task import gather
 from patchword.recipes.rows import rows_named
-from patchword.training.parallel.processes import Many
+from patchword.training.parallel.process_group import Many
 from tiny_texts import refusal
 
 COUNT, SIZE = 60, 7000  # pictures; bytes of a shard, which then has seven of them

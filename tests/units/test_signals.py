@@ -16,7 +16,7 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training import signals
-from patchword.training.abandon import Abandoned, abandonable
+from patchword.training.cancellation import Abandoned, abandonable
 from patchword.training.journal import RunJournal
 from patchword.training.signals import breakable, interruptible, stop_asked, stop_code
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from patchword.core.group import ALONE
+from patchword.core.work_sharing import ALONE
 from patchword.data.text.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
 from patchword.data.text.prefetch import prefetched
 from patchword.data.text.ragged import Ragged, ends
-from patchword.training.parallel.processes import Many
+from patchword.training.parallel.process_group import Many
 
 PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
 

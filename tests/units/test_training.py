@@ -13,15 +13,15 @@ from helpers import tiny
 from patchword.core.errors import UserError
 from patchword.data.batches import Batch
 from patchword.objectives.classification import Classification
-from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints
+from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.journal import read_metrics
-from patchword.training.lock import exclusive
+from patchword.training.lock.lock import exclusive
 from patchword.training.loop import Loop, State, Validation
 from patchword.training.optimizer import adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupCosine
 from patchword.training.signals import interruptible
 from patchword.training.step import PlainStep
+from patchword.training.weight_average import Average
 
 # The optimizer
 
@@ -359,7 +359,7 @@ def test_a_save_that_fails_leaves_the_old_ones(two, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("patchword.training.checkpoint.flush", full)
+    monkeypatch.setattr("patchword.training.checkpoint.checkpoint.flush", full)
     with pytest.raises(UserError, match=rf"cannot write the checkpoint .*{place(3)}: got No space left on device"):
         two.save(place(3), {"weight": torch.zeros(1)}, {"batch": 3})
     assert sorted(path.name for path in two.folder.iterdir()) == [place(1), place(2)]
@@ -373,7 +373,7 @@ def test_everything_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
     def record(path):
         flushed.append((path.name, (tmp_path / place(1)).exists()))
 
-    monkeypatch.setattr("patchword.training.checkpoint.flush", record)
+    monkeypatch.setattr("patchword.training.checkpoint.checkpoint.flush", record)
     Checkpoints(tmp_path).save(place(1), {"weight": torch.zeros(1)}, {"batch": 1})
     names = [name for name, _ in flushed]
     assert names[:3] == ["tensors.safetensors", "state.json", "manifest.json"]

@@ -22,8 +22,8 @@ from patchword.recipes.translation.data import languages_of, parted, tokenised
 from patchword.recipes.translation.evaluation import TranslationEvaluation
 from patchword.recipes.translation.run import open_translator
 from patchword.recipes.translation.search import Search, translated
-from patchword.training.average import EpochAverage
 from patchword.training.schedule import InverseRoot, inverse_root
+from patchword.training.weight_average import EpochAverage
 from tiny_texts import refusal, stop_after
 
 READ, WRITTEN = ["ba", "ce", "di", "fo", "gu", "ha"], ["Un", "duo,", "tri.", "quä", "pen", "six"]

@@ -22,7 +22,7 @@ def main() -> None:
 def _end_beside_others(code: int) -> None:
     """A process that has met others ends here: threads by which they met, if one is busy while all else is taken down,
     would end it as if it had crashed."""
-    joining = sys.modules.get("patchword.training.parallel.joining")
+    joining = sys.modules.get("patchword.training.parallel.rendezvous")
     if joining is not None and joining.place_of() is not None:
         atexit._run_exitfuncs()
         sys.stdout.flush()

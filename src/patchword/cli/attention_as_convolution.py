@@ -66,7 +66,7 @@ def _random(side: int, seed: int) -> "tuple[Tensor, Tensor | None]":
 
 def _from_file(path: Path, name: str) -> "tuple[Tensor, Tensor | None]":
     from patchword.core.errors import UserError, nearest
-    from patchword.core.tensors import read_tensors
+    from patchword.core.tensor_files import read_tensors
 
     tensors, _ = read_tensors(path)
     if name not in tensors:

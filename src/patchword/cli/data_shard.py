@@ -39,7 +39,7 @@ def shard(
       patchword data shard corpus.txt --out texts
       patchword train bert-pretrain text=texts
     """
-    from patchword.core.room import in_bytes
+    from patchword.core.disk_space import in_bytes
     from patchword.data.shards.folders import Folders, size_of
     from patchword.data.shards.packing import write_shards
     from patchword.reports.words import counted

@@ -73,7 +73,7 @@ def train(
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
     from patchword.recipes.seeds import check_seeds_folder, over_seeds, study_over_seeds
-    from patchword.training.parallel.place import leads, place_of
+    from patchword.training.parallel.rank import leads, place_of
 
     changes, out = [*(settings or []), *(fields or [])], console(quiet=not leads())
     if processes > 1 or place_of() is not None:
@@ -109,7 +109,7 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
     from patchword.recipes.resuming import resumable
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
-    from patchword.training.parallel.place import leads
+    from patchword.training.parallel.rank import leads
     from patchword.training.signals import breakable
 
     if resume:

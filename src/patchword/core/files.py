@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patchword.core.disk_space import unwritten
 from patchword.core.errors import UserError
-from patchword.core.room import unwritten
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 
 
 class Rows(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.colours import Jitter, Three
 from patchword.data.augmentation.draws import Draws

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
-from patchword.core.group import ALONE, Group, Lazily
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
+from patchword.core.work_sharing import ALONE, Group, Lazily
 from patchword.data.augment import Augmentation, Changes, prepared
 from patchword.data.augmentation.mixing import shares
 from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of

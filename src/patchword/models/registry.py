@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
-from patchword.core.wording import in_words
+from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
 
 Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import yaml
 from pydantic import BaseModel
 
 from patchword.core.errors import UserError
-from patchword.core.wording import in_words
+from patchword.core.type_names import in_words
 
 DEVICE = r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$"
 DEVICES = "auto, cpu, cuda (cuda:1 is the second) or mps"

@@ -4,7 +4,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.recipes.recipe import Recipe
-from patchword.training.parallel.processes import One
+from patchword.training.parallel.process_group import One
 from patchword.training.parallel.sharded import Sharded
 
 _WHOLE = ("images", "text", "pretraining")  # kinds whose models are only ever asked as a whole

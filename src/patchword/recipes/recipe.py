@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
-from patchword.core.yaml_text import parse_yaml
+from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from patchword.core.disk_space import disk_full, is_full
 from patchword.core.errors import Mendable, UserError
 from patchword.core.files import read_json, write_json
-from patchword.core.room import disk_full, is_full
 from patchword.recipes.run import resume_command
-from patchword.training.checkpoint import Cost
+from patchword.training.checkpoint.checkpoint import Cost
+from patchword.training.checkpoint.disk_check import told_cost
 from patchword.training.loop import Loop
-from patchword.training.needs import told_cost
 
 
 def go_on(loop: Loop, console: Console) -> None:

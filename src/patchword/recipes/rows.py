@@ -19,7 +19,7 @@ from patchword.recipes.text.table_sets import TableSet
 from patchword.recipes.text.task import TextTask
 from patchword.recipes.translation.task import TranslationTask
 from patchword.recipes.vectors.task import OverVectorsTask
-from patchword.training.guard_report import Name
+from patchword.training.guard.report import Name
 
 _EXCERPT = 60  # letters
 

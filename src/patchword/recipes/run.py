@@ -26,7 +26,7 @@ from patchword.layers.model import Model
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe
 from patchword.training.journal import read_metrics
-from patchword.training.parallel.place import launched
+from patchword.training.parallel.rank import launched
 from patchword.weights import load
 
 

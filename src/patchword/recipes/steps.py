@@ -12,14 +12,14 @@ from patchword.recipes.recipe import Recipe
 from patchword.recipes.rows import rows_named
 from patchword.recipes.run import resume_command
 from patchword.recipes.task import Task
-from patchword.training.average import Average, EpochAverage
-from patchword.training.guard import Guard
-from patchword.training.guard_memory import Sparing
-from patchword.training.guard_rewind import Rewind
-from patchword.training.parallel.place import place_of
-from patchword.training.parallel.processes import ONE, One
+from patchword.training.guard.loss_spike import Rewind
+from patchword.training.guard.nonfinite import Guard
+from patchword.training.guard.oom_retry import Sparing
+from patchword.training.parallel.process_group import ONE, One
+from patchword.training.parallel.rank import place_of
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
 from patchword.training.step import Objective, PlainStep
+from patchword.training.weight_average import Average, EpochAverage
 
 
 def check_step(recipe: Recipe) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.layers.model import Model
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective

@@ -32,17 +32,17 @@ from patchword.recipes.translation import task as translation_task
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors import task as over_vectors_task
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
-from patchword.training.background import BackgroundCheckpoints
-from patchword.training.checkpoint import Cost
+from patchword.training.checkpoint.background import BackgroundCheckpoints
+from patchword.training.checkpoint.checkpoint import Cost
+from patchword.training.checkpoint.disk_check import check_disk
 from patchword.training.journal import RunJournal
-from patchword.training.lock import exclusive, refuse_second
+from patchword.training.lock.lock import exclusive, refuse_second
 from patchword.training.loop import Loop
-from patchword.training.needs import check_disk
 from patchword.training.optimizer import adamw
 from patchword.training.parallel.files import Silent, checkpoints_of
-from patchword.training.parallel.joining import SAVED, joined, tell_launcher
-from patchword.training.parallel.place import leads
-from patchword.training.parallel.processes import ONE, One
+from patchword.training.parallel.process_group import ONE, One
+from patchword.training.parallel.rank import leads
+from patchword.training.parallel.rendezvous import SAVED, joined, tell_launcher
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.signals import interruptible, stop_asked
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.abandon import Abandoned, abandonable
-from patchword.training.average import Average
-from patchword.training.checkpoint import Checkpoints, Say
-from patchword.training.guard import Watch
-from patchword.training.guard_rewind import Spike
+from patchword.training.cancellation import Abandoned, abandonable
+from patchword.training.checkpoint.checkpoint import Checkpoints, Say
+from patchword.training.guard.loss_spike import Spike
+from patchword.training.guard.nonfinite import Watch
 from patchword.training.optimizer import optimizer_tensors, restore_optimizer
 from patchword.training.state import Data, Journal, State, Validation
 from patchword.training.step import Step
+from patchword.training.weight_average import Average
 
 __all__ = ["Loop", "State", "Validation"]
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from patchword.training.parallel.exchange import LOCAL, Exchange
+from patchword.training.parallel.gradient_sync import LOCAL, Exchange
 
 Precision = str  # "float32" or "bfloat16"
 

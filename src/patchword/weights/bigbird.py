@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.weights.bert_names import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, block_rows
 from patchword.weights.naming import Layout
 from patchword.weights.text_names import FIELDS, Head, TextNames, TiedLayout

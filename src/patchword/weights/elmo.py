@@ -21,7 +21,7 @@ from torch import Tensor
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.models.text.elmo import FAMILY, Elmo, ElmoConfig, build
 from patchword.weights.configs import require
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.weights.gpt import sizes
 from patchword.weights.naming import Layout, rows
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.card import Card
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.weights.naming import Layout
 
 _PREFIXES = ("", "opt/target/", "params/")  # what a trainer's state puts before the names of the model's arrays

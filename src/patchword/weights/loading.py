@@ -10,7 +10,7 @@ from torch import Tensor
 
 from patchword.core.card import Card, Preparation
 from patchword.core.errors import UserError, nearest
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY

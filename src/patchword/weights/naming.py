@@ -11,7 +11,7 @@ from torch import Tensor
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import write_json
-from patchword.core.tensors import write_tensors
+from patchword.core.tensor_files import write_tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY

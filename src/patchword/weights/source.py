@@ -7,8 +7,8 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
-from patchword.core.modules import encoder_folder, modules_of
-from patchword.core.tensors import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.core.sentence_transformers import encoder_folder, modules_of
+from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle
 from patchword.weights import elmo
 from patchword.weights.layouts import LAYOUTS
 from patchword.weights.naming import Layout

@@ -2,7 +2,7 @@
 
 import re
 
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 
 _GONE = re.compile(r"adam_[mv]$|global_step$|^beta\d_power$|\.position_ids$|^position_ids$")
 _LAST = {"gamma": "weight", "beta": "bias", "kernel": "weight", "output_weights": "weight", "output_bias": "bias"}

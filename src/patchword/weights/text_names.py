@@ -10,7 +10,7 @@ from torch import Tensor
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.tensors import Tensors
+from patchword.core.tensor_files import Tensors
 from patchword.weights.configs import huggingface_config, require
 from patchword.weights.naming import Layout, Row, Shapes, rows
 

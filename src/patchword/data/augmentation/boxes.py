@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.places import bicubic, resampled
 from patchword.data.augmentation.stage import Given, Plan, only

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 from patchword.data.augmentation.boxes import inside
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.stage import Plan

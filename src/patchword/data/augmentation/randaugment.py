@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 from patchword.data.augmentation import colours, places, tables
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts

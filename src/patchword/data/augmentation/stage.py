@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
 from patchword.data.augmentation.draws import Draws
 
 Plan = tuple[Tensor, ...]  # one entry a sample in each

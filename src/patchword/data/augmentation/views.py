@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.core.group import Group
-from patchword.core.sending import sent
+from patchword.core.to_device import sent
+from patchword.core.work_sharing import Group
 
 
 class Epoch(NamedTuple):

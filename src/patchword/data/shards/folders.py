@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from patchword.core.disk_space import disk_full, free_bytes, in_bytes
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json
-from patchword.core.room import disk_full, free_bytes, in_bytes
 from patchword.data.shards.manifest import MANIFEST, PLAN, read_manifest
 
 SMALLEST = 10**6  # bytes of a shard; less would only be many files

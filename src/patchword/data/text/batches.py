@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.group import ALONE, Group, Lazily
-from patchword.core.sending import sent
 from patchword.core.text import Rows, Text
+from patchword.core.to_device import sent
+from patchword.core.work_sharing import ALONE, Group, Lazily
 from patchword.data.randomness import order
 from patchword.data.text.packing import fitted
 from patchword.data.text.prefetch import prefetched

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.sending import sent
 from patchword.core.text import Text
+from patchword.core.to_device import sent
 from patchword.data.text.batches import IGNORE
 from patchword.data.text.ragged import Ragged
 

@@ -7,9 +7,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from patchword.core.group import ALONE, Group, Lazily
-from patchword.core.sending import sent
 from patchword.core.text import Pair, Text
+from patchword.core.to_device import sent
+from patchword.core.work_sharing import ALONE, Group, Lazily
 from patchword.data.randomness import order
 from patchword.data.text.prefetch import prefetched
 from patchword.data.text.ragged import Ragged

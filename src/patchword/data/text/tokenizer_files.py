@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.core.modules import encoder_folder
+from patchword.core.sentence_transformers import encoder_folder
 from patchword.data.text.learning import Casing
 from patchword.data.text.reading import read_utf8
 from patchword.data.text.special_tokens import names_of

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from patchword.core.errors import UserError
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.faults import one_report
 from patchword.data.text.characters import SpelledBatch
 from patchword.data.text.learning import texts_in

@@ -11,7 +11,7 @@ from rich.console import Console
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.batches import Batch, Batches
 from patchword.data.faults import Fault, one_report
 from patchword.data.images import Images

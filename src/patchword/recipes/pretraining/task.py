@@ -13,7 +13,7 @@ from rich.console import Console
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.randomness import order
 from patchword.data.text.batches import TextBatch, made_ahead
 from patchword.data.text.packing import filled

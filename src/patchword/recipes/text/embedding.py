@@ -12,7 +12,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.core.modules import encoder_folder
+from patchword.core.sentence_transformers import encoder_folder
 from patchword.data.text.assembly import Limit, sentences
 from patchword.data.text.batches import TextBatch
 from patchword.layers.text.model import TextModel

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.pair_batches import PairBatch, PairBatches
 from patchword.layers import Translator
 from patchword.models import REGISTRY

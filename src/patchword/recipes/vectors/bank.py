@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.sending import sent
 from patchword.core.text import Text
+from patchword.core.to_device import sent
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from patchword.core.errors import UserError
-from patchword.core.group import ALONE, Group
+from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batches import Form, TextBatch, TextBatches
 from patchword.layers import OverVectors
 from patchword.models import REGISTRY

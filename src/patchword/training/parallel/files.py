@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.training.checkpoint import Checkpoints, Say
+from patchword.training.checkpoint.checkpoint import Checkpoints, Say
 from patchword.training.loop import State
-from patchword.training.parallel.processes import Many, One
+from patchword.training.parallel.process_group import Many, One
 from patchword.training.parallel.sharded import spread, whole
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from patchword.training.parallel.exchange import Exchange
-from patchword.training.parallel.processes import Many
+from patchword.training.parallel.gradient_sync import Exchange
+from patchword.training.parallel.process_group import Many
 
 _BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 

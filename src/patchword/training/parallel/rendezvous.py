@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from patchword.core.errors import Parted, UserError
-from patchword.training.parallel.place import LAUNCHER, Place, place_of
-from patchword.training.parallel.processes import Many, One
+from patchword.training.parallel.process_group import Many, One
+from patchword.training.parallel.rank import LAUNCHER, Place, place_of
 from patchword.training.parallel.sharded import Sharded
 
 MEETING = timedelta(seconds=120)  # that all have to come together

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.checkpoint import Say
-from patchword.training.guard_report import Name, Place, culprits, write_report
-from patchword.training.guard_rewind import Rewind, Spike
-from patchword.training.guard_statistics import Statistics
+from patchword.training.checkpoint.checkpoint import Say
+from patchword.training.guard.batch_statistics import Statistics
+from patchword.training.guard.loss_spike import Rewind, Spike
+from patchword.training.guard.report import Name, Place, culprits, write_report
 from patchword.training.state import State
 from patchword.training.step import Halves, PlainStep
 

@@ -21,10 +21,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from patchword.core.disk_space import check_room, is_full, unwritten
 from patchword.core.files import flush, make_folder
-from patchword.core.room import check_room, is_full, unwritten
-from patchword.core.tensor_file import pieces, size_of
-from patchword.training.manifest import MANIFEST, Digest, fault, manifest_of
+from patchword.core.safetensors_bytes import pieces, size_of
+from patchword.training.checkpoint.manifest import MANIFEST, Digest, fault, manifest_of
 
 Say = Callable[[str], None]
 _TENSORS, _STATE = "tensors.safetensors", "state.json"

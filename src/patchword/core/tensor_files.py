@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from patchword.core.disk_space import unwritten
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.core.room import unwritten
 
 Tensors = dict[str, Tensor]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.memory import free_memory
-from patchword.training.checkpoint import Checkpoints, Cost
+from patchword.training.checkpoint.checkpoint import Checkpoints, Cost
 
 
 class BackgroundCheckpoints(Checkpoints):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.guard_statistics import Statistics
+from patchword.training.guard.batch_statistics import Statistics
 from patchword.training.sam import drawing
 from patchword.training.step import Halves, PlainStep
 

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder
-from patchword.training.holder import Holder
+from patchword.training.lock.lock_owner import Holder
 
 _LOCK = ".lock"
 BEAT_SECONDS = 5.0

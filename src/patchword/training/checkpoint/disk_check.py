@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from patchword.core.room import check_room, in_bytes
-from patchword.training.checkpoint import Cost
+from patchword.core.disk_space import check_room, in_bytes
+from patchword.training.checkpoint.checkpoint import Cost
 from patchword.training.loop import Loop
 
 

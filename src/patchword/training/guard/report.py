@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from patchword.core.files import whole_file, write_json
-from patchword.training.guard_statistics import Statistics
+from patchword.training.guard.batch_statistics import Statistics
 from patchword.training.step import PlainStep
 
 Name = Callable[[Any], list[str]]  # of a batch or a piece: what each of its rows is called

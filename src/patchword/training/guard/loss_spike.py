@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.training.checkpoint import Checkpoints
-from patchword.training.guard_report import Place
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.guard.report import Place
 from patchword.training.state import State
 
 WIDTH = 8  # steps whose mean loss is looked at, and that are left out where it is a spike

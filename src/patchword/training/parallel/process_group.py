@@ -10,11 +10,11 @@ import torch.distributed as dist
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from patchword.core.group import ALONE, Answer, Group
-from patchword.training.abandon import Abandoned
+from patchword.core.work_sharing import ALONE, Answer, Group
+from patchword.training.cancellation import Abandoned
 from patchword.training.parallel.batch_norm import together
-from patchword.training.parallel.exchange import LOCAL, Exchange, Summed
-from patchword.training.parallel.shared import all_shared
+from patchword.training.parallel.gradient_sync import LOCAL, Exchange, Summed
+from patchword.training.parallel.shared_batch import all_shared
 from patchword.training.signals import stop_asked
 from patchword.training.step import Batch
 
