@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from material import differing, everything_below
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run
 

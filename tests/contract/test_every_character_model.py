@@ -12,7 +12,7 @@ import patchword
 from helpers import character_models, difference, randomise, smallest
 from patchword.analysis.cost import count, text_of
 from patchword.core.text import Rows, Text
-from patchword.data.text.characters import CharacterReader
+from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models import REGISTRY
 
 TINY = {

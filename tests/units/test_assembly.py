@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from patchword.data.text.assembly import Limit, fitted, joined, sentences, words
-from patchword.data.text.batches import IGNORE
+from patchword.data.text.batching.assembly import Limit, fitted, joined, sentences, words
+from patchword.data.text.batching.batches import IGNORE
 from tiny_texts import vocabulary_of
 
 LETTERS = list("abcdefghijklmnopqrstuvwxyz")

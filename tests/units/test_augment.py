@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from patchword.core.card import Preparation
-from patchword.data.augment import Augmentation, prepared
+from patchword.data.augmentation.augmentation import Augmentation, prepared
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.presets import PRESETS
 from patchword.data.augmentation.simple import Square, shifted

@@ -7,7 +7,9 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from patchword.data.augmentation import colours, places, tables
+from patchword.data.augmentation import color as colours
+from patchword.data.augmentation import geometry as places
+from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.randaugment import ALL, LISTS, RandAugment, amount, operate
 

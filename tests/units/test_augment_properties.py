@@ -9,17 +9,17 @@ from torch.overrides import TorchFunctionMode
 
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.data.augment import Augmentation
+from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.colours import Jitter, Three
+from patchword.data.augmentation.color import Jitter, Three
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.mixing import Mixing, beta
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
 from patchword.data.augmentation.simple import Flip, Shift, Square
 from patchword.data.augmentation.stage import Given, Stage
-from patchword.data.batches import Batch, Batches
-from patchword.data.images import Held, Images
+from patchword.data.image.batches import Batch, Batches
+from patchword.data.image.images import Held, Images
 from patchword.recipes.image.recipe import ImageRecipe
 
 COUNT = 64

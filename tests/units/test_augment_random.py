@@ -9,16 +9,16 @@ import torch
 
 from patchword.core.card import Preparation
 from patchword.core.work_sharing import ALONE
-from patchword.data.augment import Augmentation
+from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.colours import Jitter, Three
+from patchword.data.augmentation.color import Jitter, Three
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.mixing import Mixing, beta, shares
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.stage import Given
 from patchword.data.augmentation.views import company, epoch_of
-from patchword.data.batches import Batches
-from patchword.data.images import Held, Images
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Held, Images
 from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe

@@ -9,7 +9,7 @@ from material import write_picture
 from patchword.cli.app import app
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
-from patchword.data.augment import prepared
+from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.randaugment import LISTS
 from patchword.reports.augmentations import label_told, operation_rows, other_rows, shown
 

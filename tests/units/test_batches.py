@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from patchword.core.card import Preparation
-from patchword.data.augment import Augmentation, prepared
-from patchword.data.batches import Batches
-from patchword.data.images import Held, Images
+from patchword.data.augmentation.augmentation import Augmentation, prepared
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Held, Images
 
 COUNT = 103
 PREPARATION = Preparation((0.3,), (0.2,))

@@ -1,7 +1,7 @@
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.conll import Sentence, check_tags, read_conll
+from patchword.data.text.formats.conll import Sentence, check_tags, read_conll
 
 FOUR = """-DOCSTART- -X- -X- O
 

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text import corpus
-from patchword.data.text.corpus import check_unchanged, form_of, passages, sources_of, text_files
-from patchword.data.text.sentences import LONGEST, sentences
+from patchword.data.text.corpus import documents as corpus
+from patchword.data.text.corpus.documents import check_unchanged, form_of, passages, sources_of, text_files
+from patchword.data.text.corpus.sentences import LONGEST, sentences
 
 WRAPPED = (
     "It was the best of times, it was the worst of times, it was the age\n"

@@ -15,10 +15,11 @@ from PIL import Image
 
 from material import idx_bytes, write_classes, write_picture
 from patchword.core.errors import UserError
-from patchword.data import decoding, images, listing, pictures
 from patchword.data.faults import DataError, Fault, attempt, doubt, one_report, tell, told
-from patchword.data.named import open_source
-from patchword.data.sources import IdxSource
+from patchword.data.image import decoding, images, listing
+from patchword.data.image import image_file as pictures
+from patchword.data.image.named_sets import open_source
+from patchword.data.image.sources import IdxSource
 from patchword.recipes.checking import check_data
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
@@ -424,7 +425,7 @@ def test_idx_files_are_all_looked_at(tmp_path):
 
 
 def test_a_gzip_that_grows_without_end_is_not_unpacked(tmp_path, monkeypatch):
-    from patchword.data import idx
+    from patchword.data.image import idx
 
     monkeypatch.setattr(idx, "LARGEST", 10_000)
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(1_000_000)))

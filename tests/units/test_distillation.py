@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from helpers import randomise, texts, tiny_text
 from patchword.core.errors import UserError
-from patchword.data.text.batches import IGNORE, Form, TextBatch
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
+from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Attended, TextModel, follow_attention, plain_attention
 from patchword.objectives import distillation_answers, distillation_layers
 from patchword.objectives.classification import Outcome

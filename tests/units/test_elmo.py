@@ -12,7 +12,7 @@ from helpers import difference
 from patchword.analysis.cost.count import lines_of
 from patchword.core.errors import UserError
 from patchword.core.text import Rows, Text
-from patchword.data.text.characters import CharacterReader
+from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.layers import ClippedLstm, ScalarMix
 from patchword.models.text import elmo
 from patchword.models.text.elmo import Elmo, ElmoConfig

@@ -5,8 +5,8 @@ import torch
 
 from helpers import difference
 from patchword.core.errors import UserError
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.characters import CharacterReader, SpelledBatch, WordList
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList
 from patchword.layers import CharacterEmbedding
 
 SENTENCES = [["the", "naïve", "cat"], [], ["", "日本語" * 30, "a"]]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from patchword.core.text import Rows, Text
-from patchword.data.text.characters import CharacterReader, SpelledBatch, WordList
+from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList
 from patchword.models.text import elmo
 from patchword.models.text.elmo import ElmoConfig
 from patchword.objectives.two_ways import Candidates, FullSoftmax, SampledSoftmax, TwoWays, sampled

@@ -9,11 +9,11 @@ from rich.console import Console
 from helpers import difference
 from patchword.core.errors import UserError
 from patchword.core.text import Rows, Text
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.characters import CharacterReader, SpelledBatch, WordList, followed
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.vocabulary import cut_of
-from patchword.data.text.word_corpus import SpelledTexts, WordCorpus, by_words, pieces
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.corpus.word_corpus import SpelledTexts, WordCorpus, by_words, pieces
+from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList, followed
 from patchword.models.text.elmo import Elmo
 from patchword.recipes import find_recipe
 from patchword.recipes.elmo.run import known_words, open_elmo, reader_of, vectors

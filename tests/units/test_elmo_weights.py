@@ -10,7 +10,7 @@ import torch
 
 from helpers import difference
 from patchword.core.errors import UserError
-from patchword.data.text.characters import CharacterReader
+from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models.text import elmo
 from patchword.models.text.elmo import Elmo, ElmoConfig
 from patchword.weights import load

@@ -1,8 +1,8 @@
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.glue import GLUE, read_glue
-from patchword.data.text.labels import label_ids, numbers
+from patchword.data.text.formats.glue import GLUE, read_glue
+from patchword.data.text.formats.labels import label_ids, numbers
 from patchword.objectives.metrics import METRICS
 
 ROWS = {

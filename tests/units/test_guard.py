@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 import patchword
 from material import QUICK, differing, silent, write_classes
 from patchword.core.errors import UserError
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.layers import Guesses
 from patchword.objectives.classification import Classification, Outcome
 from patchword.recipes import find_recipe

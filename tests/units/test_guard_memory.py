@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from helpers import tiny
 from material import differing, silent, tiny_recipe
 from patchword.core.errors import UserError
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification, Outcome
 from patchword.objectives.distillation import Distillation, Seen, Weighted, frozen

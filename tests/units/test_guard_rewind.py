@@ -8,7 +8,7 @@ import torch
 
 from material import differing, silent, tiny_recipe
 from patchword.core.errors import UserError
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.objectives.classification import Outcome
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image import task as image_task

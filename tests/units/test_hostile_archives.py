@@ -10,9 +10,9 @@ import torch
 
 from material import everything_below, write_classes, write_picture
 from patchword.core.errors import UserError
-from patchword.data import archives
 from patchword.data.faults import DataError, one_report, told
-from patchword.data.named import open_source
+from patchword.data.image import archives
+from patchword.data.image.named_sets import open_source
 from tiny_texts import refusal
 
 ESCAPES = {

@@ -6,8 +6,8 @@ import torch
 
 from material import idx_bytes, write_idx_set
 from patchword.core.errors import UserError
-from patchword.data.idx import read_idx
-from patchword.data.sources import IdxSource
+from patchword.data.image.idx import read_idx
+from patchword.data.image.sources import IdxSource
 
 PIXELS = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
 WHOLE = idx_bytes(PIXELS)

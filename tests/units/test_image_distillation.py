@@ -16,9 +16,9 @@ import patchword
 from helpers import tiny
 from material import silent, write_classes
 from patchword.core.card import Card, Preparation
-from patchword.data.augment import prepared
-from patchword.data.batches import Batch
-from patchword.data.images import fitted
+from patchword.data.augmentation.augmentation import prepared
+from patchword.data.image.batches import Batch
+from patchword.data.image.images import fitted
 from patchword.layers import heads_apart
 from patchword.objectives import distillation_images
 from patchword.objectives.distillation import Seen

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.grouping import NGrams, Units, Words, phrases, segmented
-from patchword.data.text.masking import Masking
-from patchword.data.text.ragged import Ragged, ends
+from patchword.data.text.batching.mask_groups import NGrams, Units, Words, phrases, segmented
+from patchword.data.text.batching.masking import Masking
+from patchword.data.text.batching.ragged import Ragged, ends
 
 VOCABULARY, MASK = 1000, 4
 SPECIALS = (0, 1, 2, 3, MASK)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.news import FIELDS, FieldTokens, Mixing, article_ids, prompt_ids
+from patchword.data.text.formats.news import FIELDS, FieldTokens, Mixing, article_ids, prompt_ids
 
 NAMES = ("domain", "date", "authors", "title", "article")
 ARTICLE = {"domain": "a.b", "date": "May", "authors": "Ada", "headline": "Hi!", "body": "A cat."}

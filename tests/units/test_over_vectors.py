@@ -13,7 +13,7 @@ from PIL import Image
 import patchword
 from material import differing
 from patchword.core.errors import UserError
-from patchword.data.text.conll import read_conll
+from patchword.data.text.formats.conll import read_conll
 from patchword.layers import Frozen, VectorEntrance
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from patchword.data.text.batches import Examples, Form, TextBatches
-from patchword.data.text.packing import filled, fitted
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.batches import Examples, Form, TextBatches
+from patchword.data.text.batching.packing import filled, fitted
+from patchword.data.text.batching.ragged import Ragged
 
 LENGTHS = torch.randint(1, 90, (300,), generator=torch.Generator().manual_seed(3))
 

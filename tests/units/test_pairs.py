@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text import pairs
-from patchword.data.text.pairs import Frame, plan_packed, plan_pairs
+from patchword.data.text.corpus import sentence_pairs as pairs
+from patchword.data.text.corpus.sentence_pairs import Frame, plan_packed, plan_pairs
 from texts import numbered_corpus
 
 CLS, SEP = 2, 3

@@ -12,10 +12,10 @@ import torch
 
 from material import settings, silent, without_sets
 from patchword.core.files import read_json
-from patchword.data.text.batches import IGNORE, TextBatch
-from patchword.data.text.frame import Frame
-from patchword.data.text.news import FieldTokens
-from patchword.data.text.pairs import plan_order, plan_pairs
+from patchword.data.text.batching.batches import IGNORE, TextBatch
+from patchword.data.text.corpus.sentence_pairs import plan_order, plan_pairs
+from patchword.data.text.formats.news import FieldTokens
+from patchword.data.text.tokenizers.template import Frame
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import PretrainingEvaluation, evaluate

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from patchword.data.text.assembly import Limit
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.questions import LONGEST_QUESTION, Windows, windows
-from patchword.data.text.squad import Answer, Question
+from patchword.data.text.batching.assembly import Limit
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.batching.questions import LONGEST_QUESTION, Windows, windows
+from patchword.data.text.formats.squad import Answer, Question
 from tiny_texts import vocabulary_of
 
 WORDS = "who what where lives in the a big old green house by river ada lovelace and her cat 's , . ( ) 1852 ##land eng"

@@ -2,9 +2,9 @@ import pytest
 import yaml
 
 from patchword.core.errors import UserError
-from patchword.data.augment import Augmentation
-from patchword.data.named import SETS
-from patchword.data.text.glue import GLUE
+from patchword.data.augmentation.augmentation import Augmentation
+from patchword.data.image.named_sets import SETS
+from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image.recipe import Augment, ImageRecipe

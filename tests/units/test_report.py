@@ -15,7 +15,7 @@ from torch import Tensor
 from helpers import tiny
 from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Preparation
-from patchword.data.images import Held, Images
+from patchword.data.image.images import Held, Images
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe

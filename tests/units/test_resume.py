@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from material import differing, everything_below, silent, tiny_recipe, write_classes
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.data.batches import Batch
-from patchword.data.images import Held, decode
-from patchword.data.sources import DigitsSource
+from patchword.data.image.batches import Batch
+from patchword.data.image.images import Held, decode
+from patchword.data.image.sources import DigitsSource
 from patchword.recipes import train as recipe_run
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image import task as image_task

@@ -12,7 +12,7 @@ import patchword
 from helpers import tiny
 from material import silent
 from patchword.core.errors import UserError
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.recipes import find_recipe

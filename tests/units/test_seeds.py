@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.recipe import ModelChoice

@@ -17,10 +17,10 @@ from patchword.core import files
 from patchword.core.card import Preparation
 from patchword.core.errors import Mendable, UserError
 from patchword.core.files import read_json, write_json
-from patchword.data.augment import Augmentation
-from patchword.data.batches import Batch, Batches
+from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.faults import DataError, one_report
-from patchword.data.named import open_source
+from patchword.data.image.batches import Batch, Batches
+from patchword.data.image.named_sets import open_source
 from patchword.data.shards import folders, packing, pixels, reading, source
 from patchword.data.shards.folders import Folders, size_of
 from patchword.data.shards.manifest import MANIFEST

@@ -11,12 +11,12 @@ from PIL import Image
 
 from material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
 from patchword.core.errors import UserError
-from patchword.data import images
-from patchword.data.images import Held, Images, OnDisk, decode, decoded, fitted, held
-from patchword.data.listing import folder_source, manifest_source
-from patchword.data.named import SETS, NamedSet, get, open_source, whereabouts
-from patchword.data.parts import held_out
-from patchword.data.sources import PICTURES
+from patchword.data.image import images
+from patchword.data.image.images import Held, Images, OnDisk, decode, decoded, fitted, held
+from patchword.data.image.listing import folder_source, manifest_source
+from patchword.data.image.named_sets import SETS, NamedSet, get, open_source, whereabouts
+from patchword.data.image.sources import PICTURES
+from patchword.data.image.splits import held_out
 
 FILES = [f"{stem}-{kind}-ubyte" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 
@@ -97,7 +97,7 @@ def test_what_is_no_picture_is_named(tmp_path, content):
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("patchword.data.pictures.PIXELS", 300)
+    monkeypatch.setattr("patchword.data.image.image_file.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
     with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got 20 x 20 pixels, more than 300"):
         decode(tmp_path / "a.png", 8, 1)
@@ -531,7 +531,7 @@ def test_a_class_may_be_called_train(tmp_path):
 def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
     pixels = torch.randint(0, 256, (10, 1, 8, 8), dtype=torch.uint8)
     whole = held(pixels, 16, 3)
-    monkeypatch.setattr("patchword.data.images.MEMORY", 1000)
+    monkeypatch.setattr("patchword.data.image.images.MEMORY", 1000)
     lazy = held(pixels, 16, 3)
     assert (type(whole).__name__, type(lazy).__name__) == ("Held", "Resized")
     index = torch.tensor([3, 7])

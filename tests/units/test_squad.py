@@ -3,7 +3,7 @@ import json
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.squad import Answer, Question, read_squad
+from patchword.data.text.formats.squad import Answer, Question, read_squad
 
 CONTEXT = "Berlin lies on the Spree. The Spree is a river."
 

@@ -7,7 +7,7 @@ import torch
 
 from helpers import difference
 from patchword.core.text import Rows, Text
-from patchword.data.text.packing import filled
+from patchword.data.text.batching.packing import filled
 from patchword.fusion import buckets as module
 from patchword.fusion.buckets import Steady, cut, sizes_of, steady
 from patchword.fusion.compile import compiled

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.labels import label_flags, label_ids, label_names, numbers, split_labels
-from patchword.data.text.tables import Form, read_table
+from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels
+from patchword.data.text.formats.tables import Form, read_table
 
 COLUMNS = {"text": "review", "label": "mood"}
 

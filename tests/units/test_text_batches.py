@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from patchword.core.work_sharing import ALONE
-from patchword.data.text.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
-from patchword.data.text.prefetch import prefetched
-from patchword.data.text.ragged import Ragged, ends
+from patchword.data.text.batching.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
+from patchword.data.text.batching.prefetch import prefetched
+from patchword.data.text.batching.ragged import Ragged, ends
 from patchword.training.parallel.process_group import Many
 
 PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from helpers import tiny_text
 from patchword.core.text import Text
-from patchword.data.text.batches import IGNORE, Form, TextBatch
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
+from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import TextModel
 from patchword.objectives.texts import (
     AnswerSpan,

@@ -11,10 +11,10 @@ from test_report import Page
 
 from helpers import tiny_text
 from patchword.core.card import Card
-from patchword.data.text.conll import Sentence
-from patchword.data.text.squad import Answer, Question
-from patchword.data.text.tables import Table
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.formats.conll import Sentence
+from patchword.data.text.formats.squad import Answer, Question
+from patchword.data.text.formats.tables import Table
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.answers import CHINESE, ENGLISH
 from patchword.objectives.scores import Scores
 from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation

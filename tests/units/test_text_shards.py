@@ -18,8 +18,8 @@ from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.packing import write_shards
 from patchword.data.shards.texts import LinePack, holds_texts, texts_of
 from patchword.data.shards.tokens import SpreadTokens, build_spread
-from patchword.data.text.cache import build_cache
-from patchword.data.text.corpus import text_files
+from patchword.data.text.corpus.documents import text_files
+from patchword.data.text.corpus.token_cache import build_cache
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from texts import Letters

@@ -13,8 +13,8 @@ import torch
 
 from material import settings, silent, without_sets
 from patchword.core.files import read_json
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import TextEvaluation, evaluate
 from patchword.recipes.recipe import Recipe
@@ -580,9 +580,9 @@ def test_ten_megabytes_in_one_cell_do_not_exhaust_memory(words):
     code = f"""
 import resource
 from pathlib import Path
-from patchword.data.text.assembly import Limit, sentences
-from patchword.data.text.tables import read_table
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import Limit, sentences
+from patchword.data.text.formats.tables import read_table
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 tokenizer = Tokenizer.read(Path({str(words)!r}))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 table = read_table(Path("train.csv"), {{"text": "text", "label": "label"}})

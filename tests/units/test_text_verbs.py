@@ -18,8 +18,8 @@ from safetensors.torch import load_file as torch_load
 import patchword
 from helpers import tiny_text
 from patchword.core.text import Text
-from patchword.data.text.tokenizer import Tokenizer
-from patchword.data.text.word_places import places_of, word_places
+from patchword.data.text.corpus.word_spans import places_of, word_places
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel
 from patchword.recipes.text import embedding as embedding
 from patchword.recipes.text.filling import put_in

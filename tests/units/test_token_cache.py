@@ -12,10 +12,10 @@ import pytest
 from patchword.core import files
 from patchword.core.errors import UserError
 from patchword.data.faults import one_report
-from patchword.data.text import stored
-from patchword.data.text.cache import build_cache
-from patchword.data.text.stored import whole_manifest
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.corpus import stored
+from patchword.data.text.corpus.stored import whole_manifest
+from patchword.data.text.corpus.token_cache import build_cache
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from texts import Letters, bytes_of
 
 SHARD, SHARDS = 300, 4  # bytes of text; so many make the corpus below

@@ -13,8 +13,9 @@ import tokenizers
 from transformers import AutoTokenizer, BertTokenizer, BertTokenizerFast
 
 from patchword.core.errors import UserError
-from patchword.data.text import pieces, wordpiece
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers import encoding as pieces
+from patchword.data.text.tokenizers import wordpiece
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog, and the dog sleeps.",
@@ -266,9 +267,7 @@ def test_the_same_text_gives_the_same_vocabulary():
     once = wordpiece.learn(texts, 600, "uncased", 1)
     assert wordpiece.learn(iter(texts), 600, "uncased", 1) == once
     assert len(once.entries) == len(set(once.entries)) == 600
-    script = (
-        f"from patchword.data.text.wordpiece import learn; print(ascii(learn({texts!a}, 600, 'uncased', 1).entries))"
-    )
+    script = f"from patchword.data.text.tokenizers.wordpiece import learn; print(ascii(learn({texts!a}, 600, 'uncased', 1).entries))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ascii(once.entries)  # another process, another seed for its hashes
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from helpers import tiny
 from patchword.core.errors import UserError
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.objectives.classification import Classification
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.journal import read_metrics

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.pair_batches import PairBatches, PairForm, filled
-from patchword.data.text.parallel import read_parallel
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.pair_batches import PairBatches, PairForm, filled
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.parallel_text import read_parallel
 
 FORM = PairForm((0, 9), 1, torch.device("cpu"))
 

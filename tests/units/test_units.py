@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizer import Tokenizer
-from patchword.data.text.units import UnitList, cut, placed, separated, unit_numbers, units
+from patchword.data.text.corpus.units import UnitList, cut, placed, separated, unit_numbers, units
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "我喜欢北京大学, and New York."
 

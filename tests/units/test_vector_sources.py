@@ -7,8 +7,8 @@ import torch
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.batches import Form
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Form
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.elmo.run import vectors as elmo_vectors
 from patchword.recipes.vectors.bank import Bank, check_size, fill
 from patchword.recipes.vectors.sources import Random, Table, listed_sources, random_of

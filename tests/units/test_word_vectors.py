@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from patchword.core.errors import UserError
-from patchword.data.text.vocabulary import Vocabulary, cut_of, number_words
-from patchword.data.text.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
+from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
+from patchword.data.text.corpus.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
 from patchword.objectives.word_vectors import OBJECTIVES, Tables, step
 from patchword.recipes.vectors.words_training import Wish, learn, learn_numbers
 

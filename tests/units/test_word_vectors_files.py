@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.vector_format import read_vectors, write_vectors
+from patchword.data.text.formats.word2vec import read_vectors, write_vectors
 from patchword.recipes.vectors.words import WordVectors
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import patchword
 from helpers import tiny_text
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.generation import Wish, continue_text, prompt_of, prompt_of_news, stream_text
 from patchword.recipes.text.reader import open_reader
 

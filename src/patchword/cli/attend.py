@@ -98,7 +98,7 @@ def _pixel(at: str) -> tuple[int, int] | None:
 
 def _text(model: str, given: str, pair: str, data: str, question: "Question", device: str) -> "TextLook":
     from patchword.core.errors import UserError
-    from patchword.data.sources import PICTURES
+    from patchword.data.image.sources import PICTURES
     from patchword.recipes.looking.attending_texts import look_at_text
     from patchword.recipes.text.reader import open_reader
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchword.data.text.other_columns import Cells
+    from patchword.data.text.formats.other_columns import Cells
     from patchword.recipes.text.asked import Words
     from patchword.recipes.text.input import Asked
     from patchword.recipes.text.recipe import TextRecipe
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def others_of(recipe: "TextRecipe", asked: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
     """file -> line -> cells by their columns"""
-    from patchword.data.text.other_columns import other_columns
+    from patchword.data.text.formats.other_columns import other_columns
     from patchword.recipes.text.goals import goal_of
     from patchword.recipes.text.input import TABLES
 

@@ -62,7 +62,7 @@ def shard(
 
 
 def _contents(what: str, documents: str) -> "Contents":
-    from patchword.data.named import open_source
+    from patchword.data.image.named_sets import open_source
     from patchword.data.shards.pictures import pictures_of
     from patchword.data.shards.texts import holds_texts, texts_of
 

@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from patchword.data.batches import Batches
+    from patchword.data.image.batches import Batches
     from patchword.recipes.image.recipe import ImageRecipe
 
 
@@ -73,7 +73,7 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     """That of a run, a file or a name; or one for a data set alone, with a model of its size."""
     from patchword.cli.common import find_run
     from patchword.core.errors import UserError
-    from patchword.data.named import SETS
+    from patchword.data.image.named_sets import SETS
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.recipe import ModelChoice, read_recipe
@@ -101,8 +101,8 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     """The pictures a run of the recipe would be trained on."""
     import torch
 
-    from patchword.data.batches import Batches
-    from patchword.data.named import open_source
+    from patchword.data.image.batches import Batches
+    from patchword.data.image.named_sets import open_source
     from patchword.models import REGISTRY
     from patchword.recipes.image.task import measured, split
 

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.core.files import write_json
-from patchword.data.batches import Batches
-from patchword.data.images import Images
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Images
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.distillation_images import token_accuracies

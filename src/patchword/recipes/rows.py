@@ -4,11 +4,11 @@ from functools import cache
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.named import open_source
+from patchword.data.image.named_sets import open_source
+from patchword.data.image.sources import ListedSource
 from patchword.data.shards.pixels import Sharded
-from patchword.data.sources import ListedSource
-from patchword.data.text.batches import TextBatch
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import TextBatch
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.distillation.task import TaughtTask
 from patchword.recipes.elmo.task import ElmoTask
 from patchword.recipes.image.task import ImageTask

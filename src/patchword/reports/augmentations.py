@@ -7,16 +7,17 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Preparation
-from patchword.data.augment import prepared
-from patchword.data.augmentation import colours, tables
+from patchword.data.augmentation import color as colours
+from patchword.data.augmentation import lookup_tables as tables
+from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.colours import Jitter
+from patchword.data.augmentation.color import Jitter
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
 from patchword.data.augmentation.simple import Shift, Square
 from patchword.data.augmentation.stage import Given, Stage
-from patchword.data.batches import Batch
+from patchword.data.image.batches import Batch
 from patchword.reports.montage import Cell, montage
 from patchword.reports.words import percent, shortened
 

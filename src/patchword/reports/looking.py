@@ -7,8 +7,8 @@ from patchword.analysis.attention import Layer, layers, looked_at
 from patchword.analysis.attention_distance import distances
 from patchword.analysis.attention_geometry import Geometry
 from patchword.analysis.rollout import rollout
-from patchword.data.augment import prepared
-from patchword.data.images import Images
+from patchword.data.augmentation.augmentation import prepared
+from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
 from patchword.reports import page, pictures

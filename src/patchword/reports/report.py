@@ -5,7 +5,7 @@ from typing import Any
 
 from patchword.analysis.cost import count
 from patchword.core.files import write_text
-from patchword.data.images import Images
+from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.scores import Scores
 from patchword.recipes.elmo.evaluation import ElmoEvaluation

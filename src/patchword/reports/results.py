@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from patchword.data.images import Images
+from patchword.data.image.images import Images
 from patchword.objectives.scores import Scores
 from patchword.reports import figures, page, pictures
 from patchword.reports.words import counted, percent

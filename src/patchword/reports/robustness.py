@@ -7,7 +7,7 @@ import torch
 from patchword.core.files import whole_file
 from patchword.core.grid import sides
 from patchword.data.corruptions import SEVERITIES
-from patchword.data.images import Images
+from patchword.data.image.images import Images
 from patchword.layers.model import Model
 from patchword.recipes.looking.robustness import Robustness, known_robustness, of_these_weights
 from patchword.recipes.run import Run

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from patchword.data.text.squad import Question
+from patchword.data.text.formats.squad import Question
 from patchword.objectives.answer_search import Candidate, Found
 from patchword.objectives.answers import CHINESE, AnswerScores, Language, score_answers
 from patchword.recipes.evaluation import TextEvaluation

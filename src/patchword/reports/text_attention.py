@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.text import Text
-from patchword.data.text.batches import Examples
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import record_attention
 from patchword.layers.model import Model
 from patchword.recipes.text.table_sets import TableSet

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from patchword.core.text import Text
-from patchword.data.text.masking import Masking
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.masking import Masking
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.parts import MaskedTokens
 from patchword.recipes.pretraining.shares import CorpusShare, Share

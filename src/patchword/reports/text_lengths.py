@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from patchword.core.files import read_json
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
 from patchword.recipes.text.goals import goal_of

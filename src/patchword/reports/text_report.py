@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from patchword.analysis.cost import count
-from patchword.data.text.glue import GLUE
+from patchword.data.text.formats.glue import GLUE
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
 from patchword.recipes.text.goals import goal_of

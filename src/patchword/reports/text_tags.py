@@ -6,7 +6,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from patchword.data.text.conll import Sentence
+from patchword.data.text.formats.conll import Sentence
 from patchword.objectives.metrics import confusion
 from patchword.objectives.tag_spans import are_span_tags, span_scores
 from patchword.recipes.text.sets import TagSet

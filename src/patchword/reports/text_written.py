@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.causal import CausalSteps
 from patchword.objectives.generation import Drawn, write

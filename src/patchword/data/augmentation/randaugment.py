@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from patchword.core.to_device import sent
-from patchword.data.augmentation import colours, places, tables
+from patchword.data.augmentation import color as colours
+from patchword.data.augmentation import geometry as places
+from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from patchword.data.corruptions.chance import Chance
+from patchword.data.corruptions.random_fields import Chance
 from patchword.data.corruptions.warp import moved
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.corruptions import digital, noise_and_blur, weather
-from patchword.data.corruptions.chance import Chance
+from patchword.data.corruptions.random_fields import Chance
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _SMALL, _LARGE = 32, 224

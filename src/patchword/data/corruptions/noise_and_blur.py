@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from patchword.data.corruptions.chance import Chance
+from patchword.data.corruptions.random_fields import Chance
 from patchword.data.corruptions.warp import along, convolved, disk, gaussian, moved
 
 _FEW = 20.0  # photons: with more, their number is drawn from a normal distribution

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.data.corruptions.chance import Chance
+from patchword.data.corruptions.random_fields import Chance
 from patchword.data.corruptions.warp import along
 
 _STARS = 14  # crystals a picture

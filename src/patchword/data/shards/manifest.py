@@ -13,7 +13,7 @@ from typing import Any, Literal
 from patchword.core.errors import Mendable, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.faults import tell
-from patchword.data.parts import Part
+from patchword.data.image.splits import Part
 from patchword.data.progress import Progress, nothing
 
 MANIFEST, PLAN = "shards.json", "shards.plan.json"

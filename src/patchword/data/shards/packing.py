@@ -14,11 +14,11 @@ from safetensors.numpy import save
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, whole_file, write_json
 from patchword.data.faults import one_report
-from patchword.data.parts import Part
+from patchword.data.image.splits import Part
 from patchword.data.progress import Progress, nothing
 from patchword.data.shards.folders import Folders, Hashed, checked_before, keep_plan, written_to
 from patchword.data.shards.manifest import Manifest, Shard, read_manifest, write_manifest
-from patchword.data.text.corpus import digest
+from patchword.data.text.corpus.documents import digest
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from patchword.core.errors import UserError
-from patchword.data.archives import opened
+from patchword.data.image.archives import opened
+from patchword.data.image.sources import ListedSource, Source
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import Hashed, key_of
 from patchword.data.shards.packing import Sample
-from patchword.data.sources import ListedSource, Source
 
 _ORDER = (None, "train", "validation", "test")
 _BLOCK = tarfile.BLOCKSIZE

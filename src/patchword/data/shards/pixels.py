@@ -11,7 +11,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
-from patchword.data.decoding import decode, decode_bytes
+from patchword.data.image.decoding import decode, decode_bytes
 from patchword.data.randomness import order
 from patchword.data.shards import reading
 from patchword.data.shards.reading import OpenFile, OpenFiles

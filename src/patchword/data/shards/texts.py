@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt
+from patchword.data.image.sources import PICTURES
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import Hashed, key_of
 from patchword.data.shards.manifest import is_sharded
 from patchword.data.shards.packing import Sample
-from patchword.data.sources import PICTURES
-from patchword.data.text.corpus import form_of, passages, text_files
+from patchword.data.text.corpus.documents import form_of, passages, text_files
 
 _TEXTS = {".txt", ".text", ".md", ".ndjson"}
 LONGEST = 2**24  # characters of a document that is held at once; a longer one becomes several

@@ -2,7 +2,7 @@
 
 Its blocks are x + attention(x), without a norm, then norm(x + feed_forward(norm(x))). The entering vectors are normed;
 there is no dropout on them, nor on the weights of attention. Fields are marked by tokens like any others
-(data/text/news.py).
+(data/text/formats/news.py).
 """
 
 from dataclasses import dataclass

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.data.text.batches import IGNORE, Form, TextBatch
-from patchword.data.text.packing import filled, fitted
-from patchword.data.text.ragged import Ragged, ends
+from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
+from patchword.data.text.batching.packing import filled, fitted
+from patchword.data.text.batching.ragged import Ragged, ends
 
 MASKED = 0.15
 _FIRST = 5  # ids below are those of special tokens

@@ -8,7 +8,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.quantize import is_quantised, quantise
 from patchword.layers.text.model import TextModel
 from patchword.objectives.distillation import Lesson, Weighted

@@ -12,7 +12,7 @@ from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.text.batches import TextBatch, TextBatches
+from patchword.data.text.batching.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.objectives.distillation import Distillation, Weighted, frozen, look_at_answers, look_at_text, reads

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.core.errors import UserError
-from patchword.data.text.vocabulary import Cutting
+from patchword.data.text.corpus.word_counts import Cutting
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
 from patchword.recipes.text.recipe import Files, whole_path
 

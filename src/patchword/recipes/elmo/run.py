@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.text.characters import CharacterReader, Sentences
+from patchword.data.text.tokenizers.characters import CharacterReader, Sentences
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo

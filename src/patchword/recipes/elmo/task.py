@@ -14,11 +14,11 @@ from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.faults import one_report
-from patchword.data.text.characters import SpelledBatch
-from patchword.data.text.learning import texts_in
-from patchword.data.text.prefetch import prefetched
-from patchword.data.text.vocabulary import cut_of
-from patchword.data.text.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
+from patchword.data.text.batching.prefetch import prefetched
+from patchword.data.text.corpus.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
+from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.text.tokenizers.characters import SpelledBatch
+from patchword.data.text.tokenizers.training import texts_in
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
 from patchword.objectives.two_ways import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays

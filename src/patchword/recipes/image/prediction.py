@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.augment import prepared
-from patchword.data.images import OnDisk
-from patchword.data.sources import PICTURES
+from patchword.data.augmentation.augmentation import prepared
+from patchword.data.image.images import OnDisk
+from patchword.data.image.sources import PICTURES
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device, pick_precision

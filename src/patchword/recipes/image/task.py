@@ -12,13 +12,13 @@ from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.batches import Batch, Batches
 from patchword.data.faults import Fault, one_report
-from patchword.data.images import Images
-from patchword.data.named import open_source
-from patchword.data.parts import held_out
+from patchword.data.image.batches import Batch, Batches
+from patchword.data.image.images import Images
+from patchword.data.image.named_sets import open_source
+from patchword.data.image.sources import Source
+from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
-from patchword.data.sources import Source
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification

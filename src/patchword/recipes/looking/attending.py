@@ -12,7 +12,7 @@ from patchword.analysis.attention_geometry import Cell, Geometry, token_at
 from patchword.analysis.relevance import relevance
 from patchword.analysis.rollout import on_tokens, rolled_out
 from patchword.core.errors import UserError
-from patchword.data.augment import prepared
+from patchword.data.augmentation.augmentation import prepared
 from patchword.layers import Pyramid
 from patchword.recipes.looking.attending_question import PREDICTED, Question, chosen_heads, chosen_layers, class_number
 from patchword.recipes.text.outputs import Advance, nobody

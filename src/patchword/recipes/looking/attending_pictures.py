@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.decoding import decode
+from patchword.data.image.decoding import decode
 from patchword.layers import Pyramid
 from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device

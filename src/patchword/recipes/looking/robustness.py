@@ -9,10 +9,10 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
-from patchword.data.augment import prepared
-from patchword.data.batches import Batches
+from patchword.data.augmentation.augmentation import prepared
 from patchword.data.corruptions import KINDS, SEVERITIES, corrupted
-from patchword.data.images import Images
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Images
 from patchword.layers.model import Model
 from patchword.recipes.device import pick_device
 from patchword.recipes.looking.sharpness import weights_digest

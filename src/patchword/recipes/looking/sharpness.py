@@ -18,10 +18,10 @@ from torch import Tensor
 from patchword.analysis.sharpness_loss import SampleLoss
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.data.batches import Batches
-from patchword.data.named import open_source
+from patchword.data.image.batches import Batches
+from patchword.data.image.named_sets import open_source
 from patchword.data.randomness import order
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.classification import Classification

@@ -6,9 +6,9 @@ from pathlib import Path
 from patchword.core.errors import UserError
 from patchword.data.faults import Fault, attempt, one_report
 from patchword.data.shards.manifest import verify_texts
-from patchword.data.text.corpus import examine, text_files
-from patchword.data.text.news import read_articles
-from patchword.data.text.parallel import Parallel, read_parallel
+from patchword.data.text.corpus.documents import examine, text_files
+from patchword.data.text.formats.news import read_articles
+from patchword.data.text.formats.parallel_text import Parallel, read_parallel
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 
 

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patchword.data.text.assembly import fitted
-from patchword.data.text.batches import Form, TextBatch
-from patchword.data.text.news import FieldTokens, Mixing, article_ids
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import fitted
+from patchword.data.text.batching.batches import Form, TextBatch
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.news import FieldTokens, Mixing, article_ids
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.parts import Asked
 from patchword.recipes.pretraining.shares import asked_batch
 

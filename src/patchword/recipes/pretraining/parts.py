@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.frame import Frame
-from patchword.data.text.masking import Masking
-from patchword.data.text.pairs import plan_order, plan_packed, plan_pairs
-from patchword.data.text.plan import Plan
-from patchword.data.text.ragged import Numbers, Ragged
-from patchword.data.text.stored import Corpus
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.batching.masking import Masking
+from patchword.data.text.batching.ragged import Numbers, Ragged
+from patchword.data.text.corpus.plan import Plan
+from patchword.data.text.corpus.sentence_pairs import plan_order, plan_packed, plan_pairs
+from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.tokenizers.template import Frame
 
 _BALANCING = 20_000  # documents from which the share of random partners is found
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from patchword.data.randomness import uniform
-from patchword.data.text.batches import Form, TextBatch
-from patchword.data.text.frame import Frame
-from patchword.data.text.plan import Plan
-from patchword.data.text.ragged import Numbers, Ragged
-from patchword.data.text.stored import Corpus
+from patchword.data.text.batching.batches import Form, TextBatch
+from patchword.data.text.batching.ragged import Numbers, Ragged
+from patchword.data.text.corpus.plan import Plan
+from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.tokenizers.template import Frame
 from patchword.recipes.pretraining.parts import Asked, Sentences
 
 _HELD_OUT = 13  # purpose of the random numbers

@@ -15,9 +15,9 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.randomness import order
-from patchword.data.text.batches import TextBatch, made_ahead
-from patchword.data.text.packing import filled
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import TextBatch, made_ahead
+from patchword.data.text.batching.packing import filled
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.texts import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision

@@ -8,12 +8,12 @@ import torch
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.data.text.batches import Form
-from patchword.data.text.grouping import Alone, Grouping, NGrams, Units, Words
-from patchword.data.text.masking import Masking
-from patchword.data.text.news import FieldTokens
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Form
+from patchword.data.text.batching.mask_groups import Alone, Grouping, NGrams, Units, Words
+from patchword.data.text.batching.masking import Masking
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.news import FieldTokens
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.checks import checked_articles, checked_pairs
 from patchword.recipes.pretraining.others import NewsShare, PairShare
 from patchword.recipes.pretraining.parts import Asked, NextPairs, OrderPairs, Packed, Sentences

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.data.text.grouping import GoesOn, phrases, segmented
-from patchword.data.text.reading import lines_of, read_utf8
-from patchword.data.text.tokenizer import Tokenizer
-from patchword.data.text.units import cut
+from patchword.data.text.batching.mask_groups import GoesOn, phrases, segmented
+from patchword.data.text.corpus.units import cut
+from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 
 def units_of(path: str, tokenizer: Tokenizer) -> GoesOn:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.data.text.conll import read_conll
-from patchword.data.text.reading import lines_of, read_utf8
-from patchword.data.text.squad import read_squad
+from patchword.data.text.formats.conll import read_conll
+from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.formats.squad import read_squad
 from patchword.recipes.text.input import PIPE, TABLES, Asked, Columns, file_of, read_texts, whole
 
 

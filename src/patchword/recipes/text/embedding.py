@@ -13,8 +13,8 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.core.sentence_transformers import encoder_folder
-from patchword.data.text.assembly import Limit, sentences
-from patchword.data.text.batches import TextBatch
+from patchword.data.text.batching.assembly import Limit, sentences
+from patchword.data.text.batching.batches import TextBatch
 from patchword.layers.text.model import TextModel
 from patchword.recipes.text.outputs import Advance, nobody
 from patchword.recipes.text.reader import Reader, grouped

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.assembly import joined
+from patchword.data.text.batching.assembly import joined
 from patchword.recipes.text.reader import Reader
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.text.news import FieldTokens, prompt_ids
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.formats.news import FieldTokens, prompt_ids
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.beam_search import beam_search
 from patchword.objectives.causal import CausalSteps
 from patchword.objectives.generation import Choice, Drawn, Likeliest, Written, stream, write

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.answers import TextAnswer
 from patchword.recipes.text.asked import Words
 from patchword.recipes.text.input import Asked, Columns, piped

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.text.batches import Examples
-from patchword.data.text.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
-from patchword.data.text.tables import Table
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
+from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
 from patchword.recipes.text.goal import Labels, Wanted
 from patchword.recipes.text.goal_table import TableGoal

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.faults import tell
-from patchword.data.text.assembly import Limit
-from patchword.data.text.questions import windows
-from patchword.data.text.reading import require_file
-from patchword.data.text.squad import Question, read_squad
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import Limit
+from patchword.data.text.batching.questions import windows
+from patchword.data.text.formats.reading import require_file
+from patchword.data.text.formats.squad import Question, read_squad
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.answers import CHINESE, ENGLISH
 from patchword.recipes.text.answers import SpanAnswer, TextAnswer
 from patchword.recipes.text.asked import Words, questions_asked

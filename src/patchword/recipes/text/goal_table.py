@@ -9,11 +9,11 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from patchword.data.text.assembly import Limit, sentences
-from patchword.data.text.batches import Examples
-from patchword.data.text.glue import GLUE, GluePart, GlueTask, read_glue
-from patchword.data.text.tables import Table, read_table
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import Limit, sentences
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.formats.glue import GLUE, GluePart, GlueTask, read_glue
+from patchword.data.text.formats.tables import Table, read_table
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.answers import TextAnswer
 from patchword.recipes.text.asked import Words, texts_asked
 from patchword.recipes.text.goal import IN_WINDOWS, Labels, TextGoal, Wanted

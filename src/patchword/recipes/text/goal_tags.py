@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from patchword.data.text.assembly import words as tagged_words
-from patchword.data.text.conll import Sentence, check_tags, read_conll
-from patchword.data.text.labels import label_names
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import words as tagged_words
+from patchword.data.text.formats.conll import Sentence, check_tags, read_conll
+from patchword.data.text.formats.labels import label_names
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.tag_spans import are_span_tags
 from patchword.recipes.text.answers import TextAnswer
 from patchword.recipes.text.asked import Words, sentences_asked

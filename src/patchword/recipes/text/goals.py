@@ -3,7 +3,7 @@
 from typing import Any
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.text.glue import GLUE
+from patchword.data.text.formats.glue import GLUE
 from patchword.recipes.text.goal import TextGoal
 from patchword.recipes.text.goal_classes import ClassGoal, LabelsGoal, NumberGoal
 from patchword.recipes.text.goal_span import SpanGoal

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.batches import Form
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Form
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY

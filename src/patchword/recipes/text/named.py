@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 
 from patchword.core.errors import UserError
-from patchword.data.text.glue import GLUE, glue_file
+from patchword.data.text.formats.glue import GLUE, glue_file
 from patchword.objectives.metrics import glue_score
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.study import Result, Study

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
 

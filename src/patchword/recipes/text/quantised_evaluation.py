@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from patchword.data.text.batches import Form, TextBatch
+from patchword.data.text.batching.batches import Form, TextBatch
 from patchword.layers.quantize import dequantise
 from patchword.layers.text.model import TextModel
 from patchword.recipes.text.outputs import outputs_of

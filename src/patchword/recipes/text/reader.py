@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from patchword.core.errors import UserError
-from patchword.data.text.batches import Examples, Form
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Examples, Form
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device, pick_precision

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.data.text.batches import IGNORE, Examples
-from patchword.data.text.conll import Sentence
-from patchword.data.text.questions import Windows
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.batches import IGNORE, Examples
+from patchword.data.text.batching.questions import Windows
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.conll import Sentence
 from patchword.objectives.answer_search import Found, Spans, Window, best_spans, merge_windows
 from patchword.objectives.answers import Language, score_answers
 from patchword.objectives.tag_spans import are_span_tags, span_scores

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.assembly import joined
-from patchword.data.text.word_places import Place, places_of
+from patchword.data.text.batching.assembly import joined
+from patchword.data.text.corpus.word_spans import Place, places_of
 from patchword.recipes.text.embedding import layer_number
 from patchword.recipes.text.input import Asked
 from patchword.recipes.text.reader import Reader

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.data.text.batches import Examples
-from patchword.data.text.tables import Table
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.formats.tables import Table
 from patchword.objectives.metrics import measure
 from patchword.objectives.scores import Scores
 from patchword.objectives.texts import TextClasses, TextLabels, TextNumbers

@@ -5,9 +5,9 @@ from itertools import accumulate
 
 import torch
 
-from patchword.data.text.assembly import words
-from patchword.data.text.batches import IGNORE
-from patchword.data.text.word_places import Place, word_places
+from patchword.data.text.batching.assembly import words
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.corpus.word_spans import Place, word_places
 from patchword.objectives.tag_spans import are_span_tags
 from patchword.recipes.text.answers import TagAnswer, Tagged
 from patchword.recipes.text.input import Asked

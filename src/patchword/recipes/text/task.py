@@ -10,8 +10,8 @@ import torch
 from rich.console import Console
 
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.text.batches import Examples, Form, TextBatch, TextBatches
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
 from patchword.objectives.translating import alignment, looks_back
 from patchword.recipes.translation.data import Languages

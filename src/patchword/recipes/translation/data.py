@@ -11,10 +11,10 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.faults import one_report
-from patchword.data.text.pair_batches import PairForm
-from patchword.data.text.parallel import Parallel, read_parallel
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.pair_batches import PairForm
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.parallel_text import Parallel, read_parallel
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.data import held_out
 from patchword.recipes.text.recipe import listed
 from patchword.recipes.translation.recipe import TranslationRecipe

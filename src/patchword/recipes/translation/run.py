@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
 from patchword.models import REGISTRY
 from patchword.recipes.run import Run

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from patchword.data.text.pair_batches import filled, padded_text
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.pair_batches import filled, padded_text
+from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
 from patchword.objectives.beam_search import beam_search
 from patchword.objectives.generation import Likeliest, write

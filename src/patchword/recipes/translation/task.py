@@ -11,7 +11,7 @@ from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.text.pair_batches import PairBatch, PairBatches
+from patchword.data.text.batching.pair_batches import PairBatch, PairBatches
 from patchword.layers import Translator
 from patchword.models import REGISTRY
 from patchword.objectives.bleu import bleu, require_sacrebleu

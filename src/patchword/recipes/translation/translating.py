@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.ragged import Ragged
+from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
 from patchword.recipes.device import pick_device
 from patchword.recipes.text.input import Asked

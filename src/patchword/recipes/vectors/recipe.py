@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from patchword.data.text.vocabulary import Cutting
+from patchword.data.text.corpus.word_counts import Cutting
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
 from patchword.recipes.text.recipe import TextRecipe, listed, whole_path
 from patchword.recipes.vectors.sources import listed_sources

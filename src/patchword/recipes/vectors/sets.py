@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from patchword.data.text.batches import Examples
-from patchword.data.text.conll import Sentence
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tables import Table
-from patchword.data.text.vocabulary import cut_of
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.text.formats.conll import Sentence
+from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.goal import Labels, TextGoal
 from patchword.recipes.text.goal_table import TableGoal
 from patchword.recipes.text.sets import TagSet, TextSet

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.assembly import words as in_pieces
-from patchword.data.text.batches import IGNORE, Form
-from patchword.data.text.ragged import Ragged
-from patchword.data.text.tokenizer import Tokenizer
+from patchword.data.text.batching.assembly import words as in_pieces
+from patchword.data.text.batching.batches import IGNORE, Form
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel, Translator
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo

@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
-from patchword.data.text.batches import Form, TextBatch, TextBatches
+from patchword.data.text.batching.batches import Form, TextBatch, TextBatches
 from patchword.layers import OverVectors
 from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device, pick_precision

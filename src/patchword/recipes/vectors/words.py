@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.text.vector_format import read_vectors, write_vectors
+from patchword.data.text.formats.word2vec import read_vectors, write_vectors
 
 _COMPARED = 20_000  # spellings looked at for the one that was meant
 

@@ -1,0 +1,128 @@
+"""Batches: which samples, in which order, from which place on."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchword.core.card import Preparation
+from patchword.core.to_device import sent
+from patchword.core.work_sharing import ALONE, Group, Lazily
+from patchword.data.augmentation.augmentation import Augmentation, Changes, prepared
+from patchword.data.augmentation.mixing import shares
+from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of
+from patchword.data.image.images import Held, Images
+
+RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole
+_SHARE, _MOST = 2048, 4096  # batches that are made together: of an accelerator's memory for pixels, and pictures
+
+
+class Batch(NamedTuple):
+    """inputs (batch, channels, height, width) float32, labels, and the samples' numbers in the set
+
+    labels: (batch,), or for mixed pictures (batch, classes), the share of each class.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    samples: Tensor
+
+    @property
+    def weight(self) -> int:
+        return len(self.labels)
+
+    @property
+    def device(self) -> torch.device:
+        return self.inputs.device
+
+    def first(self, count: int) -> "Batch":
+        return Batch(*(tensor[:count] for tensor in self))
+
+    def split(self, parts: int) -> list["Batch"]:
+        pieces = zip(*(tensor.chunk(parts) for tensor in self), strict=True)
+        return [Batch(*piece) for piece in pieces]
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of a set. An epoch is a fixed order; a run can start in the middle of one."""
+
+    images: Images
+    size: int
+    preparation: Preparation
+    device: torch.device
+
+    def on_device(self) -> "Batches":
+        """The same, with the pixels moved to the accelerator once if they fit."""
+        pixels = self.images.pixels
+        if self.device.type == "cpu" or not isinstance(pixels, Held) or pixels.pixels.numel() > RESIDENT:
+            return self
+        labels = self.images.labels.to(self.device)
+        moved = replace(self.images, pixels=Held(pixels.pixels.to(self.device)), labels=labels)
+        return replace(self, images=moved)
+
+    def __len__(self) -> int:
+        return -(-len(self.images) // self.size)
+
+    def whole(self) -> Sequence[Batch]:
+        """Every sample once, in the set's own order, unchanged: for evaluation. Each is made when it is asked for."""
+        parts = torch.arange(len(self.images), device=self.images.labels.device).split(self.size)
+        return Lazily(lambda index: self._batch(index, self.images.pixels.take(index)), parts)
+
+    def epoch(
+        self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0, group: Group = ALONE
+    ) -> Iterator[Batch]:
+        """The batches of one epoch from number `first` on; a last batch too small to fill is left out.
+
+        Of each batch, the samples that are this process's. The next batches' pixels are fetched while these are
+        worked on.
+        """
+        count = len(self.images)
+        full = count // self.size * self.size or count
+        samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
+        changes = augmentation.changes(seed, epoch, keys.to(self.device))
+        samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
+        stride = self.together() * self.size
+        starts = range(first * self.size, full, stride)
+        taken = [dealt(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pending = [pool.submit(self.images.pixels.take, part.of(samples)) for part in taken[:1]]
+            for number, part in enumerate(taken, 1):
+                pixels = sent(pending.pop().result(), self.device)
+                soon = taken[number : number + 1]
+                pending += [pool.submit(self.images.pixels.take, after.of(samples)) for after in soon]
+                whole = self._changed(pixels, part.of(samples), augmentation, changes.part(part.places), part)
+                yield from map(Batch, *(tensor.split(part.sizes) for tensor in whole))
+
+    def together(self) -> int:
+        """How many batches are made at once. On an accelerator the changes of small pictures take no longer for many
+        of them: most of the time goes by until it is told what to do."""
+        if self.device.type != "cuda":
+            return 1
+        room = torch.cuda.get_device_properties(self.device).total_memory // _SHARE
+        return max(1, min(_MOST, room // prod(self.images.pixels.shape)) // self.size)
+
+    def steps_per_epoch(self) -> int:
+        return max(1, len(self.images) // self.size)
+
+    def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
+        inputs = prepared(sent(pixels, self.device), self.preparation)
+        return Batch(inputs, sent(self.images.labels[index], self.device), index)
+
+    def _changed(
+        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
+    ) -> Batch:
+        """The batches as a model is to learn them, in one."""
+        batch = self._batch(index, augmentation.apply(pixels, changes, self.preparation.mean))
+        inputs = augmentation.finish(batch.inputs, changes)
+        if augmentation.mixing is None:
+            return batch._replace(inputs=inputs)
+        partners = sent(part.partners, self.device)
+        plan = tuple(values[part.own] for values in changes.mixing)
+        mixed, kept = augmentation.mixing(inputs[part.own], inputs[partners], plan)
+        labels = shares(batch.labels[part.own], batch.labels[partners], kept, len(self.images.classes))
+        return Batch(mixed, labels, index[part.own])

@@ -1,0 +1,49 @@
+"""The same picture in two files: trained on and tested, it flatters the test; under two classes, it confuses both."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from patchword.data.faults import doubt, gathering
+from patchword.data.image.archives import opened
+
+
+def doubt_copies(pictures: Sequence[tuple[Path, str, str]]) -> None:
+    """pictures: path, class and part of each. Only files of one length are read, so that this costs little."""
+    if not gathering():
+        return
+    by_length = _alike((_length(path), row) for row, (path, _, _) in enumerate(pictures))
+    for rows in by_length:
+        for same in _alike((_digest(pictures[row][0]), row) for row in rows):
+            first, *others = (pictures[row] for row in same)
+            for path, label, part in others:
+                if part != first[2]:
+                    what = f"{path} ({part}) is {first[0]} ({first[2]})"
+                    doubt("a picture that is trained on and tested as well", what)
+                elif label != first[1]:
+                    doubt("a picture that is in two classes", f"{path} is {first[0]}")
+
+
+def _alike(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:
+    """Those that share a key with another; None is no key."""
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for key, row in keyed:
+        groups[key].append(row)
+    return (rows for key, rows in groups.items() if key is not None and len(rows) > 1)
+
+
+def _length(path: Path) -> int | None:
+    try:
+        with opened(path) as file:
+            return file.seek(0, 2) or None
+    except OSError:
+        return None
+
+
+def _digest(path: Path) -> bytes | None:
+    try:
+        with opened(path) as file:
+            return hashlib.sha256(file.read()).digest()
+    except OSError:
+        return None

@@ -1,0 +1,163 @@
+"""Sets that have a name. They are looked for in the user's data folder, then among Debian's packages; a verified
+download happens only when the user allows it."""
+
+import hashlib
+import http.client
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchword.core.errors import UserError, nearest
+from patchword.core.files import whole_file
+from patchword.data.image.archives import SUFFIXES, refuse_packed
+from patchword.data.image.listing import archive_source, folder_source, manifest_source
+from patchword.data.image.sources import DigitsSource, IdxSource, Source
+from patchword.data.shards.manifest import is_sharded
+from patchword.data.shards.source import shard_source
+
+_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """An idx set: its classes, its public address with the digests of its files, its Debian package."""
+
+    about: str
+    classes: tuple[str, ...]
+    address: str
+    digests: Mapping[str, str]  # file -> sha256 of the gzipped file
+    package: str = ""
+    package_folder: str = ""
+
+
+def _digests(*values: str) -> dict[str, str]:
+    return {f"{name}.gz": value for name, value in zip(_FILES, values, strict=True)}
+
+
+SETS: dict[str, NamedSet] = {
+    "fashion-mnist": NamedSet(
+        "70,000 grey 28 x 28 pictures of clothes, 10 classes (Xiao et al., 2017)",
+        ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        _digests(
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        ),
+        "dataset-fashion-mnist",
+        "/usr/share/datasets/fashion-mnist",
+    ),
+    "mnist": NamedSet(
+        "70,000 grey 28 x 28 handwritten digits (LeCun et al., 1998)",
+        tuple(str(digit) for digit in range(10)),
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        _digests(
+            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        ),
+    ),
+    "kmnist": NamedSet(
+        "70,000 grey 28 x 28 cursive Japanese characters, 10 classes (Clanuwat et al., 2018)",
+        ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
+        "http://codh.rois.ac.jp/kmnist/dataset/kmnist",
+        _digests(
+            "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
+            "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
+            "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
+            "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
+        ),
+    ),
+}
+
+
+def data_folder() -> Path:
+    """$PATCHWORD_DATA, or `patchword` in the user's data folder"""
+    if given := os.environ.get("PATCHWORD_DATA"):
+        return Path(given)
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "patchword"
+
+
+def whereabouts(name: str) -> tuple[Path, str] | None:
+    """The folder that holds a named set, and how it got there; None if it is not on this machine."""
+    known = SETS[name]
+    for folder, origin in ((data_folder() / name, "data folder"), (Path(known.package_folder or "-"), known.package)):
+        if all((folder / f"{name}.gz").is_file() or (folder / name).is_file() for name in _FILES):
+            return folder, f"{origin} ({folder})"
+    return None
+
+
+def open_source(where: str) -> Source:
+    """A named set, a folder of classes, a .zip or .tar of one, a folder of shards, or a .csv / .jsonl manifest."""
+    if where == "digits":
+        return DigitsSource()
+    if where in SETS:
+        found = whereabouts(where)
+        if found is None:
+            raise UserError(f"{where} is not on this machine", hint=ways_to_get(where))
+        return IdxSource(where, found[0], SETS[where].classes, found[1])
+    path = Path(where)
+    if path.is_dir():
+        return shard_source(path) if is_sharded(path) else folder_source(path)
+    if path.is_file() and path.suffix.lower() in (".csv", ".jsonl"):
+        return manifest_source(path)
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return archive_source(path)
+    refuse_packed(path)
+    hint = nearest(where, [*SETS, "digits"])
+    raise UserError(
+        f"there is no data set {where!r}", expected="a name, a folder, a .zip, .tar, .csv or .jsonl file", hint=hint
+    )
+
+
+def ways_to_get(name: str) -> str:
+    known = SETS[name]
+    ways = [f"put its four idx files into {data_folder() / name}"]
+    ways += [f"apt-get install {known.package}"] if known.package else []
+    ways += [f"patchword data get {name}   (downloads {known.address})"]
+    return "any of these brings it:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
+
+
+def get(name: str, say: Callable[[str], None]) -> Path:
+    """Brings a named set to this machine: Debian's package if we may install it, else a verified download."""
+    if name not in SETS:
+        raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
+    if (found := whereabouts(name)) is not None:
+        say(f"{name} is here: {found[1]}")
+        return found[0]
+    if _install(SETS[name].package, say) and (found := whereabouts(name)) is not None:
+        return found[0]
+    return _download(name, say)
+
+
+def _install(package: str, say: Callable[[str], None]) -> bool:
+    if not package or os.geteuid() != 0 or not shutil.which("apt-get"):
+        return False
+    say(f"installing Debian's {package}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", package]):
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _download(name: str, say: Callable[[str], None]) -> Path:
+    known, folder = SETS[name], data_folder() / name
+    for file, digest in known.digests.items():
+        address = f"{known.address}/{file}"
+        say(f"downloading {address}")
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                data = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise UserError(f"cannot download {address}", got=str(error), hint=ways_to_get(name)) from None
+        if (got := hashlib.sha256(data).hexdigest()) != digest:
+            raise UserError(f"{address} is not the file we know", expected=f"sha256 {digest}", got=got)
+        with whole_file(folder / file) as temporary:
+            temporary.write_bytes(data)
+    return folder

@@ -1,0 +1,138 @@
+"""From encoded texts to what a model reads: a text or a pair in the frame of its tokenizer; cut, or in windows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from patchword.data.text.batching.batches import IGNORE, Examples
+from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.tokenizers.encoding import Encoding
+from patchword.data.text.tokenizers.template import Ids
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+
+Lengths = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """length: tokens a model reads at once, the special ones included. stride: 0 cuts a longer text off; otherwise it
+    is read in windows that begin so many tokens apart."""
+
+    length: int
+    stride: int = 0
+
+    def starts(self, tokens: int, room: int) -> list[int]:
+        """where the windows of a text begin"""
+        if tokens <= room or not self.stride:
+            return [0]
+        return list(range(0, tokens - room + min(self.stride, room), min(self.stride, room)))
+
+
+def sentences(
+    tokenizer: Tokenizer, name: str, texts: Sequence[str], pairs: Sequence[str] | None, limit: Limit
+) -> Examples:
+    """Single texts, or pairs of texts of which the longer is cut first."""
+    encoded = tokenizer.ids_of(texts)
+    if pairs is not None:
+        return _paired(tokenizer, name, encoded, tokenizer.ids_of(pairs), limit.length - tokenizer.frame.paired)
+    room = limit.length - tokenizer.frame.single
+    starts = [limit.starts(len(ids), room) for ids in encoded]
+    made = [
+        joined(tokenizer, ids[start : start + room])
+        for ids, begins in zip(encoded, starts, strict=True)
+        for start in begins
+    ]
+    owner = [number for number, begins in enumerate(starts) for _ in begins]
+    windowed = sum(len(begins) > 1 for begins in starts)
+    shortened = sum(len(ids) > room and len(begins) == 1 for ids, begins in zip(encoded, starts, strict=True))
+    return collected(tokenizer, name, made, owner, shortened=shortened, windowed=windowed)
+
+
+def _paired(tokenizer: Tokenizer, name: str, first: Sequence[Ids], second: Sequence[Ids], room: int) -> Examples:
+    lengths = [np.array([len(ids) for ids in side]) for side in (first, second)]
+    kept = zip(*(side.tolist() for side in fitted(lengths[0], lengths[1], room)), strict=True)
+    made = [
+        joined(tokenizer, left[:ours], right[:theirs])
+        for left, right, (ours, theirs) in zip(first, second, kept, strict=True)
+    ]
+    shortened = int((lengths[0] + lengths[1] > room).sum())
+    return collected(tokenizer, name, made, range(len(made)), shortened=shortened)
+
+
+def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths]:
+    """Lengths after the longer of two gave up tokens until there is room; of two alike it is the second, as in BERT."""
+    half = room // 2
+    return (
+        np.minimum(first, np.maximum(room - half, room - second)),
+        np.minimum(second, np.maximum(half, room - first)),
+    )
+
+
+def joined(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
+    """The ids with the special tokens around them, and the segment of each. A text of nothing has one token, too."""
+    ids, segments = tokenizer.frame.around(first, second)
+    return (ids, segments) if len(ids) else (np.array([tokenizer.stand_in], np.int32), np.zeros(1, np.int32))
+
+
+def words(
+    tokenizer: Tokenizer,
+    name: str,
+    sentences: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[int]] | None,
+    length: int,
+) -> tuple[Examples, Ragged]:
+    """Sentences of words, each word tagged at its first piece; a long sentence is continued in another text.
+
+    Also answers, for each token, the number of the word that begins there, IGNORE elsewhere.
+    """
+    pieces: list[tuple[Ids, Ids, Ids, Ids]] = []
+    frame, owner, windowed = tokenizer.frame, list[int](), 0
+    for number, found in enumerate(tokenizer.encode_words(sentences)):
+        stretches = _stretches(found, length - frame.single)
+        windowed += len(stretches) > 1
+        for start, end in stretches:
+            row, segment = joined(tokenizer, found.ids[start:end])
+            begun = np.full(len(row), IGNORE, np.int32)
+            first = np.diff(found.words[:end], prepend=-1)[start:] != 0
+            begun[len(frame.before) + np.flatnonzero(first)] = found.words[start:end][first]
+            target = begun.copy()
+            if tags is not None:
+                target[begun != IGNORE] = np.asarray(tags[number], np.int32)[begun[begun != IGNORE]]
+            pieces.append((row, segment, target, begun))
+            owner.append(number)
+    examples = collected(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
+    targets, words = (Ragged.of([piece[part] for piece in pieces]) for part in (2, 3))
+    return replace(examples, targets=targets), words
+
+
+def _stretches(found: Encoding, room: int) -> list[tuple[int, int]]:
+    """A sentence in parts of at most `room` tokens that begin with a word; a word of more tokens is cut."""
+    starts = np.flatnonzero(np.diff(found.words, prepend=-1) != 0)
+    parts, begin = [], 0
+    while len(found.ids) - begin > room:
+        fitting = starts[(starts > begin) & (starts <= begin + room)]
+        end = int(fitting[-1]) if len(fitting) else begin + room
+        parts.append((begin, end))
+        begin = end
+    return [*parts, (begin, len(found.ids))]
+
+
+def collected(
+    tokenizer: Tokenizer,
+    name: str,
+    texts: Sequence[tuple[Ids, Ids]],
+    owner: Sequence[int],
+    *,
+    shortened: int = 0,
+    windowed: int = 0,
+) -> Examples:
+    """texts: the ids and segments of each, as `joined` makes them"""
+    ids = Ragged.of([text for text, _ in texts])
+    lost = () if tokenizer.unknown is None else (tokenizer.unknown,)
+    unknown = float(torch.isin(ids.values, torch.tensor(lost, dtype=ids.values.dtype)).float().mean())
+    segments = Ragged.of([segment for _, segment in texts], torch.uint8)
+    owners = torch.tensor(owner)
+    return Examples(name, ids, segments, owners, shortened=shortened, windowed=windowed, unknown=unknown)

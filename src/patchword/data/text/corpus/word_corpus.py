@@ -1,0 +1,125 @@
+"""A text as the numbers of its words, every different word spelled once, and batches of it for a model that spells."""
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchword.core.text import Text
+from patchword.data.randomness import order
+from patchword.data.text.batching.batches import IGNORE
+from patchword.data.text.batching.ragged import Ragged, ends
+from patchword.data.text.corpus.sentences import sentences
+from patchword.data.text.corpus.word_counts import Cut
+from patchword.data.text.tokenizers.characters import BEGIN, END, UNKNOWN, CharacterReader, SpelledBatch
+
+ENDS = (END, BEGIN, UNKNOWN)  # numbers 0, 1 and 2
+
+
+@dataclass(frozen=True, eq=False)
+class WordCorpus:
+    """words: all that were seen, the most frequent first, behind those of the vocabulary it began with.
+
+    sentences: int32 numbers of words, with the two ends of each sentence.
+    """
+
+    words: tuple[str, ...]
+    sentences: Ragged
+
+    @classmethod
+    def read(cls, texts: Iterable[str], cut: Cut, known: tuple[str, ...] = ENDS) -> "WordCorpus":
+        """known: words that keep their numbers, the two ends and the unknown first."""
+        numbers = {word: number for number, word in enumerate(known)}
+        values, lengths = array("i"), array("i")
+        for text in texts:
+            for sentence in sentences(text):
+                words = cut(sentence)
+                if words:
+                    values.append(1)
+                    values.extend([numbers.setdefault(word, len(numbers)) for word in words])
+                    values.append(0)
+                    lengths.append(len(words) + 2)
+        seen, names = np.array(values, np.int32), tuple(numbers)
+        ranked = _ranked(seen, names, len(known))
+        place = np.empty(len(names), np.int32)
+        place[ranked] = np.arange(len(names), dtype=np.int32)
+        offsets = ends(torch.from_numpy(np.array(lengths, np.int64)))
+        return cls(tuple(names[number] for number in ranked), Ragged(torch.from_numpy(place[seen]), offsets))
+
+    def fingerprint(self) -> str:
+        found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        found.update(self.sentences.values.numpy().tobytes())
+        found.update(self.sentences.offsets.numpy().tobytes())
+        return found.hexdigest()
+
+
+def _ranked(seen: np.ndarray, names: tuple[str, ...], known: int) -> list[int]:
+    """The numbers of words in their new order: new ones by how often they were seen, equal ones by their letters."""
+    counts = np.bincount(seen, minlength=len(names))
+    return [*range(known), *sorted(range(known, len(names)), key=lambda number: (-counts[number], names[number]))]
+
+
+def pieces(texts: Ragged, longest: int) -> Ragged:
+    """The same, a text of more tokens in as many parts as it needs, of like length."""
+    lengths = texts.lengths
+    parts = -(-lengths // longest)
+    of = torch.arange(len(texts)).repeat_interleave(parts)
+    number = torch.arange(len(of)) - ends(parts)[of]
+    begin = texts.offsets[of] + lengths[of] * number // parts[of]
+    return Ragged(texts.values, torch.cat([begin, texts.offsets[-1:]]))
+
+
+def by_words(lengths: Tensor, most: int, seed: int, epoch: int) -> list[Tensor]:
+    """The numbers of the texts of each batch: of like length, `most` tokens with their padding, and shuffled.
+
+    Where batches end depends on the lengths alone, so that every epoch has as many, and which texts of one length are
+    together is drawn anew.
+    """
+    shuffled = order(seed, epoch, len(lengths))
+    ranked = shuffled[lengths[shuffled].argsort(stable=True)]
+    batches = ranked.split(_sizes(lengths.sort().values.numpy(), most))
+    return [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]
+
+
+def _sizes(lengths: np.ndarray, most: int) -> list[int]:
+    """lengths: rising. How many texts each batch has."""
+    found, begin = list[int](), 0
+    while begin < len(lengths):
+        some = lengths[begin : begin + max(1, most // int(lengths[begin]))]
+        padded = some * np.arange(1, len(some) + 1)
+        found.append(max(1, int(np.searchsorted(padded, most, side="right"))))
+        begin += found[-1]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class SpelledTexts:
+    """Texts to learn from. vocabulary: so many of the words are told apart, the others are the unknown one.
+
+    spelling: (words, characters) int16 of all words, made once.
+    """
+
+    texts: Ragged
+    spelling: Tensor
+    vocabulary: int
+    reader: CharacterReader
+    device: torch.device
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def batch(self, index: Tensor) -> SpelledBatch:
+        """On the device, every different word of the batch spelled once."""
+        chosen = self.texts.take(index)
+        numbers, mask = chosen.padded(-1), chosen.mask()
+        words, which = chosen.values.unique(return_inverse=True)
+        ids = torch.zeros(numbers.shape, dtype=torch.int64)
+        ids[mask] = which
+        told = torch.where(numbers < self.vocabulary, numbers, 2).long().masked_fill(~mask, IGNORE)
+        spelling = self.reader.trimmed(self.spelling[words.long()]).long()
+        text = Text(ids, mask=None if mask.all() else mask, spelling=spelling)
+        return SpelledBatch(text, told).to(self.device)

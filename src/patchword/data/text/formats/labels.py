@@ -1,0 +1,105 @@
+"""The labels of a table: their names in order, their numbers, several at once, or a measure to regress on."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.faults import attempt, tell
+from patchword.data.text.formats.tables import Table
+
+UNSEEN = "a label that is not one of the known labels"
+MISSING = "a label that is NaN"
+
+
+def label_names(values: Iterable[str]) -> tuple[str, ...]:
+    """Each label once, in the order a person would list them: numbers by size, x2 before x10."""
+    names = set(values)
+    if all(_number(name) is not None for name in names):
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    return tuple(sorted(names, key=lambda name: (_natural(name), name)))
+
+
+def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor:
+    """(rows,) int64: the place of each label in `names`; a label that is not there is an error."""
+    number = {name: index for index, name in enumerate(names)}
+    cells = table.columns[role]
+    for row, label in enumerate(cells):
+        if label not in number:
+            tell(_unseen(table, row, role, label, names), UNSEEN)
+    return torch.tensor([number.get(label, 0) for label in cells], dtype=torch.int64)
+
+
+def tell_missing(table: Table, role: str = "label") -> None:
+    """What some programs write for a cell without a value would be a class of its own."""
+    for row, label in enumerate(table.columns[role]):
+        if label.casefold() == "nan":
+            hint = "fill the cell, or remove the row; a class that is really called so needs another name"
+            tell(UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING)
+
+
+def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:
+    """The labels of each row, of cells like `a|b|c` or a JSON list; an empty cell has none."""
+    cells = enumerate(table.columns[role])
+    return [attempt(_split, cell, separator, table.where(row, role)) or () for row, cell in cells]
+
+
+def label_flags(table: Table, names: Sequence[str], role: str = "label", separator: str = "|") -> Tensor:
+    """(rows, labels) bool: which labels each row has."""
+    number = {name: index for index, name in enumerate(names)}
+    flags = torch.zeros(len(table), len(names), dtype=torch.bool)
+    for row, labels in enumerate(split_labels(table, role, separator)):
+        for label in labels:
+            if label not in number:
+                tell(_unseen(table, row, role, label, names), UNSEEN)
+            flags[row, number.get(label, 0)] = True
+    return flags
+
+
+def numbers(table: Table, role: str = "label") -> Tensor:
+    """(rows,) float64: what a regression learns."""
+    found = [_number(cell) for cell in table.columns[role]]
+    for row, value in enumerate(found):
+        if value is None:
+            cell = table.columns[role][row]
+            comma = _number(cell.replace(",", ".", 1)) is not None
+            hint = "write a decimal point, not a comma" if comma else ""
+            error = UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
+            tell(error, "a label that is no finite number")
+    return torch.tensor([0.0 if value is None else value for value in found], dtype=torch.float64)
+
+
+def _split(cell: str, separator: str, where: str) -> tuple[str, ...]:
+    parts = cell.split(separator) if cell else []
+    if cell.startswith("[") and cell.endswith("]"):
+        try:
+            listed = json.loads(cell)
+        except (ValueError, RecursionError):
+            raise UserError(f"{where}: not a JSON list of labels", expected='["a", "b"]', got=cell[:80]) from None
+        parts = [part if isinstance(part, str) else json.dumps(part) for part in listed]
+    labels = [part.strip() for part in parts]
+    if "" in labels:
+        raise UserError(f"{where}: an empty label", got=repr(cell[:80]))
+    return tuple(dict.fromkeys(labels))
+
+
+def _unseen(table: Table, row: int, role: str, label: str, names: Sequence[str]) -> UserError:
+    where = table.where(row, role)
+    return UserError(f"{where}: the label {label[:80]!r} is not one of the known labels", hint=nearest(label, names))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text) if "_" not in text else math.nan  # Python reads 1_000, files do not mean it
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"([0-9]{1,99})", name)
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part.casefold()) for part in parts if part]

@@ -1,0 +1,46 @@
+"""What a table has besides its texts, to be handed on with the answers."""
+
+import csv
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchword.data.text.formats.header import plain_name
+from patchword.data.text.formats.reading import lines_of, parse_json, read_utf8
+from patchword.data.text.formats.tables import Form, read_table
+
+Cells = Mapping[str, Any]
+
+
+def other_columns(path: Path, but: Collection[str], form: Form | None = None) -> dict[int, Cells]:
+    """The line a row begins on -> its cells by their columns, without the columns of `but`."""
+    form = form or Form.of(path)
+    if form.kind == "jsonl":
+        return _fields(path, but)
+    names = [name for name in dict.fromkeys(form.header or _header(path, form)) if name not in but]
+    if not names:
+        return {}
+    table = read_table(path, {name: name for name in names}, form, may_be_empty=names)
+    rows = zip(*(table.columns[name] for name in names), strict=True)
+    return {line: dict(zip(names, row, strict=True)) for line, row in zip(table.lines, rows, strict=True)}
+
+
+def _header(path: Path, form: Form) -> list[str]:
+    reader = csv.reader(
+        lines_of(read_utf8(path)),
+        delimiter="," if form.kind == "csv" else "\t",
+        quoting=csv.QUOTE_MINIMAL if form.quoted else csv.QUOTE_NONE,
+    )
+    return [plain_name(name) for name in next((row for row in reader if row), [])]
+
+
+def _fields(path: Path, but: Collection[str]) -> dict[int, Cells]:
+    """What is neither a text nor a number is told as JSON, since it has to fit into a cell."""
+    sources = ((line, source.strip()) for line, source in enumerate(lines_of(read_utf8(path)), 1))
+    records = ((line, parse_json(source, path, line)) for line, source in sources if source)
+    return {line: {name: _cell(value) for name, value in record.items() if name not in but} for line, record in records}
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value

@@ -1,0 +1,177 @@
+"""Tables of texts: CSV, TSV and JSON lines, with the columns named by the user."""
+
+import csv
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from patchword.core.errors import UserError
+from patchword.data.faults import attempt, tell
+from patchword.data.text.formats.header import missing_column, places, plain_name
+from patchword.data.text.formats.reading import (
+    check_characters,
+    doubt_line_ends,
+    lines_of,
+    parse_json,
+    read_utf8,
+    require_file,
+)
+
+KINDS = (".csv", ".tsv", ".jsonl")
+TEXTS = frozenset({"text", "pair"})  # the roles whose cells are left as they are; others lose the space around them
+_LARGEST_CELL = 2**31 - 1  # characters; the csv module refuses more than 131,072 unless told
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table is written down."""
+
+    kind: Literal["csv", "tsv", "jsonl"]
+    quoted: bool = True  # False: quotation marks are characters like others, as in GLUE's files
+    header: tuple[str, ...] = ()  # the names of the columns, if the file does not begin with them
+    short_rows: Literal["refuse", "drop"] = "refuse"
+
+    @classmethod
+    def of(cls, path: Path) -> "Form":
+        """By the ending of the file's name."""
+        kind = path.suffix.lower().removeprefix(".")
+        if path.is_dir():
+            require_file(path, KINDS)
+        if kind not in ("csv", "tsv", "jsonl"):
+            raise UserError(f"{path}: the kind of table is not clear", expected="a name in .csv, .tsv or .jsonl")
+        return cls(cast(Literal["csv", "tsv", "jsonl"], kind))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns that were asked for, by role: "text", "pair", "label"."""
+
+    path: Path
+    names: dict[str, str]  # role -> name of the column in the file
+    columns: dict[str, list[str]]  # role -> cells
+    lines: list[int]  # the line of the file on which each row begins
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def where(self, row: int, role: str) -> str:
+        """the place of a cell, as errors name it"""
+        return _place(self.path, self.lines[row], self.names[role])
+
+
+def read_table(
+    path: Path, columns: Mapping[str, str], form: Form | None = None, may_be_empty: Collection[str] = ()
+) -> Table:
+    """columns: role -> name of its column. Cells must not be empty, but for the roles of `may_be_empty`."""
+    form = form or Form.of(path)
+    require_file(path, KINDS)
+    text = read_utf8(path)
+    if not text or text.isspace():
+        raise UserError(f"{path} is empty", expected="a table")
+    doubt_line_ends(path, text)
+    rows = _records(path, text, columns) if form.kind == "jsonl" else _rows(path, text, columns, form)
+    table = Table(path, dict(columns), {role: [] for role in columns}, [])
+    any_row = False
+    for line, cells in rows:
+        any_row = True
+        wrong = [  # every cell of the row is looked at
+            role
+            for (role, name), cell in zip(columns.items(), cells, strict=True)
+            if not _is_sound(path, line, role, name, cell, may_be_empty)
+        ]
+        if not wrong:
+            table.lines.append(line)
+            for role, cell in zip(columns, cells, strict=True):
+                table.columns[role].append(cell if role in TEXTS else cell.strip())
+    if not any_row:
+        raise UserError(f"{path} has no rows", expected="rows below the names of the columns")
+    return table
+
+
+def _is_sound(path: Path, line: int, role: str, name: str, cell: str, may_be_empty: Collection[str]) -> bool:
+    """A cell without a fault; one with a fault is told."""
+    if role not in may_be_empty and not cell.strip():
+        hint = "fill the cell, or remove the row"
+        tell(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
+        return False
+    if "\0" in cell:
+        hint = "no text has one: the file is damaged, or is in UTF-16 without its mark"
+        tell(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
+        return False
+    return True
+
+
+def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iterator[tuple[int, list[str]]]:
+    """The chosen cells of each row of a CSV or TSV, and the line it begins on: a quoted cell can have several."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))
+    reader = csv.reader(
+        lines_of(text),
+        delimiter="," if form.kind == "csv" else "\t",
+        quoting=csv.QUOTE_MINIMAL if form.quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
+    header, chosen, line = form.header, places(path, form.header, columns) if form.header else [], 1
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
+            tell(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
+            row = []
+        if row and not header:
+            header = tuple(map(plain_name, row))
+            chosen = places(path, header, columns, line)
+        elif row and not (form.short_rows == "drop" and len(row) < len(header)) and _is_whole(path, line, row, header):
+            yield line, [row[place] for place in chosen]
+        line = reader.line_num + 1
+
+
+def _is_whole(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> bool:
+    if len(row) == len(header):
+        return True
+    if len(row) < len(header):
+        what, hint = f"{_place(path, line, header[len(row)])}: the row is too short", ""
+    else:
+        what, hint = (
+            f"{path}, line {line}: the row is too long",
+            "a text with the separator in it needs quotation marks",
+        )
+    error = UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
+    tell(error, "a row of another length than the names of the columns")
+    return False
+
+
+def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
+    """The chosen fields of the JSON object on each line."""
+    for line, source in enumerate(lines_of(text), 1):
+        if not source.strip():
+            continue
+        cells = attempt(_record, path, line, source, columns)
+        if cells is not None:
+            yield line, cells
+
+
+def _record(path: Path, line: int, source: str, columns: Mapping[str, str]) -> list[str]:
+    record = parse_json(source.rstrip(), path, line)
+    if not isinstance(record, dict):
+        raise UserError(f"{path}, line {line}: not a record", expected="a JSON object", got=source.strip()[:80])
+    return [_field(path, line, role, name, record) for role, name in columns.items()]
+
+
+def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) -> str:
+    if name not in record:
+        raise missing_column(path, line, role, name, list(record))
+    value, where = record[name], _place(path, line, name)
+    if value is None or isinstance(value, str):
+        return check_characters(value or "", where)
+    if role in TEXTS or isinstance(value, dict):
+        raise UserError(f"{where}: the {role} is not a text", got=json.dumps(value)[:80])
+    return json.dumps(value, ensure_ascii=False)  # a number, true or false, or a list of labels
+
+
+def _place(path: Path, line: int, name: str) -> str:
+    return f"{path}, line {line}, column {name!r}"

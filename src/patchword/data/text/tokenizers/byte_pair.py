@@ -1,0 +1,111 @@
+"""Pairs of pieces merged, most frequent first: over bytes (GPT-2, RoBERTa, Grover), and over letters (GPT-1, XLM).
+
+Over bytes nothing is unknown. A word carries the space in front of it, written as `Ġ`; over letters its last piece
+ends in `</w>`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from patchword.core.errors import UserError
+from patchword.data.text.tokenizers.encoding import ANY_PLACE, mended, parts_of
+from patchword.data.text.tokenizers.special_tokens import ENDS, KNOWN, named
+from patchword.data.text.tokenizers.training import Casing, Learned, no_text
+
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's, numbered as it has them but for the mask
+ENDING = "</w>"
+_BYTES = 256
+
+Merges = Sequence[tuple[str, str]]
+
+
+def over_bytes(
+    vocabulary: Mapping[str, int], merges: Merges, names: Mapping[str, str] | None = None, prefix: bool = False
+) -> Tokenizer:
+    """RoBERTa's and GPT-2's rules. prefix: the first word of a text has a space in front, too."""
+    library = Tokenizer(models.BPE(dict(vocabulary), list(merges)))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    library.decoder = decoders.ByteLevel()
+    add_specials(library, names or {})
+    cls, sep = (named(field, vocabulary, names or {}) for field in ("cls_token", "sep_token"))
+    library.post_processor = processors.ByteLevel(trim_offsets=True)
+    if cls is not None and sep is not None:
+        tokens = (sep, vocabulary[sep]), (cls, vocabulary[cls])
+        library.post_processor = processors.RobertaProcessing(*tokens, trim_offsets=True, add_prefix_space=prefix)
+    return library
+
+
+def over_letters(
+    vocabulary: Mapping[str, int], merges: Merges, names: Mapping[str, str] | None = None, casing: Casing = "uncased"
+) -> Tokenizer:
+    """GPT-1's rules, and XLM's if its tokens are there. Words are cut as BERT cuts them.
+
+    XLM's own program used a tokenizer for each language, which keeps some marks with their words.
+    """
+    lower, xlm = casing == "uncased", "<special1>" in vocabulary
+    unknown = named("unk_token", vocabulary, names or {})
+    library = Tokenizer(models.BPE(dict(vocabulary), list(merges), unk_token=unknown, end_of_word_suffix=ENDING))
+    library.normalizer = normalizers.BertNormalizer(handle_chinese_chars=not xlm, strip_accents=lower, lowercase=lower)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.decoder = decoders.BPEDecoder(suffix=ENDING)
+    add_specials(library, names or {})
+    begin, sep = (named(field, vocabulary, names or {}) for field in ("bos_token", "sep_token"))
+    if xlm and begin is not None and sep is not None:
+        numbers = [(begin, vocabulary[begin]), (sep, vocabulary[sep])]
+        library.post_processor = processors.TemplateProcessing(
+            f"{begin} $A {sep}", f"{begin} $A {sep} $B:0 {sep}", numbers
+        )
+    return library
+
+
+def add_specials(library: Tokenizer, names: Mapping[str, str]) -> None:
+    """Those that the vocabulary has. The mask takes the space in front of it, as a word in its place would."""
+    vocabulary = library.get_vocab()
+    for field in (*KNOWN, *ENDS):
+        if name := named(field, vocabulary, names):
+            library.add_special_tokens([AddedToken(name, lstrip=field == "mask_token", normalized=False)])
+
+
+def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Sequence[str] = ()) -> Learned:
+    """The entries: specials, marks, bytes, then pieces in the order in which they were merged. Nothing can be unknown.
+
+    marks: entries that no text is cut into, such as those between the fields of news.
+    """
+    smallest = len(SPECIALS) + len(marks) + _BYTES
+    if vocabulary < smallest:
+        raise UserError(f"a vocabulary of {vocabulary:,} is too small", expected=f"at least {smallest}: all bytes")
+    words, count = set[int](), 0
+
+    def counting() -> Iterator[str]:
+        nonlocal count
+        for text in texts:
+            for _, part in parts_of(mended(text), ANY_PLACE):
+                found = part.split()
+                words.update(map(hash, found))
+                count += sum(map(len, found))
+                yield part
+
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=least,
+        special_tokens=[*SPECIALS, *marks],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    library.train_from_iterator(counting(), trainer)
+    if not count:
+        raise no_text()
+    found = library.get_vocab()
+    merges = tuple(merges_of(json.loads(library.to_str())["model"]))
+    return Learned(tuple(sorted(found, key=found.__getitem__)), len(words), count, 0, merges)
+
+
+def merges_of(model: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """As a tokenizer.json lists them; older ones write a pair as one string."""
+    pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
+    return [(first, second) for first, second in pairs]

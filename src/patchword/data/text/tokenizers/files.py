@@ -1,0 +1,103 @@
+"""Tokenizers out of the files that other programs write."""
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.core.sentence_transformers import encoder_folder
+from patchword.data.text.formats.reading import read_utf8
+from patchword.data.text.tokenizers.merges_files import merged_pairs
+from patchword.data.text.tokenizers.special_tokens import names_of
+from patchword.data.text.tokenizers.training import Casing
+from patchword.data.text.tokenizers.wordpiece import wordpiece
+
+NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer's folder has one; the first is preferred
+_EXPECTED = "tokenizer.json, vocab.txt, or vocab.json with merges.txt"
+_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
+
+
+def library_of(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dict[str, str]]:
+    """The library's tokenizer, and the names of its special tokens where the files tell them."""
+    path = encoder_folder(path) if path.is_dir() and not _has_tokenizer(path) else path
+    folder = path if path.is_dir() else path.parent
+    if path.is_dir():
+        path = next((path / name for name in NAMES if (path / name).is_file()), path)
+    _refuse_sentencepiece(path)
+    if not path.is_file():
+        what = f"{path} has no tokenizer" if path.is_dir() else f"there is no file {path}"
+        raise UserError(what, expected=_EXPECTED)
+    if path.suffix not in (".json", ".txt", "") or path.name == "merges.txt":
+        raise UserError(f"{path} is not a tokenizer", expected=f"a folder, {_EXPECTED}", got="another file")
+    settings = _settings(folder)
+    names = names_of(settings)
+    if path.name == "vocab.json":
+        return merged_pairs(path, settings, names), names
+    if path.suffix == ".json":
+        return _whole(path), names
+    entries = read_vocabulary(path)
+    lower = settings.get("do_lower_case")
+    told: Casing | None = ("uncased" if lower else "cased") if isinstance(lower, bool) else None
+    chinese, accents = settings.get("tokenize_chinese_chars"), settings.get("strip_accents")
+    return wordpiece(entries, casing or told or judged(entries), chinese is not False, accents, names), names
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in NAMES)
+
+
+def _refuse_sentencepiece(path: Path) -> None:
+    """Found alone, such a file would need a library of its own; the one that writes tokenizer.json has it."""
+    models = sorted(path.glob("*.model")) if path.is_dir() else [path] if path.suffix == ".model" else []
+    if models:
+        raise UserError(
+            f"{models[0]} is a SentencePiece model, which is not read",
+            expected="the tokenizer.json that belongs to it",
+            hint="the transformers library makes one: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+        )
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """The entries of a vocab.txt, one a line; the number of a line, from 0, is the entry's id."""
+    lines = read_utf8(path).split("\n")
+    entries = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] in ("", "\r") else lines)]
+    if not entries:
+        raise UserError(f"{path} is empty", expected="a vocabulary: one entry a line")
+    first: dict[str, int] = {}
+    for number, entry in enumerate(entries, 1):
+        if not entry:
+            raise UserError(f"{path}, line {number}: no entry", expected="one entry a line")
+        if entry in first:
+            raise UserError(f"{path}, line {number}: {entry!r} is there already, in line {first[entry]}")
+        first[entry] = number
+    return entries
+
+
+def judged(entries: list[str]) -> Casing:
+    """A vocabulary learned from lower-case text has no capital, but in names such as [CLS] and [unused1]."""
+    words = (entry for entry in entries if not (entry.startswith("[") and entry.endswith("]")))
+    return "cased" if any(word != word.lower() for word in words) else "uncased"
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in reversed(_SETTINGS):
+        if (folder / name).is_file():
+            values = read_json(folder / name)
+            if not isinstance(values, dict):
+                raise UserError(f"{folder / name} is no list of settings", expected="{...}")
+            found |= values
+    return found
+
+
+def _whole(path: Path) -> Tokenizer:
+    text = read_utf8(path)
+    try:
+        library = Tokenizer.from_str(text)
+    except Exception as error:  # the library has no class of its own for this
+        raise UserError(f"{path} is not a tokenizer", got=str(error)) from None
+    if not library.get_vocab_size():
+        raise UserError(f"{path} has an empty vocabulary")
+    return library

@@ -1,0 +1,59 @@
+"""The kinds of vocabularies that can be learned."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+
+from patchword.core.errors import UserError
+from patchword.data.progress import Progress, nothing
+from patchword.data.text.formats.news import MARKS, read_articles
+from patchword.data.text.tokenizers.byte_pair import learn_bytes, over_bytes
+from patchword.data.text.tokenizers.training import Casing, Kind, Learned, texts_in
+from patchword.data.text.tokenizers.unigram import learn_unigram, unigram
+from patchword.data.text.tokenizers.wordpiece import learn, wordpiece
+
+LEAST = 2  # times a piece must be seen
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A vocabulary to learn. casing: None is what models of its kind have. least: how often a piece must be seen."""
+
+    kind: Kind = "wordpiece"
+    vocabulary: int = 30_000
+    casing: Casing | None = None
+    least: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind in ("bytes", "news") and self.casing == "uncased":
+            raise UserError("pieces of bytes keep capitals", expected="cased, or another kind", got="uncased")
+        if self.kind == "unigram" and self.least is not None:
+            raise UserError("unigram pieces are chosen by their probability", got="a number of times they must be seen")
+
+    def from_files(self, files: Sequence[Path], progress: Progress = nothing) -> Learned:
+        """From text files, .jsonl files, or folders of them. `progress` hears the bytes read, and the bytes in all."""
+        return self.from_texts(self.texts(files, progress))
+
+    def texts(self, files: Sequence[Path], progress: Progress = nothing) -> Iterator[str]:
+        """What files hold, as models of this kind read it."""
+        if self.kind == "news":
+            return (text for path in files for article in read_articles(path) for text in article.values())
+        return texts_in(files, progress)
+
+    def from_texts(self, texts: Iterable[str]) -> Learned:
+        if self.kind == "bytes":
+            return learn_bytes(texts, self.vocabulary, self.least or LEAST)
+        if self.kind == "news":
+            return learn_bytes(texts, self.vocabulary, self.least or LEAST, MARKS)
+        if self.kind == "unigram":
+            return learn_unigram(texts, self.vocabulary, self.casing or "uncased")
+        return learn(texts, self.vocabulary, self.casing or "uncased", self.least or LEAST)
+
+    def library(self, learned: Learned) -> tokenizers.Tokenizer:
+        if self.kind in ("bytes", "news"):
+            return over_bytes({entry: number for number, entry in enumerate(learned.entries)}, learned.merges)
+        if self.kind == "unigram":
+            return unigram(learned.entries, learned.scores, self.casing or "uncased")
+        return wordpiece(learned.entries, self.casing or "uncased")
