@@ -13,7 +13,7 @@ from helpers import difference, randomise
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.weights import mixer, regnet, resnet
+from patchword.weights.names.vision import mixer, regnet, resnet
 
 TABLES = {"mixer": mixer, "resnet": resnet, "regnety": regnet}
 

@@ -28,9 +28,9 @@ from patchword.recipes.timing.texts import TextSetting
 from patchword.reports import text_scatter
 from patchword.reports.comparison import table
 from patchword.reports.text_comparison import TextComparison
-from patchword.weights import export
-from patchword.weights.formats import FORMATS
-from patchword.weights.int8 import in_int8
+from patchword.weights.export import export
+from patchword.weights.export.formats import FORMATS
+from patchword.weights.export.int8 import in_int8
 
 TWO = ("bert-tiny", "tinybert-4-312")
 FLOAT = TextSetting("cpu", "float32", (1, 32), 128, 0.0)

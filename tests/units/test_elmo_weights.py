@@ -14,7 +14,7 @@ from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models.text import elmo
 from patchword.models.text.elmo import Elmo, ElmoConfig
 from patchword.weights import load
-from patchword.weights.elmo import read_elmo
+from patchword.weights.names.text.elmo import read_elmo
 
 h5py = pytest.importorskip("h5py")
 

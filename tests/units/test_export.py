@@ -14,8 +14,8 @@ from helpers import difference, image_families, pixels, randomise, smallest, tin
 from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.weights import export as exporting
-from patchword.weights.export import expected_seconds, export
+from patchword.weights.export import export as exporting
+from patchword.weights.export.export import expected_seconds, export
 
 NAMES = [*map(smallest, image_families()), "deit-mini-distilled"]
 SHALLOW = {  # one block of every kind, since an export takes long for each

@@ -18,10 +18,10 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import TextModel
 from patchword.layers.quantize import quantise
-from patchword.weights import int8
-from patchword.weights.export import export
-from patchword.weights.int8 import Int8Linear, in_int8
-from patchword.weights.int8_operations import int8_product, int8_rows, int8_tied
+from patchword.weights.export import int8
+from patchword.weights.export.export import export
+from patchword.weights.export.int8 import Int8Linear, in_int8
+from patchword.weights.export.int8_operations import int8_product, int8_rows, int8_tied
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_any_other_model_is_rounded_by_the_range_of_each_call():
 
 def test_a_wrong_scale_is_found_and_the_file_is_not_kept(monkeypatch):
     """Scales 5% too large in the file, right in its twin."""
-    exporting = sys.modules["patchword.weights.export"]  # the package gives its function the same name
+    exporting = sys.modules["patchword.weights.export.export"]  # the package gives its function the same name
     traced = exporting.trace
 
     def spoiled(module, inputs):

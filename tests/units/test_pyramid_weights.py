@@ -14,7 +14,7 @@ from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.layers import Scheme
 from patchword.models.vision import swin
-from patchword.weights.layouts import LAYOUTS
+from patchword.weights.names.layouts import LAYOUTS
 
 CSWIN = {"width": 8, "depths": (1, 1, 1, 1), "heads": (2, 2, 4, 4), "stripes": (1, 2, 2, 7), "image": 64, "classes": 5}
 PVT = {"widths": (8, 16), "heads": (2, 4), "depths": (2, 1), "expansions": (2, 3), "reductions": (4, 1), "image": 32}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.models.registry import Model as AnyModel
-    from patchword.weights.export import Exported
+    from patchword.weights.export.export import Exported
 
 
 def export(
@@ -52,9 +52,9 @@ def export(
     """
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
-    from patchword.weights.export import expected_seconds
-    from patchword.weights.export import export as write
-    from patchword.weights.formats import FORMATS
+    from patchword.weights.export.export import expected_seconds
+    from patchword.weights.export.export import export as write
+    from patchword.weights.export.formats import FORMATS
 
     targets = {suffix: path for suffix, path in ((".onnx", onnx), (".pt2", program)) if path}
     if not targets:

@@ -17,8 +17,8 @@ from patchword.layers.quantize import dequantise
 from patchword.layers.text.model import TextModel
 from patchword.recipes.text.outputs import outputs_of
 from patchword.recipes.text.sets import TextSet
-from patchword.weights.export import export
-from patchword.weights.formats import FORMATS, Runner
+from patchword.weights.export.export import export
+from patchword.weights.export.formats import FORMATS, Runner
 
 _TURNS, _TEXTS = 20, 32  # times a text is read for the speed; texts read at once for the score
 

@@ -10,7 +10,7 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes.timing.images import AnySetting, Setting
 from patchword.recipes.timing.texts import TextSetting
-from patchword.weights.formats import FORMATS
+from patchword.weights.export.formats import FORMATS
 
 CALLS = 4  # one to warm up and three to measure, at the least
 _START = 6.0  # seconds to start a process, roughly

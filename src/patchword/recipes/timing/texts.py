@@ -71,8 +71,8 @@ def measure(name: str, setting: TextSetting) -> TextSpeeds:
 
 def _in_int8(model: Model, setting: TextSetting) -> TextSpeeds:
     """The same of an ONNX file. Weights are random, so its answers need not be near the model's."""
-    from patchword.weights.export import export
-    from patchword.weights.formats import FORMATS
+    from patchword.weights.export.export import export
+    from patchword.weights.export.formats import FORMATS
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

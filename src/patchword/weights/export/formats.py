@@ -1,0 +1,147 @@
+"""Files that run without this library: ONNX for other runtimes, an exported program for PyTorch."""
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from patchword.core.errors import UserError
+from patchword.weights.export.inputs import OUTPUT, Inputs
+from patchword.weights.export.int8_operations import translations
+
+Runner = Callable[..., Tensor]  # from the inputs, in their order, to the scores
+
+
+class Format(Protocol):
+    """One kind of file; `reader` is the program that its answers are checked with."""
+
+    suffix: str
+
+    @property
+    def reader(self) -> str: ...
+
+    def require(self) -> None:
+        """refuses where a package is missing, before anything takes time"""
+        ...
+
+    def seconds(self, operations: int) -> float:
+        """how long writing takes one core, as measured on models of 100 to 3,000 operations"""
+        ...
+
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
+        """the program with its notes as a file; answers what is worth knowing of it"""
+        ...
+
+    def open(self, path: Path) -> Runner:
+        """the file, as those run it who get it"""
+        ...
+
+
+class Onnx:
+    """For ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are its metadata."""
+
+    suffix = ".onnx"
+    packages = ("onnx", "onnxscript", "onnxruntime")
+
+    @property
+    def reader(self) -> str:
+        import onnxruntime
+
+        return f"ONNX Runtime {onnxruntime.__version__}"
+
+    def require(self) -> None:
+        missing = [package for package in self.packages if find_spec(package) is None]
+        if missing:
+            raise UserError(
+                f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed",
+                expected=f"{', '.join(self.packages)} to export to ONNX",
+                hint="pip install 'patchword[onnx]'",
+            )
+
+    def seconds(self, operations: int) -> float:
+        return 3 + 0.02 * operations + 2.3e-5 * operations**2  # onnxscript searches the whole graph at every node
+
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
+        import onnx
+
+        with quiet(), torch.no_grad():  # as it was traced: torch's attention lies otherwise in memory with gradients
+            converted = torch.onnx.export(
+                program,
+                dynamo=True,
+                dynamic_shapes=inputs.shapes(),
+                input_names=list(inputs.names),
+                output_names=[OUTPUT],
+                custom_translation_table=translations(),
+                verbose=False,
+            )
+        assert converted is not None
+        converted.model.metadata_props.update(notes)
+        converted.save(path)  # weights of more than ONNX can hold in one file lie in another beside it
+        onnx.checker.check_model(path, full_check=True)
+        return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
+
+    def open(self, path: Path) -> Runner:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # errors
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        names = [given.name for given in session.get_inputs()]
+
+        def run(*inputs: Tensor) -> Tensor:
+            fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+            return torch.from_numpy(session.run([OUTPUT], fed)[0])
+
+        return run
+
+
+class TorchProgram:
+    """For torch.export.load, torch.compile and AOTInductor. Notes are an extra file, notes.json.
+
+    PyTorch reads parts of it with pickle, so only files one trusts should be loaded.
+    """
+
+    suffix = ".pt2"
+
+    @property
+    def reader(self) -> str:
+        return f"torch.export.load of PyTorch {torch.__version__}"
+
+    def require(self) -> None:
+        pass
+
+    def seconds(self, operations: int) -> float:
+        return 2 + 0.01 * operations
+
+    def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
+        with quiet():
+            torch.export.save(program, path, extra_files={"notes.json": json.dumps(notes, ensure_ascii=False)})
+        return f"{len(program.graph.nodes):,} nodes"
+
+    def open(self, path: Path) -> Runner:
+        with quiet():
+            return cast(Runner, torch.export.load(path).module())
+
+
+FORMATS: dict[str, Format] = {form.suffix: form for form in (Onnx(), TorchProgram())}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the exporter's remarks on packages it does not need and on its own deprecations; errors still show."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

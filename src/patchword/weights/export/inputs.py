@@ -1,0 +1,170 @@
+"""What an exported file is fed with: images, or texts."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import Size, sides
+from patchword.core.text import Text
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
+from patchword.weights.io.saving import describe
+
+OUTPUT = "scores"
+Fed = tuple[Tensor, ...]
+
+
+class Inputs(Protocol):
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def examples(self) -> list[Fed]:
+        """on which the file's answers are compared with the model's"""
+        ...
+
+    def traced(self) -> Fed:
+        """with which the model is traced"""
+        ...
+
+    def shapes(self) -> Any:
+        """which axes are left open, as torch.export wants to be told"""
+        ...
+
+    def module(self, model: Model) -> nn.Module:
+        """the model, called with these inputs"""
+        ...
+
+    def notes(self) -> dict[str, str]:
+        """how to feed the file and read its answers, for those who have nothing but the file"""
+        ...
+
+
+def inputs_of(card: Card, size: Size | None = None, batch: int | None = None) -> Inputs:
+    """size: of images. batch: how many at a time; any number if left out."""
+    if (reads := REGISTRY.reads(card.model)) in ("pairs", "characters", "vectors"):
+        raise UserError(f"{card.model!r} cannot be exported", expected=f"a model of images or of texts, not of {reads}")
+    if REGISTRY.reads_images(card.model):
+        return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
+    return TextInputs(card, batch)
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    card: Card
+    shape: tuple[int, int, int]
+    batch: int | None
+    names: tuple[str, ...] = ("images",)
+
+    def examples(self) -> list[Fed]:
+        return [self._images(count) for count in ([self.batch] if self.batch else [1, 3])]
+
+    def traced(self) -> Fed:
+        return self._images(self.batch or 2)
+
+    def shapes(self) -> Any:
+        return None if self.batch else ({0: Dim("batch", min=1)},)
+
+    def module(self, model: Model) -> nn.Module:
+        return model
+
+    def notes(self) -> dict[str, str]:
+        count, card = self.batch or "batch", self.card
+        channels, height, width = self.shape
+        colours = {1: "grey", 3: "red, green, blue"}.get(channels, f"{channels} channels")
+        return {
+            "input": f"{self.names[0]}, float32 ({count}, {channels}, {height}, {width}): {colours}; rows from the "
+            "top; pixels of 0 to 255, / 255, - mean, / std, channel by channel",
+            "picture": f"upright (EXIF); its shorter side scaled so that it covers {height} x {width}, bicubic, and "
+            "the middle cut out",
+            "mean": json.dumps(card.preparation.mean),
+            "std": json.dumps(card.preparation.std),
+            "output": f"{OUTPUT}, float32 ({count}, {card.config['classes']}): before the softmax, in the order of "
+            "labels",
+            **_about(card),
+        }
+
+    def _images(self, count: int) -> Fed:
+        """Noise of the spread that prepared pixels have."""
+        return (torch.randn(count, *self.shape, generator=torch.Generator().manual_seed(count)),)
+
+
+@dataclass(frozen=True)
+class TextInputs:
+    """Padded texts of any length the model can read."""
+
+    card: Card
+    batch: int | None
+    names: tuple[str, ...] = ("ids", "segments", "mask")
+
+    def examples(self) -> list[Fed]:
+        longest = self._longest()
+        lengths = [min(17, longest), min(40, longest)]
+        counts = [self.batch] * 2 if self.batch else [1, 3]
+        return [self._texts(count, length) for count, length in zip(counts, lengths, strict=True)]
+
+    def traced(self) -> Fed:
+        return self._texts(self.batch or 2, min(13, self._longest()))
+
+    def shapes(self) -> Any:
+        open_axes: dict[int, Any] = {1: Dim("tokens", min=3, max=self._longest())}  # [CLS], a word, [SEP]
+        if not self.batch:
+            open_axes[0] = Dim("batch", min=1)
+        return (open_axes,) * len(self.names)
+
+    def module(self, model: Model) -> nn.Module:
+        return _Reading(model)
+
+    def notes(self) -> dict[str, str]:
+        count, config = self.batch or "batch", self.card.config
+        shape = f"int64 ({count}, tokens), {self._longest()} tokens at most"
+        answers = {
+            "tokens": f"({count}, tokens, {config['width']}): the last tokens",
+            "words": f"({count}, tokens, {config['vocabulary']}): a score for each word, before the softmax",
+            "tags": f"({count}, tokens, {config['classes']}): before the softmax, in the order of labels",
+            "span": f"({count}, tokens, 2): that the answer begins here, that it ends here, before the softmax",
+            "classes": f"({count}, {config['classes']}): before the softmax, in the order of labels",
+            "next": f"({count}, 2): that the second text follows, that it does not, before the softmax",
+        }
+        whole = f"({count}, {config['width']}): a vector for each text"
+        return {
+            "input": f"{', '.join(self.names)}: {shape}. The numbers of the tokens, special ones included; 0 for the "
+            "first text and 1 for the second of a pair; 1 where there is a token and 0 where there is padding",
+            "output": f"{OUTPUT}, float32 {answers.get(config['head'], whole)}",
+            **_about(self.card),
+        }
+
+    def _longest(self) -> int:
+        return int(self.card.config["positions"])
+
+    def _texts(self, count: int, length: int) -> Fed:
+        """Random tokens; every text but the first is shorter than the longest."""
+        generator = torch.Generator().manual_seed(count)
+        ids = torch.randint(0, self.card.config["vocabulary"], (count, length), generator=generator)
+        lengths = (length - 2 * torch.arange(count)).clamp(min=1)[:, None]
+        places = torch.arange(length)
+        segments = (places >= lengths // 2).long() if self.card.config.get("segments", 0) > 1 else 0 * ids
+        return ids, segments, (places < lengths).long()
+
+
+class _Reading(nn.Module):
+    """A text model, called with what other programs have."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
+        return cast(Tensor, self.model(Text(ids, segments, mask.bool())))
+
+
+def _about(card: Card) -> dict[str, str]:
+    return {
+        "labels": json.dumps(card.labels, ensure_ascii=False),
+        "patchword": json.dumps(describe(card), ensure_ascii=False),
+    }

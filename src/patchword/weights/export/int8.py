@@ -1,0 +1,110 @@
+"""A text model whose matrices and tables are 8-bit integers, for ONNX Runtime on a CPU.
+
+Each output channel and each row of a table has a scale of its own. The inputs of a matrix are rounded by the range
+that training with `quantise` has learned, and in any other model by their range in each call. Products are summed in
+32-bit integers; softmax, norms and GELU stay float32.
+
+Differences to the fake-quantised model: biases stay float32, and -128 is used where a value below the threshold is cut
+off, which training cuts at -127.
+"""
+
+import copy
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from patchword.layers.heads.text import TiedLinear
+from patchword.layers.quantize import LARGEST, Thresholds, row_thresholds
+from patchword.layers.text.bottleneck import PartlyTied
+from patchword.layers.text.model import TextModel
+from patchword.weights.export.int8_operations import int8_product, int8_rows, int8_tied
+
+
+class Int8Linear(nn.Module):
+    """A matrix in 8 bits. inward: what the last bit of the inputs is worth, where training has learned it."""
+
+    weight: Tensor
+    scales: Tensor
+    bias: Tensor | None
+    inward: Tensor | None
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight, scales = _integers(linear.weight)
+        self.register_buffer("weight", weight.T.contiguous())
+        self.register_buffer("scales", scales)
+        self.register_buffer("bias", linear.bias)
+        self.register_buffer("inward", _learned(linear))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        answer = cast(Tensor, int8_product(tokens, self.weight, self.scales, self.inward))
+        return answer if self.bias is None else answer + self.bias
+
+
+class Int8Embedding(nn.Module):
+    """A table in 8 bits."""
+
+    weight: Tensor
+    scales: Tensor
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self.num_embeddings = table.num_embeddings
+        weight, scales = _integers(table.weight)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scales", scales)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return cast(Tensor, int8_rows(ids, self.weight, self.scales))
+
+
+class Int8Tied(nn.Module):
+    """A score for each word by the 8-bit table of words."""
+
+    scales: Tensor
+    bias: Tensor | None
+    inward: Tensor | None
+
+    def __init__(self, tied: TiedLinear, words: Int8Embedding) -> None:
+        super().__init__()
+        self.register_buffer("scales", words.scales)
+        self.register_buffer("bias", tied.bias)
+        self.register_buffer("inward", _learned(tied))
+
+    def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
+        answer = cast(Tensor, int8_tied(tokens, table, self.scales, self.inward))
+        return answer if self.bias is None else answer + self.bias
+
+
+@torch.no_grad()
+def in_int8(model: TextModel) -> TextModel:
+    """A copy of the model in 8 bits, to be exported. Answers are those of ONNX Runtime, but slow."""
+    found = copy.deepcopy(model).eval()
+    partly = [module for module in found.modules() if isinstance(module, PartlyTied)]
+    left = {id(module.extra) for module in partly} | ({id(found.entrance.words)} if partly else set())
+    for module in list(found.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear) and id(child) not in left:
+                setattr(module, name, Int8Linear(child))
+            elif isinstance(child, nn.Embedding) and id(child) not in left:
+                setattr(module, name, Int8Embedding(child))
+    words = cast(nn.Module, found.entrance.words)
+    for module in list(found.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, TiedLinear) and isinstance(words, Int8Embedding):
+                setattr(module, name, Int8Tied(child, words))
+    return found
+
+
+def _learned(part: nn.Module) -> Tensor | None:
+    """what the last bit of the part's inputs is worth, if training has seen any"""
+    seen = getattr(part, "quantised", None)
+    return seen.input / LARGEST if isinstance(seen, Thresholds) and bool(seen.input > 0) else None
+
+
+def _integers(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, columns) float32 -> int8, and what the last bit of each row is worth: (rows,)"""
+    limits = row_thresholds(weight).clamp(min=torch.finfo(torch.float32).tiny)
+    scale = torch.full_like(limits, LARGEST) / limits
+    return (weight * scale).round().clamp(-LARGEST, LARGEST).to(torch.int8), limits[:, 0] / LARGEST

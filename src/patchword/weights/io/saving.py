@@ -1,0 +1,90 @@
+"""save: a model as a folder that we, Hugging Face's transformers, timm or the authors' code can read."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError, nearest
+from patchword.core.files import write_json
+from patchword.core.tensor_files import write_tensors
+from patchword.layers.model import Model
+from patchword.layers.quantize import without_ranges
+from patchword.models import REGISTRY
+from patchword.weights.io.source import WEIGHT_FILES
+from patchword.weights.names.layouts import LAYOUTS
+from patchword.weights.names.name_table import Layout
+
+Library = Literal["patchword", "huggingface", "timm", "authors"]
+
+
+def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Path:
+    """Writes model.safetensors (model.npz for authors who use JAX) and config.json into `folder`.
+
+    layout: whose names the tensors get.
+    """
+    if not isinstance(model, Model) or not hasattr(model, "card"):
+        got = f"{type(model).__name__}{' without a card' if isinstance(model, Model) else ''}"
+        raise UserError("cannot save this", expected="a model made by create or load", got=got)
+    target, tensors, card = Path(folder), model.state_dict(), model.card
+    file, beside = "model.safetensors", set[str]()
+    if layout == "patchword":
+        config: dict[str, Any] = describe(card)
+        metadata = {"patchword": json.dumps(config)}
+    else:
+        table = _table(layout, card).writing(card)
+        file = table.file
+        tensors = table.to_theirs(without_ranges(tensors))
+        config = table.write_config(card)
+        metadata = {"format": "pt"}
+        if layout == "huggingface" and REGISTRY.reads_images(card.model):
+            write_json(target / "preprocessor_config.json", _preprocessor(card, table))
+            beside.add("preprocessor_config.json")
+    write_tensors(target / file, tensors, metadata)
+    stale = {*WEIGHT_FILES, "model.safetensors.index.json", "preprocessor_config.json", "modules.json"}
+    for other in stale - {file} - beside:
+        (target / other).unlink(missing_ok=True)  # of a model that lay here before
+    write_json(target / "config.json", config)
+    return target
+
+
+def describe(card: Card) -> dict[str, Any]:
+    """The card as it is written to config.json."""
+    return {"library": "patchword", "version": 1, **asdict(card)}
+
+
+def _table(library: str, card: Card) -> Layout:
+    """The names of a library for this model; what that library cannot express is said."""
+    family = REGISTRY.find(card.model)[0].name
+    known = {"patchword", *(table.library for table in LAYOUTS)}
+    if library not in known:
+        raise UserError(f"no layout is called {library!r}", hint=nearest(library, known))
+    differences: dict[str, Any] = {}
+    for table in LAYOUTS:
+        if table.library == library and family in (table.family, *table.serves):
+            config = {**table.needs, **card.config}
+            differences = {field: value for field, value in table.needs.items() if config[field] != value}
+            if not differences:
+                return table
+    raise UserError(
+        f"{library} has no model like {card.model!r}",
+        expected=", ".join(f"{field} {value}" for field, value in differences.items()) or "a family it knows",
+        got=", ".join(f"{field} {card.config[field]}" for field in differences) or family,
+        hint='use layout="patchword"',
+    )
+
+
+def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
+    image = card.config["image"]
+    height, width = (image, image) if isinstance(image, int) else image
+    return {
+        "image_processor_type": table.processor,
+        "do_resize": True,
+        "size": {"height": height, "width": width},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(card.preparation.mean),
+        "image_std": list(card.preparation.std),
+    }

@@ -1,0 +1,130 @@
+"""What lies on disk: tensors of any library, brought under our names, and what the files say besides."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.core.files import parse_json, read_json
+from patchword.core.sentence_transformers import encoder_folder, modules_of
+from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.weights.io.refusing import refuse_code
+from patchword.weights.names.layouts import LAYOUTS
+from patchword.weights.names.name_table import Layout
+from patchword.weights.names.text import elmo
+from patchword.weights.names.text.tensorflow import is_old, modern
+
+OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
+WEIGHT_FILES = ("model.safetensors", "model.npz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
+
+    ours: Tensors
+    unknown: list[str]
+    layout: Layout
+    told: Mapping[str, Any]
+    preprocessor: Mapping[str, Any]
+
+
+def read_folder(folder: Path) -> Source:
+    if published := elmo.published(folder):
+        return _elmo(published)
+    told, folder = _sentence_transformers(folder), encoder_folder(folder)
+    tensors: Tensors = {}
+    metadata: dict[str, str] = {}
+    for file in _weight_files(folder):
+        part, metadata = read_tensors(file)
+        tensors |= part
+    told = {**(_read_object(folder / "config.json") or _card_of(metadata, folder)), **told}
+    return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
+
+
+def read_file(path: Path) -> Source:
+    """One file; a config.json that lies beside a model.safetensors belongs to it."""
+    if path.suffix == elmo.SUFFIX:
+        return _elmo(path)
+    tensors, metadata = read_tensors(path)
+    beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
+    return _recognise(tensors, _card_of(metadata, path) or beside, {})
+
+
+def _elmo(path: Path) -> Source:
+    """The authors' file of ELMo, which is no table of names: gates and matrices change their places."""
+    tensors, card = elmo.read(path)
+    return Source(tensors, [], OURS, {"library": "patchword", **asdict(card)}, {})
+
+
+def _sentence_transformers(folder: Path) -> dict[str, Any]:
+    """How a folder of that library makes one vector of a text."""
+    kinds = modules_of(folder)
+    if not kinds:
+        return {}
+    if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown))
+    pooling = _read_object(folder / kinds.get("Pooling", "") / "config.json") if "Pooling" in kinds else {}
+    return {"sentence_transformers": {"pooling": pooling, "normalize": "Normalize" in kinds}}
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    value = read_json(path) if path.is_file() else {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is not a configuration", expected="a JSON object", got=type(value).__name__)
+    refuse_code(value, path)
+    return value
+
+
+def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
+    """The card that `save` puts into the file itself."""
+    try:
+        told = parse_json(metadata.get("patchword", "{}"))
+    except ValueError as error:
+        raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
+    if not isinstance(told, dict):
+        raise UserError(f"the card inside {path} cannot be read", expected="a JSON object", got=type(told).__name__)
+    return told
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The weight file of a folder, or its shards."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        places = _read_object(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise UserError(f"{index} names no files", expected='"weight_map": {NAME: FILE}')
+        names = sorted(set(map(str, places.values())))
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"{index} names files outside its folder", got=names)
+        return [folder / name for name in names]
+    if found := next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None):
+        return [found]
+    for pickled in sorted(path for path in folder.iterdir() if path.suffix in PICKLES):
+        refuse_pickle(pickled)
+    raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
+
+
+def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> Source:
+    """Which library's names these are is read off the names."""
+    if told.get("library") == "patchword":
+        return Source(tensors, [], OURS, told, preprocessor)
+    tensors = modern(tensors) if is_old(tensors) else tensors
+    for named in _unwrapped(tensors):
+        for layout in LAYOUTS:
+            if layout.fits(named, told.get("model_type")):
+                ours, unknown = layout.to_ours(named)
+                return Source(ours, unknown, layout.reading(named), told, preprocessor)
+        if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):
+            return Source(named, [], OURS, told, preprocessor)
+    some = ", ".join(sorted(tensors)[:3])
+    raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
+
+
+def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
+    """As they are named, then without the words that all names begin with, such as "module." or "state_dict.model."."""
+    yield tensors
+    while len({name.partition(".")[0] for name in tensors}) == 1 and all("." in name for name in tensors):
+        tensors = {name.partition(".")[2]: tensor for name, tensor in tensors.items()}
+        yield tensors

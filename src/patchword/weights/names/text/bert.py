@@ -1,0 +1,19 @@
+"""The names of BERT in Hugging Face's files; sentence-transformers' have no other."""
+
+from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads, block_rows
+from patchword.weights.names.text.text_names import TextNames
+
+NAMES = TextNames(
+    "bert",
+    "BERT",
+    ("bert",),
+    "bert.",
+    "BertModel",
+    encoder=EMBEDDING_ROWS + block_rows(),
+    words=BERT_WORDS,
+    heads=bert_heads("Bert", "bert."),
+    twice=BERT_TWICE,
+    serves=("tinybert",),
+    expected={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
+)
+LAYOUTS = NAMES.layouts()

@@ -1,0 +1,50 @@
+"""The names of BERT's parts, which many families took over."""
+
+from patchword.weights.names.text.text_names import Head, Pairs
+
+
+def block_rows(prefix: str = "encoder.layer.{i}.") -> Pairs:
+    """The names of BERT's blocks, which many families took over."""
+    ours = "encoder.blocks.{i}."
+    joined = tuple(f"{prefix}attention.self.{name}.{{p}}" for name in ("query", "key", "value"))
+    return (
+        (ours + "attention.sublayer.projection.joint.{p}", joined),
+        (ours + "attention.sublayer.output.{p}", prefix + "attention.output.dense.{p}"),
+        (ours + "attention.norm.{p}", prefix + "attention.output.LayerNorm.{p}"),
+        (ours + "feed_forward.sublayer.up.{p}", prefix + "intermediate.dense.{p}"),
+        (ours + "feed_forward.sublayer.down.{p}", prefix + "output.dense.{p}"),
+        (ours + "feed_forward.norm.{p}", prefix + "output.LayerNorm.{p}"),
+    )
+
+
+EMBEDDING_ROWS: Pairs = (
+    ("entrance.words.weight", "embeddings.word_embeddings.weight"),
+    ("entrance.positions.weight", "embeddings.position_embeddings.weight"),
+    ("entrance.segments.weight", "embeddings.token_type_embeddings.weight"),
+    ("entrance.norm.{p}", "embeddings.LayerNorm.{p}"),
+)
+BERT_WORDS: Pairs = (
+    ("head.words.transform.{p}", "cls.predictions.transform.dense.{p}"),
+    ("head.words.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
+    ("head.words.output.bias", "cls.predictions.bias"),
+)
+BERT_TWICE = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
+
+
+def bert_heads(stem: str, prefix: str, pooler: str = "pooler.dense") -> tuple[Head, ...]:
+    """BERT's heads, under the class names of a family that took them over."""
+    following = "cls.seq_relationship"
+    words = "cls.predictions.bias"
+    return (
+        Head("pretraining", f"{stem}ForPreTraining", (words, f"{following}.weight"), following),
+        Head("words", f"{stem}ForMaskedLM", (words,)),
+        Head("next", f"{stem}ForNextSentencePrediction", (f"{following}.weight",), following),
+        Head("span", f"{stem}ForQuestionAnswering", ("qa_outputs.weight",), "qa_outputs"),
+        Head(
+            "classes",
+            f"{stem}ForSequenceClassification",
+            ("classifier.weight", f"{prefix}{pooler}.weight"),
+            "classifier",
+        ),
+        Head("tags", f"{stem}ForTokenClassification", ("classifier.weight",), "classifier"),
+    )

@@ -1,0 +1,189 @@
+"""The names of GPT and GPT-2 in Hugging Face's files, whose matrices lie the other way round than a linear map's.
+
+A file of the bare encoder is a model of words, too: words are scored by their table, so that the head has no weights
+of its own. Only a config that names the encoder's class makes it a bare encoder.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.tensor_files import Tensors
+from patchword.weights.names.configs import huggingface_config, require
+from patchword.weights.names.name_table import Layout, Shapes, rows
+from patchword.weights.names.text.text_names import Pairs, TiedLayout
+
+_TURNED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
+_BLOCK = "encoder.blocks.{i}."
+_BLOCKS: Pairs = (
+    (_BLOCK + "attention.sublayer.projection.joint.{p}", "h.{i}.attn.c_attn.{p}"),
+    (_BLOCK + "attention.sublayer.output.{p}", "h.{i}.attn.c_proj.{p}"),
+    (_BLOCK + "attention.norm.{p}", "h.{i}.ln_1.{p}"),
+    (_BLOCK + "feed_forward.sublayer.up.{p}", "h.{i}.mlp.c_fc.{p}"),
+    (_BLOCK + "feed_forward.sublayer.down.{p}", "h.{i}.mlp.c_proj.{p}"),
+    (_BLOCK + "feed_forward.norm.{p}", "h.{i}.ln_2.{p}"),
+)
+_PREFIX = "transformer."
+_FIELDS = {
+    "vocabulary": "vocab_size",
+    "width": "n_embd",
+    "depth": "n_layer",
+    "heads": "n_head",
+    "positions": "n_positions",
+    "norm_eps": "layer_norm_epsilon",
+    "dropout": "resid_pdrop",
+    "attention_dropout": "attn_pdrop",
+}
+_EXPECTED = {
+    "scale_attn_weights": (True, True),
+    "scale_attn_by_inverse_layer_idx": (False, False),
+    "add_cross_attention": (False, False),
+}
+_END = 50256  # the number of GPT-2's end of text, which is their default for every vocabulary
+
+
+class GptLayout(TiedLayout):
+    """Matrices of blocks are (inputs, outputs) in the file."""
+
+    def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
+        return super().to_ours(_turned(tensors))
+
+    def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
+        return _turned(super().to_theirs(tensors))
+
+
+def _turned(tensors: Mapping[str, Tensor]) -> Tensors:
+    return {
+        name: tensor.T.contiguous() if _TURNED.fullmatch(name) and tensor.ndim == 2 else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+@dataclass(frozen=True)
+class GptNames:
+    """stem: what their classes begin with. heads: ours, the rest of their class, and what they call our last map.
+
+    activation: their field. activations: its values, the usual one first, beside ours.
+    inner: their field of the feed-forward's width; "" if it is always four times the model's.
+    """
+
+    family: str
+    title: str
+    kind: str
+    stem: str
+    rows: Pairs
+    heads: tuple[tuple[str, str, str], ...]
+    activation: str
+    activations: Mapping[str, str]
+    inner: str
+
+    def layouts(self) -> tuple[Layout, ...]:
+        """The first layout whose names are in a file is the file's, so that of words, which has no map, comes last."""
+        found = (self._layout(_PREFIX, head, linear, head) for head, _, linear in self.heads)
+        return (*found, self._layout("", "words", "", "tokens"))
+
+    def _layout(self, prefix: str, head: str, linear: str, needed: str) -> Layout:
+        """needed: the head of the models that are written by this layout"""
+        pairs = [(ours, f"{prefix}{theirs}") for ours, theirs in self.rows]
+        table = pairs[0][1]
+        return GptLayout(
+            "huggingface",
+            self.family,
+            rows(*pairs, *([("head.linear.{p}", f"{linear}.{{p}}")] if linear else [])),
+            (table, f"{prefix}h.0.attn.c_attn.weight", *([f"{linear}.weight"] if linear else [])),
+            sizes,
+            {"head": head, **({"classes": 0} if head == "span" else {})},
+            self.read_config,
+            self.write_config,
+            ("lm_head.weight", f"{prefix}h.{{i}}.attn.bias", f"{prefix}h.{{i}}.attn.masked_bias"),
+            {"head": needed, "scheme": "learned", **({"pool": "last"} if head == "classes" else {})},
+            twin=("lm_head.weight", table),
+        )
+
+    def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        require(self.title, config, _EXPECTED)
+        activation = config.get(self.activation, next(iter(self.activations)))
+        if activation not in self.activations:
+            expected = f"{self.activation} {' or '.join(self.activations)}"
+            raise UserError(f"this {self.title} differs from the paper's", expected=expected, got=activation)
+        told = {ours: config[theirs] for ours, theirs in _FIELDS.items() if theirs in config}
+        bare = {"head": "tokens"} if config.get("architectures") == [f"{self.stem}Model"] else {}
+        return told | {"activation": self.activations[activation]} | bare
+
+    def write_config(self, card: Card) -> dict[str, Any]:
+        config = card.config
+        names = {ours: theirs for theirs, ours in reversed(list(self.activations.items()))}
+        hidden, usual = config["hidden"], 4 * config["width"]
+        if config["activation"] not in names or (hidden != usual and not self.inner):
+            raise UserError(
+                f"huggingface has no such {self.title}",
+                expected=f"a feed-forward of width {usual}, {' or '.join(names)}",
+                got=f"{hidden}, {config['activation']}",
+                hint='use layout="patchword"',
+            )
+        told = {theirs: config[ours] for ours, theirs in _FIELDS.items()}
+        told |= {"embd_pdrop": config["dropout"], self.activation: names[config["activation"]]}
+        told |= {self.inner: hidden} if self.inner else {}
+        told |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
+        ends = {ours: theirs for ours, theirs, _ in self.heads}
+        written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.kind, told)
+        has_classes = config["head"] in ("classes", "tags")  # a span's two outputs are their default
+        return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    """All but the number of heads."""
+    up, last = "feed_forward.sublayer.up.weight", shapes.get("head.linear.weight")
+    vocabulary, width = shapes["entrance.words.weight"]
+    return {
+        "vocabulary": vocabulary,
+        "width": width,
+        "positions": shapes["entrance.positions.weight"][0],
+        "hidden": shapes[f"encoder.blocks.0.{up}"][0],
+        "depth": sum(name.endswith(up) for name in shapes),
+        **({"classes": last[0]} if last else {}),
+    }
+
+
+GPT = GptNames(
+    "gpt",
+    "GPT",
+    "openai-gpt",
+    "OpenAIGPT",
+    (
+        ("entrance.words.weight", "tokens_embed.weight"),
+        ("entrance.positions.weight", "positions_embed.weight"),
+        *_BLOCKS,
+    ),
+    (("classes", "ForSequenceClassification", "score"), ("words", "LMHeadModel", "")),
+    "afn",
+    {"gelu": "gelu-tanh", "relu": "relu"},  # their "gelu" is the tanh form
+    "",
+)
+GPT2 = GptNames(
+    "gpt2",
+    "GPT-2",
+    "gpt2",
+    "GPT2",
+    (
+        ("entrance.words.weight", "wte.weight"),
+        ("entrance.positions.weight", "wpe.weight"),
+        *_BLOCKS,
+        ("norm.{p}", "ln_f.{p}"),
+    ),
+    (
+        ("classes", "ForSequenceClassification", "score"),
+        ("tags", "ForTokenClassification", "classifier"),
+        ("span", "ForQuestionAnswering", "qa_outputs"),
+        ("words", "LMHeadModel", ""),
+    ),
+    "activation_function",
+    {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"},
+    "n_inner",
+)
+LAYOUTS = (*GPT.layouts(), *GPT2.layouts())

@@ -1,0 +1,89 @@
+"""The names of XLM in Hugging Face's files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.weights.names.text.text_names import Head, TextNames
+
+_OURS = "encoder.blocks.{i}."
+
+
+class XlmNames(TextNames):
+    """The feed-forward is always four times as wide; languages are told apart if there are several."""
+
+    def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        told = super().read_config(config)
+        count = config.get("n_langs", 1)
+        told["languages"] = count if count > 1 and config.get("use_lang_emb", True) else 0
+        return told
+
+    def write_config(self, card: Card) -> dict[str, Any]:
+        languages = card.config["languages"]
+        return super().write_config(card) | {"n_langs": languages or 1, "use_lang_emb": bool(languages)}
+
+
+NAMES = XlmNames(
+    "xlm",
+    "XLM",
+    ("xlm",),
+    "transformer.",
+    "XLMModel",
+    encoder=(
+        ("entrance.words.weight", "embeddings.weight"),
+        ("entrance.positions.weight", "position_embeddings.weight"),
+        ("entrance.languages.weight", "lang_embeddings.weight"),
+        ("entrance.norm.{p}", "layer_norm_emb.{p}"),
+        (
+            _OURS + "attention.sublayer.projection.joint.{p}",
+            tuple(f"attentions.{{i}}.{name}_lin.{{p}}" for name in "qkv"),
+        ),
+        (_OURS + "attention.sublayer.output.{p}", "attentions.{i}.out_lin.{p}"),
+        (_OURS + "attention.norm.{p}", "layer_norm1.{i}.{p}"),
+        (_OURS + "feed_forward.sublayer.up.{p}", "ffns.{i}.lin1.{p}"),
+        (_OURS + "feed_forward.sublayer.down.{p}", "ffns.{i}.lin2.{p}"),
+        (_OURS + "feed_forward.norm.{p}", "layer_norm2.{i}.{p}"),
+    ),
+    words=(("head.words.output.bias", "pred_layer.proj.bias"),),
+    heads=(
+        Head("words", "XLMWithLMHeadModel", ("pred_layer.proj.bias",)),
+        Head("span", "XLMForQuestionAnsweringSimple", ("qa_outputs.weight",), "qa_outputs"),
+        Head(
+            "classes",
+            "XLMForSequenceClassification",
+            ("sequence_summary.summary.weight",),
+            "sequence_summary.summary",
+        ),
+        Head("tags", "XLMForTokenClassification", ("classifier.weight",), "classifier"),
+    ),
+    table="embeddings.weight",
+    twice=("pred_layer.proj.weight",),
+    pooler="",
+    pooling="first",
+    activation=("", ""),
+    fields={
+        "vocabulary": "vocab_size",
+        "width": "emb_dim",
+        "depth": "n_layers",
+        "heads": "n_heads",
+        "positions": "max_position_embeddings",
+        "norm_eps": "layer_norm_eps",
+        "dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+    },
+    sizes={
+        "entrance.words.weight": ("vocabulary", "width"),
+        "entrance.positions.weight": ("positions",),
+        "entrance.languages.weight": ("languages",),
+        "encoder.blocks.0.feed_forward.sublayer.up.weight": ("hidden",),
+    },
+    expected={
+        "gelu_activation": (True, True),
+        "sinusoidal_embeddings": (False, False),
+        "causal": (False, False),
+        "asm": (False, False),
+    },
+    dropped=("position_ids",),
+    needs={"activation": "gelu"},
+)
+LAYOUTS = NAMES.layouts()

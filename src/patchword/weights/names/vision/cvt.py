@@ -1,0 +1,210 @@
+"""The names of CvT: the authors' and Hugging Face's.
+
+transformers runs CvT with the exact GELU, the authors with QuickGELU, so its scores differ. Weights found in its
+folders were trained with QuickGELU, and get it here, unless config.json has the field hidden_act. transformers does not
+read that field; we write it, so that a folder says what its weights are meant for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.models.vision.cvt import CvtConfig
+from patchword.weights.names.configs import (
+    huggingface_config,
+    read_huggingface_image,
+    read_timm_image,
+    require,
+    timm_config,
+)
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.pyramids import STAGES, pyramid_sizes
+
+
+def _authors_rows() -> tuple[Row, ...]:
+    found = rows(("norm.{p}", "norm.{p}"), ("head.linear.{p}", "head.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.", f"stage{stage}."
+        found += rows(
+            (ours + "entrance.patches.convolution.{p}", theirs + "patch_embed.proj.{p}"),
+            (ours + "entrance.norm.{p}", theirs + "patch_embed.norm.{p}"),
+            (ours + "prefix.tokens", theirs + "cls_token"),
+        )
+        ours, theirs = ours + "encoder.blocks.{i}.", theirs + "blocks.{i}."
+        found += rows(
+            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
+            (ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"),
+            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
+            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
+            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
+        )
+        for part in ("query", "key", "value"):
+            one, other = f"{ours}attention.sublayer.projection.{part}.", f"{theirs}attn."
+            found += rows(
+                (one + "depthwise.convolution.{p}", f"{other}conv_proj_{part[0]}.conv.{{p}}"),
+                (one + "depthwise.norm.{p}", f"{other}conv_proj_{part[0]}.bn.{{p}}"),
+                (one + "linear.{p}", f"{other}proj_{part[0]}.{{p}}"),
+            )
+    return found
+
+
+def _huggingface_rows() -> tuple[Row, ...]:
+    found = rows(("norm.{p}", "layernorm.{p}"), ("head.linear.{p}", "classifier.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.", f"cvt.encoder.stages.{stage}."
+        embedding = theirs + "embedding.convolution_embeddings."
+        found += rows(
+            (ours + "entrance.patches.convolution.{p}", embedding + "projection.{p}"),
+            (ours + "entrance.norm.{p}", embedding + "normalization.{p}"),
+            (ours + "prefix.tokens", theirs + "cls_token"),
+        )
+        ours, theirs = ours + "encoder.blocks.{i}.", theirs + "layers.{i}."
+        found += rows(
+            (ours + "attention.norm.{p}", theirs + "layernorm_before.{p}"),
+            (ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"),
+            (ours + "feed_forward.norm.{p}", theirs + "layernorm_after.{p}"),
+            (ours + "feed_forward.sublayer.up.{p}", theirs + "intermediate.dense.{p}"),
+            (ours + "feed_forward.sublayer.down.{p}", theirs + "output.dense.{p}"),
+        )
+        for part in ("query", "key", "value"):
+            one, other = f"{ours}attention.sublayer.projection.{part}.", f"{theirs}attention.attention."
+            convolution = f"{other}convolution_projection_{part}.convolution_projection."
+            found += rows(
+                (one + "depthwise.convolution.{p}", convolution + "convolution.{p}"),
+                (one + "depthwise.norm.{p}", convolution + "normalization.{p}"),
+                (one + "linear.{p}", f"{other}projection_{part}.{{p}}"),
+            )
+    return found
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    """Neither the heads nor the stride of the keys can be told by the shapes."""
+    told = pyramid_sizes(shapes)
+    expansions = told.pop("expansions")
+    return told | ({"expansion": expansions[0]} if expansions else {})
+
+
+_ACTIVATIONS = {"quick_gelu": "quick-gelu", "gelu": "gelu"}
+# Hugging Face's names of the fields that have a value for each stage, and the authors'.
+_PER_STAGE = {
+    "patch_sizes": "PATCH_SIZE",
+    "patch_stride": "PATCH_STRIDE",
+    "patch_padding": "PATCH_PADDING",
+    "embed_dim": "DIM_EMBED",
+    "num_heads": "NUM_HEADS",
+    "depth": "DEPTH",
+    "mlp_ratio": "MLP_RATIO",
+    "attention_drop_rate": "ATTN_DROP_RATE",
+    "drop_rate": "DROP_RATE",
+    "drop_path_rate": "DROP_PATH_RATE",
+    "qkv_bias": "QKV_BIAS",
+    "cls_token": "CLS_TOKEN",
+    "qkv_projection_method": "QKV_PROJ_METHOD",
+    "kernel_qkv": "KERNEL_QKV",
+    "padding_q": "PADDING_Q",
+    "padding_kv": "PADDING_KV",
+    "stride_q": "STRIDE_Q",
+    "stride_kv": "STRIDE_KV",
+}
+
+
+def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The fields of _PER_STAGE of one of our configs."""
+    stages = len(c["depths"])
+    later = stages - 1
+    every = {
+        "mlp_ratio": float(c["expansion"]),
+        "attention_drop_rate": c["attention_dropout"],
+        "drop_rate": c["dropout"],
+        "qkv_bias": True,
+        "qkv_projection_method": "dw_bn",
+        "kernel_qkv": 3,
+        "padding_q": 1,
+        "padding_kv": 1,
+        "stride_q": 1,
+        "stride_kv": c["stride"],
+    }
+    return {
+        "patch_sizes": [2 * c["patch"] - 1, *[3] * later],
+        "patch_stride": [c["patch"], *[2] * later],
+        "patch_padding": [c["patch"] // 2, *[1] * later],
+        "embed_dim": list(c["widths"]),
+        "num_heads": list(c["heads"]),
+        "depth": list(c["depths"]),
+        "drop_path_rate": [*[0.0] * later, c["drop_path"]],
+        "cls_token": [*[False] * later, True],
+        **{field: [value] * stages for field, value in every.items()},
+    }
+
+
+def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The way back. A list may be longer than there are stages; a field that is not there has transformers' default."""
+    defaults = _per_stage(asdict(CvtConfig(drop_path=0.1)))
+    stages = len(config.get("depth", defaults["depth"]))
+    got = {field: list(config.get(field, value))[:stages] for field, value in defaults.items()}
+    told = {
+        "widths": tuple(got["embed_dim"]),
+        "depths": tuple(got["depth"]),
+        "heads": tuple(got["num_heads"]),
+        "patch": got["patch_stride"][0],
+        "stride": got["stride_kv"][0],
+        "expansion": got["mlp_ratio"][0],
+        "dropout": got["drop_rate"][0],
+        "attention_dropout": got["attention_drop_rate"][0],
+        "drop_path": got["drop_path_rate"][-1],
+    }
+    require("CvT", got, {field: (value, value) for field, value in _per_stage(told).items()})
+    return told
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    activation = _ACTIVATIONS.get(config.get("hidden_act", ""), "quick-gelu")
+    return _read_per_stage(config) | read_huggingface_image(config) | {"activation": activation}
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    c = card.config
+    if any(depth <= stage for stage, depth in enumerate(c["depths"])):
+        expected = ", ".join(str(stage + 1) for stage in range(len(c["depths"])))
+        raise UserError("transformers cannot build this CvT", expected=f"depths from {expected} on", got=c["depths"])
+    activation = next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == c["activation"])
+    sizes = {"num_channels": c["channels"], "image_size": c["image"], "hidden_act": activation}
+    return huggingface_config(card, "CvtForImageClassification", "cvt", _per_stage(c) | sizes)
+
+
+def _read_authors(config: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = config.get("model_args") or {}
+    known = {theirs: arguments[name] for theirs, name in _PER_STAGE.items() if name in arguments}
+    return read_timm_image(config) | (_read_per_stage(known) if known else {})
+
+
+def _write_authors(card: Card) -> dict[str, Any]:
+    """Authors have no config.json: the SPEC of their model is written in timm's manner."""
+    spec = {_PER_STAGE[field]: value for field, value in _per_stage(card.config).items()}
+    return timm_config(card, None, card.config["widths"][-1], spec)
+
+
+_layout = partial(Layout, family="cvt", sizes=sizes)
+_NEEDS = {"positions": "none", "norm_eps": 1e-5}
+
+LAYOUTS = (
+    _layout(
+        "authors",
+        rows=_authors_rows(),
+        distinct=("stage0.patch_embed.proj.weight", "stage0.blocks.0.attn.conv_proj_q.conv.weight"),
+        read_config=_read_authors,
+        write_config=_write_authors,
+        needs={**_NEEDS, "activation": "quick-gelu"},
+    ),
+    _layout(
+        "huggingface",
+        rows=_huggingface_rows(),
+        distinct=("cvt.encoder.stages.0.embedding.convolution_embeddings.projection.weight",),
+        read_config=_read_huggingface,
+        write_config=_write_huggingface,
+        needs=_NEEDS,
+    ),
+)

@@ -1,0 +1,102 @@
+"""The names of Mixer: timm's and the authors' (JAX)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.grid import sides
+from patchword.weights.names.configs import one_or_two, pictures, ratio, read_timm_image, timm_config
+from patchword.weights.names.jax import JaxLayout
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+
+_BLOCK = "stages.0.encoder.blocks.{i}."
+_TOKENS = _BLOCK + "token_mixing.sublayer.feed_forward."
+_CHANNELS = _BLOCK + "feed_forward.sublayer."
+
+
+def _rows(stem: str, block: str, names: tuple[str, ...], norm: str) -> tuple[Row, ...]:
+    """names: of the two norms of a block, and of the two linear layers of its token and its channel mixing"""
+    first, up_tokens, down_tokens, second, up, down = (f"{block}{name}.{{p}}" for name in names)
+    return rows(
+        ("stages.0.entrance.{p}", f"{stem}.{{p}}"),
+        (_BLOCK + "token_mixing.norm.{p}", first),
+        (_TOKENS + "up.{p}", up_tokens),
+        (_TOKENS + "down.{p}", down_tokens),
+        (_BLOCK + "feed_forward.norm.{p}", second),
+        (_CHANNELS + "up.{p}", up),
+        (_CHANNELS + "down.{p}", down),
+        ("norm.{p}", f"{norm}.{{p}}"),
+        ("head.linear.{p}", "head.{p}"),
+    )
+
+
+def _names(norms: tuple[str, str], tokens: str, channels: str, layers: tuple[str, str]) -> tuple[str, ...]:
+    up, down = layers
+    return (norms[0], tokens + up, tokens + down, norms[1], channels + up, channels + down)
+
+
+_TIMM = _names(("norm1", "norm2"), "mlp_tokens.", "mlp_channels.", ("fc1", "fc2"))
+_JAX = _names(("LayerNorm_0", "LayerNorm_1"), "token_mixing/", "channel_mixing/", ("Dense_0", "Dense_1"))
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    """The number of patches is told; that they lie in a square is assumed."""
+    told: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
+    if entrance := shapes.get("stages.0.entrance.weight"):
+        told |= {"width": entrance[0], "channels": entrance[1], "patch": entrance[2]}
+    if up := shapes.get(_TOKENS.format(i=0) + "up.weight"):
+        told["token_hidden"] = up[0]
+        told |= {"image": round(up[1] ** 0.5) * told["patch"]} if entrance else {}
+    if up := shapes.get(_CHANNELS.format(i=0) + "up.weight"):
+        told["hidden"] = up[0]
+    if head := shapes.get("head.linear.weight"):
+        told["classes"] = head[0]
+    return told
+
+
+_NAMED = {(512, 8): "s", (768, 12): "b", (1024, 24): "l"}  # timm's letter for a width and depth
+
+
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    image = (config.get("model_args") or {}).get("img_size")
+    return {"image": one_or_two(image)} if image else read_timm_image(config)
+
+
+def _write_timm(card: Card) -> dict[str, Any]:
+    """timm.create_model takes width, depth and patch by a name only; timm's class takes any as arguments."""
+    c = card.config
+    letter, patch = _NAMED.get((c["width"], c["depth"])), c["patch"]
+    architecture = f"mixer_{letter}{patch}_224" if letter and patch in (16, 32) else None
+    arguments = {
+        "img_size": list(sides(c["image"])),
+        "in_chans": c["channels"],
+        "mlp_ratio": [ratio(c["token_hidden"], c["width"]), ratio(c["hidden"], c["width"])],
+    }
+    if architecture is None:
+        arguments |= {"patch_size": patch, "num_blocks": c["depth"], "embed_dim": c["width"]}
+    return timm_config(card, architecture, c["width"], arguments)
+
+
+LAYOUTS = (
+    Layout(
+        "timm",
+        "mixer",
+        _rows("stem.proj", "blocks.{i}.", _TIMM, "norm"),
+        ("stem.proj.weight", "blocks.0.mlp_tokens.fc1.weight"),
+        sizes,
+        read_config=_read_timm,
+        write_config=_write_timm,
+        needs={"norm_eps": 1e-6, "activation": "gelu"},
+    ),
+    JaxLayout(
+        "authors",
+        "mixer",
+        _rows("stem", "MixerBlock_{i}/", _JAX, "pre_head_layer_norm"),
+        ("stem/kernel", "MixerBlock_0/token_mixing/Dense_0/kernel"),
+        sizes,
+        told={"activation": "gelu-tanh"},
+        read_config=read_timm_image,
+        write_config=pictures,
+        needs={"norm_eps": 1e-6, "activation": "gelu-tanh"},
+    ),
+)

@@ -1,0 +1,186 @@
+"""The names of PVT: the authors' and Hugging Face's.
+
+transformers norms with one eps, 1e-6, everywhere; the authors have 1e-5 behind patch embeddings and reductions, so that
+its scores differ in the fifth digit. The weights are the same, and run here with the authors' norms.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from math import isqrt, lcm
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.weights.names.configs import huggingface_config, require
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.pyramids import (
+    STAGES,
+    authors_config,
+    check_sides,
+    in_each_stage,
+    pyramid_sizes,
+    read_fields,
+    reads_arguments,
+    write_fields,
+)
+
+_REDUCE = "attention.sublayer.projection.reduce.weight"
+
+
+def _projection(ours: str, reduce: str, query: str, pair: tuple[str, ...], shares: tuple[int, ...]) -> tuple[Row, ...]:
+    """Where there is a reduction, the query has its own matrix; elsewhere one matrix makes all three.
+
+    pair: what keys and values are called. shares: the sizes of the query and of each of the pair.
+    """
+    reduced = (ours + _REDUCE, reduce)
+    joint = ours + "attention.sublayer.projection.joint.{p}"
+    return (
+        Row(ours + "attention.sublayer.projection.query.{p}", (query,), beside=reduced),
+        Row(joint, pair, beside=reduced),
+        Row(joint, (query, *pair), shares=shares),
+    )
+
+
+def _authors_rows() -> tuple[Row, ...]:
+    found = rows(("norm.{p}", "norm.{p}"), ("head.linear.{p}", "head.{p}"))
+    for stage in reversed(range(STAGES)):  # the one cls_token is the last stage's
+        ours, number = f"stages.{stage}.", stage + 1
+        here = (ours + "entrance.norm.weight", f"patch_embed{number}.norm.weight")
+        found += (Row(ours + "prefix.tokens", ("cls_token",), beside=here),)
+        found += rows(
+            (ours + "entrance.patches.{p}", f"patch_embed{number}.proj.{{p}}"),
+            (ours + "entrance.norm.{p}", f"patch_embed{number}.norm.{{p}}"),
+            (ours + "positions.table", f"pos_embed{number}"),
+        )
+        ours, theirs = ours + "encoder.blocks.{i}.", f"block{number}.{{i}}."
+        found += _projection(ours, theirs + "attn.sr.weight", theirs + "attn.q.{p}", (theirs + "attn.kv.{p}",), (1, 2))
+        found += rows(
+            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
+            (ours + "attention.sublayer.projection.reduce.{p}", theirs + "attn.sr.{p}"),
+            (ours + "attention.sublayer.projection.norm.{p}", theirs + "attn.norm.{p}"),
+            (ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"),
+            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
+            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
+            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
+        )
+    return found
+
+
+def _huggingface_rows() -> tuple[Row, ...]:
+    found = rows(("norm.{p}", "pvt.encoder.layer_norm.{p}"), ("head.linear.{p}", "classifier.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.", f"pvt.encoder.patch_embeddings.{stage}."
+        found += rows(
+            (ours + "entrance.patches.{p}", theirs + "projection.{p}"),
+            (ours + "entrance.norm.{p}", theirs + "layer_norm.{p}"),
+            (ours + "prefix.tokens", theirs + "cls_token"),
+            (ours + "positions.table", theirs + "position_embeddings"),
+        )
+        ours, theirs = ours + "encoder.blocks.{i}.", f"pvt.encoder.block.{stage}.{{i}}."
+        inner = theirs + "attention.self."
+        pair = (inner + "key.{p}", inner + "value.{p}")
+        found += _projection(ours, inner + "sequence_reduction.weight", inner + "query.{p}", pair, (1, 1, 1))
+        found += rows(
+            (ours + "attention.norm.{p}", theirs + "layer_norm_1.{p}"),
+            (ours + "attention.sublayer.projection.reduce.{p}", inner + "sequence_reduction.{p}"),
+            (ours + "attention.sublayer.projection.norm.{p}", inner + "layer_norm.{p}"),
+            (ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"),
+            (ours + "feed_forward.norm.{p}", theirs + "layer_norm_2.{p}"),
+            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.dense1.{p}"),
+            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.dense2.{p}"),
+        )
+    return found
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    """The heads cannot be told by the shapes; the image is, if it is square."""
+    told = pyramid_sizes(shapes)
+    convolutions = [shapes.get(name, (0, 0, 1, 1)) for name in in_each_stage(len(told["depths"]), _REDUCE)]
+    told["reductions"] = tuple(shape[2] for shape in convolutions)
+    if (table := shapes.get("stages.0.positions.table")) and "patch" in told:
+        prefix = shapes.get("stages.0.prefix.tokens", (1, 0))[1]
+        told["image"] = isqrt(table[1] - prefix) * told["patch"]
+    return told
+
+
+_FIELDS = {
+    "image": "img_size",
+    "channels": "in_chans",
+    "patch": "patch_size",
+    "widths": "embed_dims",
+    "depths": "depths",
+    "heads": "num_heads",
+    "expansions": "mlp_ratios",
+    "reductions": "sr_ratios",
+    "drop_path": "drop_path_rate",
+    "dropout": "drop_rate",
+    "attention_dropout": "attn_drop_rate",
+}
+_IN_HUGGINGFACE = {
+    "image": "image_size",
+    "channels": "num_channels",
+    "widths": "hidden_sizes",
+    "depths": "depths",
+    "heads": "num_attention_heads",
+    "expansions": "mlp_ratios",
+    "reductions": "sequence_reduction_ratios",
+    "drop_path": "drop_path_rate",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "norm_eps": "layer_norm_eps",
+}
+
+
+def _write_authors(card: Card) -> dict[str, Any]:
+    _check(card, "the authors' PVT")
+    return authors_config(card, _FIELDS)
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    _check(card, "transformers' PVT")
+    stages = len(card.config["depths"])
+    patches = [card.config["patch"], *[2] * (stages - 1)]
+    fixed = {"num_encoder_blocks": stages, "patch_sizes": patches, "strides": patches, "hidden_act": "gelu"}
+    fields = {**write_fields(card, _IN_HUGGINGFACE), **fixed, "qkv_bias": True, "num_labels": card.config["classes"]}
+    return huggingface_config(card, "PvtForImageClassification", "pvt", fields)
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A list may be longer than there are stages; the heads have a default there."""
+    require("PVT", config, {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True)})
+    stages = config.get("num_encoder_blocks", 4)
+    told = {"heads": (1, 2, 5, 8), **read_fields(config, _IN_HUGGINGFACE)}
+    return {field: value[:stages] if isinstance(value, tuple) else value for field, value in told.items()}
+
+
+def _check(card: Card, title: str) -> None:
+    """Others cut off what a patch or a reduction leaves over, and cannot reduce the stage that has [CLS]."""
+    c = card.config
+    if c["reductions"][-1] != 1:
+        raise UserError(
+            f"{title} does not reduce its last stage", expected="reductions that end in 1", got=c["reductions"]
+        )
+    unit = lcm(*(c["patch"] * 2**stage * reduction for stage, reduction in enumerate(c["reductions"])))
+    check_sides(card, unit, title, square=True)
+
+
+_layout = partial(Layout, family="pvt", sizes=sizes)
+
+LAYOUTS = (
+    _layout(
+        "authors",
+        rows=_authors_rows(),
+        distinct=("patch_embed1.proj.weight", "pos_embed1", "block1.0.attn.q.weight"),
+        read_config=reads_arguments(_FIELDS),
+        write_config=_write_authors,
+        needs={"positions": "learned", "norm_eps": 1e-6},
+    ),
+    _layout(
+        "huggingface",
+        rows=_huggingface_rows(),
+        distinct=("pvt.encoder.patch_embeddings.0.projection.weight",),
+        read_config=_read_huggingface,
+        write_config=_write_huggingface,
+        needs={"positions": "learned", "patch": 4},
+    ),
+)

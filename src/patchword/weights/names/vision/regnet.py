@@ -1,0 +1,128 @@
+"""The names of RegNetY: timm's, in which the teacher of DeiT was published, and Hugging Face's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import sides
+from patchword.weights.names.configs import (
+    huggingface_config,
+    read_huggingface_image,
+    read_timm_image,
+    require,
+    timm_config,
+)
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
+
+
+def _timm_rows() -> tuple[Row, ...]:
+    found = conv_norm("stages.0.entrance.first", "stem.conv", "stem.bn") + rows(("head.linear.{p}", "head.fc.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"s{stage + 1}.b{{n}}."
+        pairs = [(f"branch.{place}", f"conv{number + 1}.") for number, place in enumerate(PLACES)]
+        for part, name in [*pairs, ("shortcut", "downsample.")]:
+            found += conv_norm(ours + part, f"{theirs}{name}conv", f"{theirs}{name}bn")
+        found += rows(
+            (ours + "branch.weighing.squeeze.{p}", theirs + "se.fc1.{p}"),
+            (ours + "branch.weighing.excite.{p}", theirs + "se.fc2.{p}"),
+        )
+    return found
+
+
+def _huggingface_rows() -> tuple[Row, ...]:
+    stem = "regnet.embedder.embedder."
+    found = conv_norm("stages.0.entrance.first", stem + "convolution", stem + "normalization")
+    found += rows(("head.linear.{p}", "classifier.1.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"regnet.encoder.stages.{stage}.layers.{{i}}."
+        pairs = [(f"branch.{place}", f"layer.{number}.") for place, number in zip(PLACES, (0, 1, 3), strict=True)]
+        for part, name in [*pairs, ("shortcut", "shortcut.")]:
+            found += conv_norm(ours + part, f"{theirs}{name}convolution", f"{theirs}{name}normalization")
+        found += rows(
+            (ours + "branch.weighing.squeeze.{p}", theirs + "layer.2.attention.0.{p}"),
+            (ours + "branch.weighing.excite.{p}", theirs + "layer.2.attention.2.{p}"),
+        )
+    return found
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    told = convolution_sizes(shapes)
+    told.pop("kernel", None)
+    grouped = [shapes.get(f"stages.{stage}.blocks.0.branch.second.convolution.weight") for stage in range(STAGES)]
+    found = [shape for shape in grouped if shape]
+    return told | {"widths": tuple(shape[0] for shape in found)} | ({"group": found[0][1]} if found else {})
+
+
+_NAMED = {  # by their GF: widths, depths, group (tables 5 to 7 of the paper)
+    "002": ((24, 56, 152, 368), (1, 1, 4, 7), 8),
+    "004": ((48, 104, 208, 440), (1, 3, 6, 6), 8),
+    "006": ((48, 112, 256, 608), (1, 3, 7, 4), 16),
+    "008": ((64, 128, 320, 768), (1, 3, 8, 2), 16),
+    "016": ((48, 120, 336, 888), (2, 6, 17, 2), 24),
+    "032": ((72, 216, 576, 1512), (2, 5, 13, 1), 24),
+    "040": ((128, 192, 512, 1088), (2, 6, 12, 2), 64),
+    "064": ((144, 288, 576, 1296), (2, 7, 14, 2), 72),
+    "080": ((168, 448, 896, 2016), (2, 4, 10, 1), 56),
+    "120": ((224, 448, 896, 2240), (2, 5, 11, 1), 112),
+    "160": ((224, 448, 1232, 3024), (2, 4, 11, 1), 112),
+    "320": ((232, 696, 1392, 3712), (2, 5, 12, 1), 232),
+}
+
+
+def _write_timm(card: Card) -> dict[str, Any]:
+    """timm computes widths and depths from the points of a line, so it can be told them by a name only."""
+    found = (card.config["widths"], card.config["depths"], card.config["group"])
+    architecture = next((f"regnety_{name}" for name, known in _NAMED.items() if known == found), None)
+    if architecture is None:
+        raise UserError(
+            "timm has no RegNetY of these sizes",
+            expected="the widths, depths and group of one of the paper's",
+            got=f"widths {found[0]}, depths {found[1]}, group {found[2]}",
+            hint='use layout="huggingface" or layout="patchword"',
+        )
+    arguments = {"in_chans": card.config["channels"], "stem_width": card.config["stem"]}
+    return timm_config(card, architecture, card.config["widths"][-1], arguments)
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    require("RegNet", config, {"hidden_act": ("relu", "relu"), "downsample_in_first_stage": (True, True)})
+    return read_huggingface_image(config)
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    widths = {
+        "num_channels": card.config["channels"],
+        "embedding_size": card.config["stem"],
+        "hidden_sizes": list(card.config["widths"]),
+        "depths": list(card.config["depths"]),
+        "groups_width": card.config["group"],
+        "layer_type": "y",
+        "hidden_act": "relu",
+        "downsample_in_first_stage": True,
+        "image_size": list(sides(card.config["image"])),
+    }
+    return huggingface_config(card, "RegNetForImageClassification", "regnet", widths)
+
+
+LAYOUTS = (
+    Layout(
+        "timm",
+        "regnety",
+        _timm_rows(),
+        ("stem.conv.weight", "s1.b1.conv1.conv.weight", "s1.b1.se.fc1.weight"),
+        sizes,
+        read_config=read_timm_image,
+        write_config=_write_timm,
+    ),
+    Layout(
+        "huggingface",
+        "regnety",
+        _huggingface_rows(),
+        ("regnet.encoder.stages.0.layers.0.layer.2.attention.0.weight",),
+        sizes,
+        read_config=_read_huggingface,
+        write_config=_write_huggingface,
+    ),
+)

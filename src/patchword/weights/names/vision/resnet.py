@@ -1,0 +1,121 @@
+"""The names of ResNet: timm's, which are torchvision's, and Hugging Face's."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import sides
+from patchword.models.vision.resnet import EXPANSION
+from patchword.weights.names.configs import (
+    huggingface_config,
+    read_huggingface_image,
+    read_timm_image,
+    require,
+    timm_config,
+)
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
+
+
+def _timm_rows() -> tuple[Row, ...]:
+    found = conv_norm("stages.0.entrance.first", "conv1", "bn1") + rows(("head.linear.{p}", "fc.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"layer{stage + 1}.{{i}}."
+        for number, place in enumerate(PLACES, 1):
+            found += conv_norm(f"{ours}branch.{place}", f"{theirs}conv{number}", f"{theirs}bn{number}")
+        found += conv_norm(ours + "shortcut", theirs + "downsample.0", theirs + "downsample.1")
+    return found
+
+
+def _huggingface_rows() -> tuple[Row, ...]:
+    stem = "resnet.embedder.embedder."
+    found = conv_norm("stages.0.entrance.first", stem + "convolution", stem + "normalization")
+    found += rows(("head.linear.{p}", "classifier.1.{p}"))
+    for stage in range(STAGES):
+        block = f"resnet.encoder.stages.{stage}.layers.{{i}}."
+        pairs = [(f"branch.{place}", f"{block}layer.{number}.") for number, place in enumerate(PLACES)]
+        for ours, theirs in [*pairs, ("shortcut", block + "shortcut.")]:
+            found += conv_norm(f"stages.{stage}.blocks.{{i}}.{ours}", theirs + "convolution", theirs + "normalization")
+    return found
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    told = convolution_sizes(shapes)
+    kind = "bottleneck" if "stages.0.blocks.0.branch.third.convolution.weight" in shapes else "basic"
+    if "stem" in told:
+        told |= {"width": told.pop("stem"), "patch": {3: 1, 7: 4}.get(told.pop("kernel"), 4)}
+    return told | {"block": kind}
+
+
+def _widths(card: Card) -> list[int]:
+    return [card.config["width"] * 2**stage for stage in range(len(card.config["depths"]))]
+
+
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Some of timm's ResNets differ in parts that hold no weights, such as a blurred pooling; only its names tell."""
+    name = str(config.get("architecture", "resnet"))
+    if not re.fullmatch(r"resnet\d*", name):
+        raise UserError(
+            "this ResNet differs from the paper's", expected="architecture resnet18, resnet50, ...", got=name
+        )
+    return read_timm_image(config)
+
+
+def _write_timm(card: Card) -> dict[str, Any]:
+    kind, depths = card.config["block"], list(card.config["depths"])
+    if len(depths) != 4:
+        raise UserError("timm's ResNet has four stages", got=f"{len(depths)} stages", hint='use layout="huggingface"')
+    arguments = {"layers": depths, "in_chans": card.config["channels"]}
+    architecture = {"basic": "resnet18", "bottleneck": "resnet50"}[kind]
+    return timm_config(card, architecture, _widths(card)[-1] * EXPANSION[kind], arguments)
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes are told by the shapes, the strides by the config alone."""
+    known = {"hidden_act": ("relu", "relu"), "downsample_in_first_stage": (False, False)}
+    if config.get("layer_type", "bottleneck") == "bottleneck":
+        known["downsample_in_bottleneck"] = (False, False)
+    require("ResNet", config, known)
+    return read_huggingface_image(config)
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    kind = card.config["block"]
+    widths = {
+        "num_channels": card.config["channels"],
+        "embedding_size": card.config["width"],
+        "hidden_sizes": [width * EXPANSION[kind] for width in _widths(card)],
+        "depths": list(card.config["depths"]),
+        "layer_type": kind,
+        "hidden_act": "relu",
+        "downsample_in_first_stage": False,
+        "downsample_in_bottleneck": False,
+        "image_size": list(sides(card.config["image"])),
+    }
+    return huggingface_config(card, "ResNetForImageClassification", "resnet", widths)
+
+
+LAYOUTS = (
+    Layout(
+        "timm",
+        "resnet",
+        _timm_rows(),
+        ("conv1.weight", "layer1.0.conv1.weight", "layer1.0.bn1.weight"),
+        sizes,
+        read_config=_read_timm,
+        write_config=_write_timm,
+        needs={"patch": 4, "width": 64},  # timm's stem has 64 channels, always
+    ),
+    Layout(
+        "huggingface",
+        "resnet",
+        _huggingface_rows(),
+        ("resnet.embedder.embedder.convolution.weight",),
+        sizes,
+        read_config=_read_huggingface,
+        write_config=_write_huggingface,
+        needs={"patch": 4},
+    ),
+)

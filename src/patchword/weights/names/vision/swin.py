@@ -1,0 +1,208 @@
+"""The names of Swin: the authors', timm's from 0.9 on, and Hugging Face's. Older files of timm have the authors' names.
+
+The authors and Hugging Face put a merge at the end of a stage, timm and we at the start of the next one. Files are
+written only for an image size at which no map is padded, where all four are the same network.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from math import isqrt
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import sides
+from patchword.weights.names.configs import huggingface_config, require, timm_config
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.pyramids import (
+    STAGES,
+    authors_config,
+    check_sides,
+    doubling_sizes,
+    in_each_stage,
+    last_width,
+    read_fields,
+    reads_arguments,
+    write_fields,
+)
+
+_TABLE = "attention.sublayer.patterns.0.position.table"
+_OURS = (
+    "attention.norm.{p}",
+    "attention.sublayer.projection.joint.{p}",
+    _TABLE,
+    "attention.sublayer.output.{p}",
+    "feed_forward.norm.{p}",
+    "feed_forward.sublayer.up.{p}",
+    "feed_forward.sublayer.down.{p}",
+)
+_Names = tuple[str | tuple[str, ...], ...]
+_OFFICIAL: _Names = (
+    "norm1.{p}",
+    "attn.qkv.{p}",
+    "attn.relative_position_bias_table",
+    "attn.proj.{p}",
+    "norm2.{p}",
+    "mlp.fc1.{p}",
+    "mlp.fc2.{p}",
+)
+# What Hugging Face calls the tensors of a block: in files, and in the memory of transformers 5.
+_IN_FILES: _Names = (
+    "layernorm_before.{p}",
+    tuple(f"attention.self.{part}.{{p}}" for part in ("query", "key", "value")),
+    "attention.self.relative_position_bias_table",
+    "attention.output.dense.{p}",
+    "layernorm_after.{p}",
+    "intermediate.dense.{p}",
+    "output.dense.{p}",
+)
+_IN_MEMORY: _Names = (
+    "layernorm_before.{p}",
+    tuple(f"attention.{part}_proj.{{p}}" for part in "qkv"),
+    "attention.relative_position_bias.relative_position_bias_table",
+    "attention.o_proj.{p}",
+    "layernorm_after.{p}",
+    "mlp.fc1.{p}",
+    "mlp.fc2.{p}",
+)
+
+
+def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
+    """merge: the number of the stage of theirs that holds the merge before our stage 1."""
+    found: tuple[Row, ...] = ()
+    for stage in range(1, STAGES):
+        ours, theirs = f"stages.{stage}.entrance.", f"{root}.{stage - 1 + merge}.downsample."
+        found += rows((ours + "norm.{p}", theirs + "norm.{p}"), (ours + "reduce.{p}", theirs + "reduction.{p}"))
+    for stage in range(STAGES):
+        ours, theirs = f"stages.{stage}.encoder.blocks.{{i}}.", f"{root}.{stage}.blocks.{{i}}."
+        for our_name, names in zip(_OURS, block, strict=True):
+            joined = (names,) if isinstance(names, str) else names
+            found += rows((ours + our_name, tuple(theirs + name for name in joined)))
+    return found
+
+
+def _official_rows(merge: int, head: str) -> tuple[Row, ...]:
+    return rows(
+        ("stages.0.entrance.patches.{p}", "patch_embed.proj.{p}"),
+        ("stages.0.entrance.norm.{p}", "patch_embed.norm.{p}"),
+        ("norm.{p}", "norm.{p}"),
+        ("head.linear.{p}", head),
+    ) + _stage_rows("layers", _OFFICIAL, merge)
+
+
+def _huggingface_rows(block: _Names) -> tuple[Row, ...]:
+    return rows(
+        ("stages.0.entrance.patches.{p}", "swin.embeddings.patch_embeddings.projection.{p}"),
+        ("stages.0.entrance.norm.{p}", "swin.embeddings.norm.{p}"),
+        ("norm.{p}", "swin.layernorm.{p}"),
+        ("head.linear.{p}", "classifier.{p}"),
+    ) + _stage_rows("swin.encoder.layers", block, merge=0)
+
+
+def sizes(shapes: Shapes) -> dict[str, Any]:
+    """The relative tables tell the window by their rows and the heads by their columns."""
+    told = doubling_sizes(shapes)
+    tables = [shapes[name] for name in in_each_stage(len(told["depths"]), _TABLE) if name in shapes]
+    if tables:
+        told |= {"window": (isqrt(tables[0][0]) + 1) // 2, "heads": tuple(heads for _, heads in tables)}
+    return told
+
+
+_FIELDS = {
+    "image": "img_size",
+    "patch": "patch_size",
+    "channels": "in_chans",
+    "width": "embed_dim",
+    "depths": "depths",
+    "heads": "num_heads",
+    "window": "window_size",
+    "expansion": "mlp_ratio",
+    "drop_path": "drop_path_rate",
+    "dropout": "drop_rate",
+    "attention_dropout": "attn_drop_rate",
+}
+_IN_TIMM = {**_FIELDS, "dropout": "proj_drop_rate"}
+_IN_HUGGINGFACE = {
+    **_FIELDS,
+    "image": "image_size",
+    "channels": "num_channels",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
+
+
+def _write_authors(card: Card) -> dict[str, Any]:
+    _check_shifts(card, "the authors' Swin")
+    return authors_config(card, _FIELDS)
+
+
+def _write_timm(card: Card) -> dict[str, Any]:
+    check_sides(card, _unit(card), "timm's Swin")
+    return timm_config(card, "swin_tiny_patch4_window7_224", last_width(card), write_fields(card, _IN_TIMM))
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    _check_shifts(card, "transformers' Swin")
+    return huggingface_config(card, "SwinForImageClassification", "swin", write_fields(card, _IN_HUGGINGFACE))
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    known = {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True), "layer_norm_eps": (1e-5, 1e-5)}
+    require("Swin", config, {**known, "use_absolute_embeddings": (False, False)})
+    return read_fields(config, _IN_HUGGINGFACE)
+
+
+def _unit(card: Card) -> int:
+    """if this divides the sides of the image, the window divides those of every map"""
+    c = card.config
+    return int(c["patch"] * 2 ** (len(c["depths"]) - 1) * c["window"])
+
+
+def _check_shifts(card: Card, title: str) -> None:
+    """timm and we look at each side for itself; the others shift no side if one is as short as the window."""
+    check_sides(card, _unit(card), title)
+    height, width = sides(card.config["image"])
+    if height != width and min(height, width) == _unit(card):
+        raise UserError(f"{title} shifts no window in the last stage", expected="a square image", got=(height, width))
+
+
+def _buffers(root: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{root}.{stage}.blocks.{{i}}.{name}" for stage in range(STAGES) for name in names)
+
+
+_layout = partial(Layout, family="swin", sizes=sizes, needs={"positions": "relative", "norm_eps": 1e-5})
+_official = partial(_layout, dropped=_buffers("layers", "attn_mask", "attn.relative_position_index"))
+_huggingface = partial(
+    _layout,
+    "huggingface",
+    dropped=_buffers("swin.encoder.layers", "attention.self.relative_position_index"),
+    read_config=_read_huggingface,
+)
+_ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
+
+# The authors' merges are in stages 0, 1, 2, timm's in 1, 2, 3, so the authors' layout stands first.
+LAYOUTS = (
+    _official(
+        "authors",
+        rows=_official_rows(merge=0, head="head.{p}"),
+        distinct=(_ANY, "layers.0.downsample.reduction.weight"),
+        read_config=reads_arguments(_FIELDS),
+        write_config=_write_authors,
+    ),
+    _official(
+        "timm",
+        rows=_official_rows(merge=1, head="head.fc.{p}"),
+        distinct=(_ANY, "layers.1.downsample.reduction.weight"),
+        read_config=reads_arguments(_IN_TIMM),
+        write_config=_write_timm,
+    ),
+    _huggingface(
+        rows=_huggingface_rows(_IN_FILES),
+        distinct=("swin.encoder.layers.0.blocks.0.attention.self.relative_position_bias_table",),
+        write_config=_write_huggingface,
+    ),
+    _huggingface(
+        rows=_huggingface_rows(_IN_MEMORY),
+        distinct=("swin.encoder.layers.0.blocks.0.attention.q_proj.weight",),
+    ),
+)

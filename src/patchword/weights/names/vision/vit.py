@@ -1,0 +1,225 @@
+"""The names of ViT and DeiT: ours, Hugging Face's and timm's. The DeiT authors' files use timm's."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.core.grid import sides
+from patchword.models.vision.vit import VitConfig
+from patchword.weights.names.configs import (
+    huggingface_config,
+    one_or_two,
+    ratio,
+    read_huggingface_image,
+    timm_config,
+)
+from patchword.weights.names.name_table import Layout, Row
+
+_BLOCK = "stages.0.encoder.blocks.{i}."
+_OURS = (
+    "stages.0.entrance.{p}",
+    "stages.0.prefix.tokens",
+    "stages.0.positions.table",
+    _BLOCK + "attention.norm.{p}",
+    _BLOCK + "attention.sublayer.projection.joint.{p}",
+    _BLOCK + "attention.sublayer.output.{p}",
+    _BLOCK + "feed_forward.norm.{p}",
+    _BLOCK + "feed_forward.sublayer.up.{p}",
+    _BLOCK + "feed_forward.sublayer.down.{p}",
+    "norm.{p}",
+    "head.linear.{p}",
+    "head.distilled.{p}",
+)
+
+
+def _rows(*theirs: str | tuple[str, ...]) -> tuple[Row, ...]:
+    """Our names beside theirs, in order; the leading tokens are joined along the tokens, all else along the outputs."""
+    named = zip(_OURS, theirs, strict=False)
+    return tuple(
+        Row(ours, (names,) if isinstance(names, str) else names, dim=1 if ours.endswith("tokens") else 0)
+        for ours, names in named
+    )
+
+
+# What Hugging Face calls the tensors of a layer: in files, and in the memory of transformers 5.
+_IN_FILES = (
+    "encoder.layer.{i}.layernorm_before.{p}",
+    tuple(f"encoder.layer.{{i}}.attention.attention.{part}.{{p}}" for part in ("query", "key", "value")),
+    "encoder.layer.{i}.attention.output.dense.{p}",
+    "encoder.layer.{i}.layernorm_after.{p}",
+    "encoder.layer.{i}.intermediate.dense.{p}",
+    "encoder.layer.{i}.output.dense.{p}",
+)
+_IN_MEMORY = (
+    "layers.{i}.layernorm_before.{p}",
+    tuple(f"layers.{{i}}.attention.{part}_proj.{{p}}" for part in "qkv"),
+    "layers.{i}.attention.o_proj.{p}",
+    "layers.{i}.layernorm_after.{p}",
+    "layers.{i}.mlp.fc1.{p}",
+    "layers.{i}.mlp.fc2.{p}",
+)
+_POOLER = ("pooler.dense.{p}",)  # of the encoder alone, behind its [CLS] token; nothing here reads it
+_Names = tuple[str | tuple[str, ...], ...]
+
+
+def _huggingface_rows(root: str, layer: _Names, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
+    """root: what stands before all names but those of the heads; nothing in a file of the encoder alone"""
+
+    def below(names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        return root + names if isinstance(names, str) else tuple(root + name for name in names)
+
+    return _rows(
+        below("embeddings.patch_embeddings.projection.{p}"),
+        below(tuple(f"embeddings.{name}" for name in prefix)),
+        below("embeddings.position_embeddings"),
+        *(below(names) for names in layer),
+        below("layernorm.{p}"),
+        *(f"{head}.{{p}}" for head in heads),
+    )
+
+
+def _timm_rows(prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
+    layer = "blocks.{i}."
+    return _rows(
+        "patch_embed.proj.{p}",
+        prefix,
+        "pos_embed",
+        layer + "norm1.{p}",
+        layer + "attn.qkv.{p}",
+        layer + "attn.proj.{p}",
+        layer + "norm2.{p}",
+        layer + "mlp.fc1.{p}",
+        layer + "mlp.fc2.{p}",
+        "norm.{p}",
+        *(f"{head}.{{p}}" for head in heads),
+    )
+
+
+_FROM_HUGGINGFACE = {
+    "hidden_size": "width",
+    "num_hidden_layers": "depth",
+    "num_attention_heads": "heads",
+    "intermediate_size": "hidden",
+    "patch_size": "patch",
+    "image_size": "image",
+    "num_channels": "channels",
+    "layer_norm_eps": "norm_eps",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
+_FROM_TIMM = {
+    "embed_dim": "width",
+    "depth": "depth",
+    "num_heads": "heads",
+    "patch_size": "patch",
+    "img_size": "image",
+    "in_chans": "channels",
+}
+_HUGGINGFACE_ACTIVATIONS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
+_TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
+
+
+def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    """transformers leaves out what equals its defaults, so the ones that differ from ours stand here."""
+    if config.get("architectures") == ["DeiTForImageClassification"]:
+        raise UserError(
+            "this DeiT has a distillation token, but no head for it",
+            expected="DeiTForImageClassificationWithTeacher, or ViTForImageClassification (a DeiT without the token)",
+        )
+    told: dict[str, Any] = {"heads": 12}
+    told |= {ours: config[theirs] for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
+    told |= read_huggingface_image(config)
+    activation = config.get("hidden_act", "gelu")
+    if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
+        got = f"hidden_act {activation}, qkv_bias {config.get('qkv_bias', True)}"
+        raise UserError("this ViT differs from the paper's", expected="hidden_act gelu and qkv_bias true", got=got)
+    return told | {"activation": _HUGGINGFACE_ACTIVATIONS[activation]}
+
+
+def _write_huggingface(card: Card) -> dict[str, Any]:
+    c = _config(card)
+    widths = {theirs: getattr(c, ours) for theirs, ours in _FROM_HUGGINGFACE.items()}
+    widths |= {"hidden_act": _name_of(c.activation, _HUGGINGFACE_ACTIVATIONS), "qkv_bias": True}
+    if card.config.get("distilled"):
+        return huggingface_config(card, "DeiTForImageClassificationWithTeacher", "deit", widths)
+    return huggingface_config(card, "ViTForImageClassification", "vit", widths)
+
+
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = config.get("model_args") or {}
+    told = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
+    told |= {"image": one_or_two(told["image"])} if "image" in told else {}
+    if "act_layer" in arguments:
+        if arguments["act_layer"] not in _TIMM_ACTIVATIONS:
+            raise UserError("this ViT differs from the paper's", expected="act_layer gelu", got=arguments["act_layer"])
+        told["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
+    return told
+
+
+def _write_timm(card: Card) -> dict[str, Any]:
+    """One of timm's names, and every size as an argument to it, so that timm builds this very model."""
+    c = _config(card)
+    if c.norm_eps != 1e-6:
+        raise UserError("timm's ViT has its own norm", expected="norm_eps 1e-06", got=c.norm_eps)
+    size = next((size for size in ("tiny", "small", "base", "large") if size in card.model), "base")
+    name = f"deit_{size}_distilled" if card.config.get("distilled") else f"vit_{size}"
+    arguments = {theirs: getattr(c, ours) for theirs, ours in _FROM_TIMM.items()}
+    arguments |= {"img_size": list(sides(c.image)), "mlp_ratio": ratio(c.hidden, c.width)}
+    arguments |= {"act_layer": _name_of(c.activation, _TIMM_ACTIVATIONS)}
+    return timm_config(card, f"{name}_patch16_224", c.width, arguments)
+
+
+def _config(card: Card) -> VitConfig:
+    return VitConfig(**{field.name: card.config[field.name] for field in fields(VitConfig)})
+
+
+def _name_of(ours: str, table: Mapping[str, str]) -> str:
+    return next(theirs for theirs, name in table.items() if name == ours)
+
+
+def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """What the shapes of tensors under our names tell of the config; the number of heads they cannot tell."""
+    told: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
+    for name, shape in shapes.items():
+        if name == "stages.0.entrance.weight" and len(shape) == 4:
+            told |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
+        elif name.endswith("blocks.0.feed_forward.sublayer.up.weight"):
+            told["hidden"] = shape[0]
+        elif name == "head.linear.weight":
+            told["classes"] = shape[0]
+    table, prefix = shapes.get("stages.0.positions.table"), shapes.get("stages.0.prefix.tokens")
+    if table and prefix and "patch" in told:
+        told["image"] = round((table[1] - prefix[1]) ** 0.5) * told["patch"]
+    return told
+
+
+def _layouts(distilled: bool) -> tuple[Layout, ...]:
+    family, told = ("deit", {"distilled": True}) if distilled else ("vit", {})
+    ours = ("head.distilled.weight",) if distilled else ("stages.0.prefix.tokens", "stages.0.positions.table")
+    hf_tokens = ("cls_token", "distillation_token") if distilled else ("cls_token",)
+    hf_heads = ("cls_classifier", "distillation_classifier") if distilled else ("classifier",)
+    timm_tokens = ("cls_token", "dist_token") if distilled else ("cls_token",)
+    timm_heads = ("head", "head_dist") if distilled else ("head",)
+    timm_rows = _timm_rows(timm_tokens, timm_heads)
+    distinct = ("dist_token",) if distilled else ("blocks.0.attn.qkv.weight",)
+    needs = {"distilled": distilled, "positions": "learned"}
+    serves = () if distilled else ("deit",)  # without its token, DeiT is a ViT
+
+    def huggingface(root: str, layer: _Names) -> Layout:
+        found = _huggingface_rows(root, layer, hf_tokens, hf_heads)
+        names = (f"{root}{layer[0]}".format(i=0, p="weight"),) + (() if root else (f"embeddings.{hf_tokens[-1]}",))
+        theirs, read, write = {**told, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
+        dropped = () if root else _POOLER
+        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, serves)
+
+    return (
+        Layout("patchword", family, _rows(*_OURS), ours, sizes, told),
+        *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
+        Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm, needs=needs, serves=serves),
+    )
+
+
+# The first layout whose distinct name is in a file is the file's, so the distilled ones stand first.
+LAYOUTS = (*_layouts(distilled=True), *_layouts(distilled=False))
