@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from helpers import pixels
-from patchword.analysis.sharpness_loss import SampleLoss
+from patchword.analysis.sharpness.loss import SampleLoss
 
 
 class Quadratic(nn.Module):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 import patchword
 from helpers import image_models, pixels, randomise, smallest, text_models, texts, tiny_text
-from patchword.analysis.hessian import normal
-from patchword.analysis.sharpness_loss import SampleLoss
+from patchword.analysis.sharpness.hessian import normal
+from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.kernels.mlp import gelu
 from patchword.layers.activation import Gelu
 from patchword.models import REGISTRY

@@ -16,7 +16,7 @@ from patchword.core.text import Pair, Text
 from patchword.layers import activation_checkpointing as recompute
 from patchword.layers import plain_attention, record_attention
 from patchword.models import REGISTRY
-from patchword.objectives.translating import alignment, looks_back
+from patchword.objectives.generation.translating import alignment, looks_back
 
 BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in pair_models()))

@@ -14,9 +14,9 @@ from helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swa
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import Block, Causal, Everything, Norm, Pattern
-from patchword.objectives.beam_search import beam_search
-from patchword.objectives.causal import CausalSteps
-from patchword.objectives.generation import Likeliest, write
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.causal import CausalSteps
+from patchword.objectives.generation.sampling import Likeliest, write
 
 transformers = pytest.importorskip("transformers")
 

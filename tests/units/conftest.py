@@ -41,7 +41,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take a second; a test that does not look at them does without."""
-    from patchword.reports import scatter
+    from patchword.reports.comparison import scatter
 
     monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
 

@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from patchword.objectives.answer_search import Spans, Window, best_spans, merge_windows
-from patchword.objectives.answers import CHINESE, answer_f1, exact_match, score_answers
+from patchword.objectives.metrics.answer_search import Spans, Window, best_spans, merge_windows
+from patchword.objectives.metrics.answers import CHINESE, answer_f1, exact_match, score_answers
 
 
 @pytest.mark.parametrize(

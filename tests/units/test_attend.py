@@ -20,7 +20,7 @@ from patchword.recipes.looking.attending_question import Question
 from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
 from patchword.recipes.looking.robustness import Plan, known_robustness, robustness
 from patchword.recipes.run import Run
-from patchword.reports.attention_texts import text_figures
+from patchword.reports.attention.text_figures import text_figures
 from tiny_texts import vocabulary_of
 
 

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from helpers import pixels
-from patchword.analysis.attention_as_convolution import STRONG, attention_for, heads_needed, largest_error
+from patchword.analysis.attention.as_convolution import STRONG, attention_for, heads_needed, largest_error
 from patchword.core.errors import UserError
 
 CASES = [(kernel, patch) for kernel in (1, 3, 5, 7) for patch in (1, 2, 4)]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from helpers import assert_sharp, pixels, tiny
-from patchword.analysis.attention import class_attention, layers
-from patchword.analysis.attention_geometry import Geometry
-from patchword.analysis.rollout import rolled_out, rollout
+from patchword.analysis.attention.geometry import Geometry
+from patchword.analysis.attention.maps import class_attention, layers
+from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope

@@ -11,7 +11,7 @@ from patchword.core.card import Preparation
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.randaugment import LISTS
-from patchword.reports.augmentations import label_told, operation_rows, other_rows, shown
+from patchword.reports.plots.augmentations import label_told, operation_rows, other_rows, shown
 
 runner = CliRunner()
 PREPARATION = Preparation((0.4,), (0.2,))

@@ -17,8 +17,8 @@ from torch import nn
 
 from helpers import image_families, smallest
 from material import everything_below
-from patchword.analysis.comparison import LECTURES, chosen, row_of
-from patchword.analysis.published import PUBLISHED
+from patchword.analysis.published.comparison import LECTURES, chosen, row_of
+from patchword.analysis.published.image import PUBLISHED
 from patchword.analysis.speed import Speed
 from patchword.core.card import Card
 from patchword.core.errors import UserError
@@ -26,10 +26,10 @@ from patchword.models import REGISTRY
 from patchword.models.registry import Registry
 from patchword.recipes.timing import images as timing
 from patchword.recipes.timing.images import NotMeasuredError, Setting
-from patchword.reports import scatter
-from patchword.reports.comparison import table
-from patchword.reports.image_comparison import COLUMNS, ImageComparison
-from patchword.reports.labels import Label, place
+from patchword.reports.comparison import scatter
+from patchword.reports.comparison.comparison import table
+from patchword.reports.comparison.image import COLUMNS, ImageComparison
+from patchword.reports.plots.labels import Label, place
 
 THREE = ("deit-tiny", "swin-tiny", "cswin-large")
 SETTING = Setting("cpu", "float32", 4, 0.0)

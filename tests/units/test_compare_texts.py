@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from patchword.analysis.cost.count import count, text_of
-from patchword.analysis.speed import Speed, free_memory, product_rate
-from patchword.analysis.text_comparison import (
+from patchword.analysis.published.text_comparison import (
     Condition,
     TextSpeeds,
     chosen_texts,
     int8_bytes,
     text_row_of,
 )
+from patchword.analysis.speed import Speed, free_memory, product_rate
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes.timing import images as timing
@@ -25,9 +25,9 @@ from patchword.recipes.timing import texts as text_timing
 from patchword.recipes.timing.images import NotMeasuredError
 from patchword.recipes.timing.plan import Job, Rates, text_jobs
 from patchword.recipes.timing.texts import TextSetting
-from patchword.reports import text_scatter
-from patchword.reports.comparison import table
-from patchword.reports.text_comparison import TextComparison
+from patchword.reports.comparison import text_scatter
+from patchword.reports.comparison.comparison import table
+from patchword.reports.comparison.text import TextComparison
 from patchword.weights.export import export
 from patchword.weights.export.formats import FORMATS
 from patchword.weights.export.int8 import in_int8

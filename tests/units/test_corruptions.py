@@ -8,7 +8,7 @@ from patchword.core.errors import UserError
 from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
 from patchword.data.corruptions.random_fields import Chance
 from patchword.recipes.looking.robustness import Robustness
-from patchword.reports.robustness_pictures import severity_figure, size_figure
+from patchword.reports.comparison.robustness_figures import severity_figure, size_figure
 
 
 def pictures(count: int, channels: int, height: int, width: int) -> Tensor:

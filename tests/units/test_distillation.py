@@ -14,18 +14,10 @@ from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Attended, TextModel, follow_attention, plain_attention
-from patchword.objectives import distillation_answers, distillation_layers
 from patchword.objectives.classification import Outcome
-from patchword.objectives.distillation import (
-    Distillation,
-    Seen,
-    Weighted,
-    frozen,
-    look_at_answers,
-    look_at_text,
-    reads,
-)
-from patchword.objectives.distillation_answers import (
+from patchword.objectives.distillation import answers as distillation_answers
+from patchword.objectives.distillation import layers as distillation_layers
+from patchword.objectives.distillation.answers import (
     HardTargets,
     SameNumbers,
     SoftCrossEntropy,
@@ -34,7 +26,17 @@ from patchword.objectives.distillation_answers import (
     of_spans,
     of_tags,
 )
-from patchword.objectives.distillation_layers import (
+from patchword.objectives.distillation.distillation import (
+    Distillation,
+    Seen,
+    Weighted,
+    frozen,
+    look_at_answers,
+    look_at_text,
+    reads,
+)
+from patchword.objectives.distillation.initialization import chosen_layers, copy_layers
+from patchword.objectives.distillation.layers import (
     SameAttention,
     SameDirection,
     SameFeatures,
@@ -43,8 +45,7 @@ from patchword.objectives.distillation_layers import (
     check_pairs,
     even_layers,
 )
-from patchword.objectives.distillation_start import chosen_layers, copy_layers
-from patchword.objectives.texts import AnswerSpan, MaskedWords, TextClasses, TextLabels, TextNumbers, TokenTags
+from patchword.objectives.text import AnswerSpan, MaskedWords, TextClasses, TextLabels, TextNumbers, TokenTags
 
 PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
 LENGTHS = [7, 3, 12, 5, 2, 9]

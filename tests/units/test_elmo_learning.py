@@ -12,7 +12,7 @@ from patchword.core.text import Rows, Text
 from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList
 from patchword.models.text import elmo
 from patchword.models.text.elmo import ElmoConfig
-from patchword.objectives.two_ways import Candidates, FullSoftmax, SampledSoftmax, TwoWays, sampled
+from patchword.objectives.bidirectional_lm import Candidates, FullSoftmax, SampledSoftmax, TwoWays, sampled
 from patchword.training.step import PlainStep
 
 SENTENCES = [

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from patchword.objectives.two_ways import FullSoftmax
+from patchword.objectives.bidirectional_lm import FullSoftmax
 
 
 class Largest(TorchDispatchMode):

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from helpers import TINY_TEXT, tiny_text
 from patchword.core.errors import UserError
-from patchword.objectives.beam_search import beam_search
-from patchword.objectives.causal import CausalSteps
-from patchword.objectives.generation import NOTHING, Drawn, Likeliest, stream, write
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.causal import CausalSteps
+from patchword.objectives.generation.sampling import NOTHING, Drawn, Likeliest, stream, write
 
 PROMPTS = [[5, 9, 33], [7], [1, 2, 3, 4, 5, 6, 7, 8], [60, 60]]
 END = 17

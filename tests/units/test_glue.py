@@ -3,7 +3,7 @@ import pytest
 from patchword.core.errors import UserError
 from patchword.data.text.formats.glue import GLUE, read_glue
 from patchword.data.text.formats.labels import label_ids, numbers
-from patchword.objectives.metrics import METRICS
+from patchword.objectives.metrics.metrics import METRICS
 
 ROWS = {
     "cola": ("CoLA", None, ["gj04\t1\t\tShe left.", "gj04\t0\t*\tLeft she."]),

@@ -14,8 +14,8 @@ from patchword.core.errors import UserError
 from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification, Outcome
-from patchword.objectives.distillation import Distillation, Seen, Weighted, frozen
-from patchword.objectives.distillation_answers import SoftTargets
+from patchword.objectives.distillation.answers import SoftTargets
+from patchword.objectives.distillation.distillation import Distillation, Seen, Weighted, frozen
 from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from helpers import pixels, tiny
-from patchword.analysis.hessian import Spectrum, lanczos, normal, trace
-from patchword.analysis.sharpness_loss import SampleLoss
+from patchword.analysis.sharpness.hessian import Spectrum, lanczos, normal, trace
+from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.core.errors import UserError
 from tiny_losses import network, quadratic
 

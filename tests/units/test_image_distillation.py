@@ -20,10 +20,10 @@ from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.batches import Batch
 from patchword.data.image.images import fitted
 from patchword.layers import heads_apart
-from patchword.objectives import distillation_images
-from patchword.objectives.distillation import Seen
-from patchword.objectives.distillation_answers import HardTargets, SoftTargets, SoftTargetsByClass
-from patchword.objectives.distillation_images import (
+from patchword.objectives.distillation import images as distillation_images
+from patchword.objectives.distillation.answers import HardTargets, SoftTargets, SoftTargetsByClass
+from patchword.objectives.distillation.distillation import Seen
+from patchword.objectives.distillation.images import (
     SamePixels,
     look_at_image,
     of_distillation_token,

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 import patchword
 from helpers import image_families, pixels, randomise, smallest
-from patchword.analysis.attention import Layer, answering, carried, layers, looked_at, patches
-from patchword.analysis.attention_distance import distances
-from patchword.analysis.attention_geometry import Geometry, to_pixels, token_at
-from patchword.analysis.relevance import relevance
-from patchword.analysis.rollout import rolled_out, rollout
+from patchword.analysis.attention.distance import distances
+from patchword.analysis.attention.geometry import Geometry, to_pixels, token_at
+from patchword.analysis.attention.maps import Layer, answering, carried, layers, looked_at, patches
+from patchword.analysis.attention.relevance import relevance
+from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import Attention, AttentionMap, Everything, Interlaced, Pattern, Windows, record_attention

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from patchword.core.errors import UserError
-from patchword.objectives.metrics import (
+from patchword.objectives.metrics.metrics import (
     METRICS,
     accuracy,
     f1,

@@ -16,7 +16,7 @@ from patchword.data.text.batching.batches import IGNORE, TextBatch
 from patchword.data.text.corpus.sentence_pairs import plan_order, plan_pairs
 from patchword.data.text.formats.news import FieldTokens
 from patchword.data.text.tokenizers.template import Frame
-from patchword.objectives.texts import MaskedWords
+from patchword.objectives.text import MaskedWords
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import PretrainingEvaluation, evaluate
 from patchword.recipes.pretraining.parts import NextPairs

@@ -1,6 +1,6 @@
 import pytest
 
-from patchword.analysis.published import PUBLISHED
+from patchword.analysis.published.image import PUBLISHED
 from patchword.models import REGISTRY
 
 ENTRIES = pytest.mark.parametrize(("name", "row"), PUBLISHED.items(), ids=PUBLISHED)

@@ -1,6 +1,6 @@
 import pytest
 
-from patchword.analysis.published_texts import PUBLISHED_TEXTS, TASKS
+from patchword.analysis.published.text import PUBLISHED_TEXTS, TASKS
 from patchword.models import REGISTRY
 
 ENTRIES = pytest.mark.parametrize(("name", "row"), PUBLISHED_TEXTS.items(), ids=PUBLISHED_TEXTS)

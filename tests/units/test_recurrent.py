@@ -99,7 +99,7 @@ def test_scores_equal_those_made_step_by_step(model):
 @pytest.mark.parametrize("kind", KINDS[1:])
 @torch.no_grad()
 def test_where_it_looks_is_what_was_worked_out_by_hand(kind):
-    from patchword.objectives.translating import alignment
+    from patchword.objectives.generation.translating import alignment
 
     model = tiny_pair(NAME, attention=kind, dropout=0.0)
     _, looked = one_by_hand(model, BATCH.source.ids[1, :9], BATCH.target.ids[1, :20])

@@ -16,15 +16,16 @@ from helpers import tiny
 from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Preparation
 from patchword.data.image.images import Held, Images
-from patchword.objectives.scores import Scores
+from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run
-from patchword.reports import figures, write_report
-from patchword.reports.costs import grouped
-from patchword.reports.results import confusing_pairs
-from patchword.reports.words import amount, counted, duration, shortened
+from patchword.reports import write_report
+from patchword.reports.plots import figures
+from patchword.reports.plots.numbers import amount, counted, duration, shortened
+from patchword.reports.run.class_results import confusing_pairs
+from patchword.reports.run.costs import grouped
 
 SECTIONS = ["Learning", "Confusion", "Each class", "Surest mistakes", "Attention", "Cost", "Recipe"]
 VOID = {"meta", "img", "br", "wbr", "link"}
@@ -192,7 +193,7 @@ def test_many_classes_in_colour(tmp_path: Path) -> None:
 
 
 def test_a_model_without_attention_has_no_such_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchword.reports.looking.layers", lambda *_: [])
+    monkeypatch.setattr("patchword.reports.run.attention.layers", lambda *_: [])
     page = page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1, 1, 0])))
     assert "attention" not in [attributes["id"] for tag, attributes in page.elements if tag == "section"]
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from material import TINY_MODEL
-from patchword.analysis.sharpness import Wish
+from patchword.analysis.sharpness.sharpness import Wish
 from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.recipes import STUDIES
@@ -23,7 +23,7 @@ from patchword.recipes.looking.sharpness import Asked
 from patchword.recipes.run import Run
 from patchword.recipes.seeds import study_over_seeds
 from patchword.recipes.study import Result, Study, results
-from patchword.reports.against import Comparison
+from patchword.reports.comparison.with_and_without import Comparison
 
 EIGENVALUE = LeadingEigenvalue(Asked(samples=32), Wish(eigenvalues=1, products=3, probes=2, steps=1))
 CORRUPTION = CorruptionAccuracy(Plan(("contrast", "fog"), (1, 5), count=40))

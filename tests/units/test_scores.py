@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 
-from patchword.objectives.scores import Scores, score
+from patchword.objectives.metrics.classification import Scores, score
 
 CLASSES = ("T-shirt/top", "Trouser", "[red]Bag", "unused")
 

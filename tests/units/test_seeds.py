@@ -18,8 +18,8 @@ from patchword.recipes.seeds import over_seeds, spreads, study_over_seeds
 from patchword.recipes.spread import Spread
 from patchword.recipes.study import Result, Study
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.reports.seeds import seeds_grid, seeds_in_words
-from patchword.reports.study import grid
+from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
+from patchword.reports.comparison.study import grid
 from patchword.weights import save
 
 TINY = ["model=bert-tiny", "model.width=16", "model.depth=1", "model.heads=2", "model.hidden=16", "device=cpu"]

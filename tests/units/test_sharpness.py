@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from material import TINY_MODEL, silent, write_classes
-from patchword.analysis.sharpness import Wish, highest, measure
+from patchword.analysis.sharpness.sharpness import Wish, highest, measure
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.looking.sharpness import Asked, open_run
 from patchword.recipes.run import Run
-from patchword.reports.sharpness import sharpness_section
+from patchword.reports.landscape.sharpness import sharpness_section
 from tiny_losses import network, quadratic
 from tiny_texts import QUICK, refusal, vocabulary_of, write_table
 

@@ -13,7 +13,7 @@ from patchword.fusion.buckets import Steady, cut, sizes_of, steady
 from patchword.fusion.compile import compiled
 from patchword.kernels.linear_cross_entropy.operation import Guesses
 from patchword.models import REGISTRY
-from patchword.objectives.texts import MaskedWords
+from patchword.objectives.text import MaskedWords
 from patchword.recipes.bench.text_inputs import natural_lengths
 
 TINY = {"width": 16, "depth": 2, "heads": 2, "hidden": 32, "vocabulary": 50, "positions": 40, "dropout": 0.0}

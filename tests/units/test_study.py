@@ -13,7 +13,7 @@ from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, STUDIES, find_recipe
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.study import Result, Study, results
-from patchword.reports.study import print_results, write_curves, write_results
+from patchword.reports.comparison.study import print_results, write_curves, write_results
 
 QUICK = ["data=digits", "epochs=1", "batch=512", "validation=0.1", "device=cpu", "model.image=8"]
 BUDGET = ("data", "validation", "augmentation", "epochs", "batch", "rate", "warmup", "decay", "smoothing", "average")

@@ -11,16 +11,16 @@ import torch
 
 from helpers import pixels, tiny
 from material import TINY_MODEL, everything_below, silent
-from patchword.analysis import surface as surfaces
-from patchword.analysis.sharpness_loss import SampleLoss
-from patchword.analysis.surface import directions, filter_normalised, places, surface
+from patchword.analysis.sharpness import landscape as surfaces
+from patchword.analysis.sharpness.landscape import directions, filter_normalised, places, surface
+from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run
-from patchword.reports import surface as pictures
-from patchword.reports.surface_axes import Looked, scale
-from patchword.reports.surface_kept import surface_section
+from patchword.reports.landscape import landscape as pictures
+from patchword.reports.landscape.axes import Looked, scale
+from patchword.reports.landscape.saved import surface_section
 from tiny_losses import network, quadratic
 from tiny_texts import refusal
 

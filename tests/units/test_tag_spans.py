@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.objectives.tag_spans import Span, are_span_tags, span_scores, spans_of
+from patchword.objectives.metrics.tag_spans import Span, are_span_tags, span_scores, spans_of
 
 CASES = [
     ("B-x I-x O B-x", [("x", 0, 2), ("x", 3, 4)], [("x", 0, 2), ("x", 3, 4)]),

@@ -13,7 +13,7 @@ from material import everything_below
 from patchword.analysis.cost import CONVENTION, blocks_of, count, text_of
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.reports.costs import cost_section
+from patchword.reports.run.costs import cost_section
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from patchword.core.text import Text
 from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import TextModel
-from patchword.objectives.texts import (
+from patchword.objectives.text import (
     AnswerSpan,
     MaskedWords,
     TextClasses,

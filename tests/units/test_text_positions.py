@@ -15,7 +15,7 @@ from patchword.core.text import Text
 from patchword.layers import TEXT_SCHEMES, Cache, Sinusoids, TextSchemeName
 from patchword.layers.embedding.sinusoids import Layout
 from patchword.models import REGISTRY
-from patchword.objectives.causal import CausalSteps
+from patchword.objectives.generation.causal import CausalSteps
 from patchword.weights import save
 
 LONGER = 40  # tokens; the tables of the tiny models have 24 rows

@@ -15,8 +15,8 @@ from patchword.data.text.formats.conll import Sentence
 from patchword.data.text.formats.squad import Answer, Question
 from patchword.data.text.formats.tables import Table
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.objectives.answers import CHINESE, ENGLISH
-from patchword.objectives.scores import Scores
+from patchword.objectives.metrics.answers import CHINESE, ENGLISH
+from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import gather, judge
@@ -29,11 +29,11 @@ from patchword.recipes.text.sets import Judged
 from patchword.recipes.text.table_sets import ClassSet
 from patchword.recipes.text.task import answered
 from patchword.reports import write_report
-from patchword.reports.text_answers import answer_length, question_word
-from patchword.reports.text_attention import last_attention, words_of
-from patchword.reports.text_gaps import joined
-from patchword.reports.text_lengths import whole_lengths
-from patchword.reports.text_marks import Part, Shade, marked, shaded
+from patchword.reports.run.text.answers import answer_length, question_word
+from patchword.reports.run.text.attention import last_attention, words_of
+from patchword.reports.run.text.lengths import whole_lengths
+from patchword.reports.run.text.markup import Part, Shade, marked, shaded
+from patchword.reports.run.text.masked_words import joined
 
 HOSTILE = "<script>alert(1)</script>"
 TEXTS = ["a fine film", "a dull plot & a dull end", "fine, fine acting", "the plot <b>thickens</b>", HOSTILE, "no end"]

@@ -28,7 +28,7 @@ from patchword.recipes.text.prediction import Predictor, may_be_unanswered
 from patchword.recipes.text.reader import open_reader
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.similarity import similar
-from patchword.reports.similarity import heat_maps
+from patchword.reports.attention.similarity import heat_maps
 
 TEXTS = [
     "The cat sat on the mat.",

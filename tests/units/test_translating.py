@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from helpers import difference, pairs, randomise, tiny_pair, tiny_sizes
 from patchword.core.text import Pair, Text
-from patchword.objectives.beam_search import beam_search
-from patchword.objectives.generation import Drawn, Likeliest, write
-from patchword.objectives.translating import TranslatingSteps, alignment
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.sampling import Drawn, Likeliest, write
+from patchword.objectives.generation.translating import TranslatingSteps, alignment
 from patchword.objectives.translation import NextWords
 
 MODELS = {

@@ -13,7 +13,7 @@ from helpers import tiny_pair
 from material import differing, settings, silent
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.objectives.bleu import bleu
+from patchword.objectives.metrics.bleu import bleu
 from patchword.recipes import find_recipe
 from patchword.recipes.run import Run
 from patchword.recipes.train import gather, train
@@ -260,7 +260,7 @@ class Pieces:
 
 def test_pieces_are_put_together_to_words():
     from patchword.core.text import Pair, Text
-    from patchword.objectives.translating import alignment
+    from patchword.objectives.generation.translating import alignment
     from patchword.recipes.translation.data import Languages
 
     model, pieces = tiny_pair(), Pieces()

@@ -15,15 +15,15 @@ import torch
 from PIL import Image
 
 import patchword
-from patchword.analysis.meetings import by_stage, computed_share, meetings, met_share, reach
+from patchword.analysis.attention_pattern import by_stage, computed_share, meetings, met_share, reach
 from patchword.core.grid import Grid
 from patchword.layers import Interlaced, record_attention
 from patchword.models import REGISTRY
-from patchword.reports.windows import blocks, depth_of, pattern, write_windows
-from patchword.reports.windows.colours import palette
-from patchword.reports.windows.drawing import PADDING, _borders, _rectangles
-from patchword.reports.windows.maps import as_computed, heard, made_into_keys, on_map
-from patchword.reports.windows.panels import panels
+from patchword.reports.attention_pattern import blocks, depth_of, pattern, write_windows
+from patchword.reports.attention_pattern.colors import palette
+from patchword.reports.attention_pattern.drawing import PADDING, _borders, _rectangles
+from patchword.reports.attention_pattern.maps import as_computed, heard, made_into_keys, on_map
+from patchword.reports.attention_pattern.panels import panels
 
 
 @pytest.fixture(autouse=True)

@@ -65,7 +65,7 @@ class Answers:
 
     def write(self, to_csv: Path | None, to_jsonl: Path | None, out: "Console") -> None:
         from patchword.core.files import whole_file
-        from patchword.reports.words import counted
+        from patchword.reports.plots.numbers import counted
 
         for path, lines in ((to_csv, self.csv_lines), (to_jsonl, self.json_lines)):
             if path:
@@ -98,7 +98,7 @@ class Answers:
         return [self._shown(one) | first, *others]
 
     def _shown(self, one: "Asked") -> dict[str, str]:
-        from patchword.reports.words import shortened
+        from patchword.reports.plots.numbers import shortened
 
         told = self._head(one)
         place = {name: str(told[name]) for name in ("line", "id") if name in told}

@@ -51,7 +51,7 @@ def attend(
       patchword attend runs/reviews "What a film!" --layer 2
     """
     from patchword.recipes.looking.attending_question import PREDICTED, Question
-    from patchword.reports.attention_files import check_out, write_look
+    from patchword.reports.attention.files import check_out, write_look
 
     named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
     wanted = [name for name, asked in named if asked]

@@ -78,7 +78,7 @@ def _from_file(path: Path, name: str) -> "tuple[Tensor, Tensor | None]":
 
 def _check_fits(weight: "Tensor", image: int, patch: int) -> None:
     """Before anything is built: a large kernel of many channels over many pixels is a layer of gigabytes."""
-    from patchword.analysis.attention_as_convolution import check_sizes
+    from patchword.analysis.attention.as_convolution import check_sizes
 
     check_sizes(weight, (image, image), patch)
 
@@ -86,8 +86,8 @@ def _check_fits(weight: "Tensor", image: int, patch: int) -> None:
 def _row(found: "tuple[Tensor, Tensor | None]", patch: int, image: int, seed: int, out: Path) -> dict[str, Any]:
     import torch
 
-    from patchword.analysis.attention_as_convolution import attention_for, heads_needed, largest_error
-    from patchword.reports.convolution_heads import write_heads
+    from patchword.analysis.attention.as_convolution import attention_for, heads_needed, largest_error
+    from patchword.reports.attention.convolution_heads import write_heads
 
     weight, bias = found
     side = weight.shape[-1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchword.recipes.timing.plan import Job, Rates
     from patchword.recipes.timing.texts import TextSetting
-    from patchword.reports.comparison import Comparison
+    from patchword.reports.comparison.comparison import Comparison
 
 _BATCH, _BATCH_ACCELERATOR = 8, 128
 _TEXT_BATCHES = (1, 32)
@@ -92,7 +92,7 @@ def compare(
       patchword compare --text --no-speed
     """
     from patchword.core.files import make_folder
-    from patchword.reports.comparison import write_comparison
+    from patchword.reports.comparison.comparison import write_comparison
 
     asked = _Asked(models or [], device, precision, batch, tokens, seconds, longest, compiled, not no_speed)
     plan, told = _texts(asked) if text else _images(asked), _messages(as_json)
@@ -123,12 +123,12 @@ def _messages(as_json: bool) -> "Console":
 
 
 def _images(asked: _Asked) -> _Plan:
-    from patchword.analysis.comparison import chosen, row_of
+    from patchword.analysis.published.comparison import chosen, row_of
     from patchword.core.errors import UserError
     from patchword.recipes.device import machine, pick_device, pick_precision
     from patchword.recipes.timing.images import Setting
     from patchword.recipes.timing.plan import Rates, image_jobs
-    from patchword.reports.image_comparison import ImageComparison
+    from patchword.reports.comparison.image import ImageComparison
 
     if asked.precision == "int8":
         raise UserError("images are not measured in int8", expected="auto, float32 or bfloat16", hint="texts: --text")
@@ -141,10 +141,10 @@ def _images(asked: _Asked) -> _Plan:
 
 
 def _texts(asked: _Asked) -> _Plan:
-    from patchword.analysis.text_comparison import chosen_texts, text_row_of
+    from patchword.analysis.published.text_comparison import chosen_texts, text_row_of
     from patchword.recipes.device import machine, pick_device
     from patchword.recipes.timing.plan import Rates, text_jobs
-    from patchword.reports.text_comparison import TextComparison
+    from patchword.reports.comparison.text import TextComparison
 
     names, place, rates = chosen_texts(asked.models), pick_device(asked.device), Rates()
     settings = _settings(asked) if asked.speed else []

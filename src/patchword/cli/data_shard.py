@@ -42,7 +42,7 @@ def shard(
     from patchword.core.disk_space import in_bytes
     from patchword.data.shards.folders import Folders, size_of
     from patchword.data.shards.packing import write_shards
-    from patchword.reports.words import counted
+    from patchword.reports.plots.numbers import counted
 
     begun, told = size_of(size), console()
     with told.status(f"reading {what}") as status:

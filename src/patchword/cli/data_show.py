@@ -48,7 +48,7 @@ def show(
     """
     from patchword.core.errors import UserError
     from patchword.core.files import whole_file
-    from patchword.reports.augmentations import batch_picture, operations_picture
+    from patchword.reports.plots.augmentations import batch_picture, operations_picture
 
     if out.suffix.lower() != ".png":
         raise UserError("the pictures are PNG files", expected="--out FILE.png", got=str(out))

@@ -115,7 +115,7 @@ def draw(sizes: "Sizes", folder: Path, out: "Console") -> None:
 
     from patchword.analysis.formula import KINDS, counted, measured
     from patchword.recipes.device import machine, pick_device
-    from patchword.reports.formulas import Curve, write_formulas
+    from patchword.reports.comparison.formulas import Curve, write_formulas
 
     device, every = pick_device("auto"), [sizes.at(side) for side in sides_around(sizes)]
     layers = [(kind, one) for kind in KINDS for one in every]

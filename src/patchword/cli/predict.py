@@ -110,7 +110,7 @@ def _tell_pictures(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | N
     from rich.table import Table
 
     from patchword.core.files import write_text
-    from patchword.reports.words import counted
+    from patchword.reports.plots.numbers import counted
 
     for path, text in ((to, _csv), (jsonl, _json_lines)):
         if path:

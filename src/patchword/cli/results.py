@@ -44,7 +44,7 @@ def _texts(found: "TextEvaluation") -> list[str]:
 
 def _line(part: str, measure: str, value: float, of: str = "") -> str:
     """of: the class that a measure is about, such as F1 of two classes"""
-    from patchword.reports.words import measured, named
+    from patchword.reports.plots.numbers import measured, named
 
     name = named(measure).replace("_", " ")
     return f"{part} {name[0].upper()}{name[1:]}{f' of class {of}' if of else ''}: {measured(measure, value)}"

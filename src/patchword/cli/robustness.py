@@ -44,7 +44,7 @@ def robustness(
     from patchword.recipes.evaluation import evaluate
     from patchword.recipes.looking.robustness import Plan, robustness
     from patchword.reports import write_report
-    from patchword.reports.robustness import write_robustness
+    from patchword.reports.comparison.robustness import write_robustness
 
     found = find_run(run)
     plan = Plan(_kinds(kinds), _span("severities", severities, 5), _span("sizes", sizes, 4096), count, seed)

@@ -9,7 +9,7 @@ import typer
 from patchword.cli.common import Device, Json, RunArgument, console, find_run
 
 if TYPE_CHECKING:
-    from patchword.analysis.sharpness import Wish
+    from patchword.analysis.sharpness.sharpness import Wish
     from patchword.recipes.looking.sharpness import Opened
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Training samples to read.")]
@@ -43,7 +43,7 @@ def sharpness(
       patchword sharpness runs/vit --eigenvalues 10 --samples 8192 --rho 0.1
       patchword sharpness runs/vit --json
     """
-    from patchword.analysis.sharpness import Wish
+    from patchword.analysis.sharpness.sharpness import Wish
     from patchword.cli.sharpness_progress import watching
     from patchword.recipes.looking.sharpness import Asked, open_run
     from patchword.recipes.looking.sharpness_kept import FILE, keep_sharpness
@@ -69,7 +69,7 @@ def sharpness(
 
 def _tell(opened: "Opened", wish: "Wish") -> None:
     """What is measured and what it costs, before it begins."""
-    from patchword.analysis.hessian import AT_ONCE
+    from patchword.analysis.sharpness.hessian import AT_ONCE
     from patchword.recipes.looking.sharpness_kept import MODE
 
     loss, out = opened.loss, console(100)
@@ -86,7 +86,7 @@ def _tell(opened: "Opened", wish: "Wish") -> None:
 def _print(kept: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from patchword.reports.sharpness import rows
+    from patchword.reports.landscape.sharpness import rows
 
     out = console(100)
     accuracy = f", accuracy {100 * kept['accuracy']:.2f}%" if kept["accuracy"] is not None else ""

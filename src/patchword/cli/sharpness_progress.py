@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from patchword.analysis.hessian import Spectrum
+    from patchword.analysis.sharpness.hessian import Spectrum
 
 
 class Watched:

@@ -58,7 +58,7 @@ def similar(
     if found.unread:
         typer.echo(f"the first {len(found.uses)} uses are compared; sentences not read: {found.unread:,}", err=True)
     if out is not None:
-        from patchword.reports.similarity import write_similarity
+        from patchword.reports.attention.similarity import write_similarity
 
         for path in write_similarity(found, out):
             typer.echo(path, err=as_json)
@@ -69,7 +69,7 @@ def print_similarity(out: "Console", found: "Similarity") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from patchword.reports.similarity import title
+    from patchword.reports.attention.similarity import title
 
     for layer, cosines in found.layers.items():
         table = Table(box=None, title=title(layer), title_justify="left", title_style="bold", pad_edge=False)

@@ -25,7 +25,7 @@ class StudyTable:
     name = "study"
 
     def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.study import print_results, write_results
+        from patchword.reports.comparison.study import print_results, write_results
 
         print_results(rows, console(100))
         conclusion = study.conclusion(rows)
@@ -40,7 +40,7 @@ class PanelsTable:
     name = "study"
 
     def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.contextual import grouped, panels_grid, write_panels
+        from patchword.reports.comparison.panels import grouped, panels_grid, write_panels
 
         panels_grid(grouped(rows, study.panels)).print(console(120))
         conclusion = study.conclusion(rows)
@@ -54,7 +54,7 @@ class SeedsTable:
     name = "series of seeds"
 
     def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.seeds import seeds_grid, seeds_in_words, write_seeds
+        from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words, write_seeds
 
         seeds_grid(rows).print(console(120))
         out.print(seeds_in_words(rows), highlight=False, markup=False)
@@ -67,7 +67,7 @@ class AgainstTable:
     name = "study"
 
     def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
-        from patchword.reports.against import Comparison
+        from patchword.reports.comparison.with_and_without import Comparison
 
         found = Comparison.of(study, rows)
         found.grid().print(console(110))

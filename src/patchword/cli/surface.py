@@ -12,10 +12,10 @@ from patchword.cli.common import Device, Json, console, find_run
 from patchword.cli.sharpness import BatchSize, Samples, Seed
 
 if TYPE_CHECKING:
-    from patchword.analysis.surface import Kind
+    from patchword.analysis.sharpness.landscape import Kind
     from patchword.recipes.looking.sharpness import Opened
     from patchword.recipes.run import Run
-    from patchword.reports.surface_axes import Looked
+    from patchword.reports.landscape.axes import Looked
 
 PRODUCTS = 60  # with the Hessian, at most, for two eigenvectors
 
@@ -55,12 +55,12 @@ def surface(
       patchword surface runs/vit runs/resnet --out vit-or-resnet.png --size 31
       patchword surface runs/vit --directions eigen --reach 0.5 --one-dimension
     """
-    from patchword.analysis.surface import places
+    from patchword.analysis.sharpness.landscape import places
     from patchword.core.errors import UserError
     from patchword.core.files import make_folder
     from patchword.recipes.looking.sharpness import Asked, open_run, same_data
-    from patchword.reports.surface import paths, write_surfaces
-    from patchword.reports.surface_kept import keep_surface
+    from patchword.reports.landscape.landscape import paths, write_surfaces
+    from patchword.reports.landscape.saved import keep_surface
 
     at, asked = places(size, reach), Asked(samples, batch, seed, device)
     files, found = paths(out), [find_run(run) for run in runs]
@@ -109,9 +109,9 @@ def _tell(opened: "Opened", kind: "Kind", points: int) -> None:
 
 
 def _one(opened: "Opened", kind: "Kind", count: int, at: Any, seed: int) -> "Looked":
-    from patchword.analysis.surface import directions, surface
+    from patchword.analysis.sharpness.landscape import directions, surface
     from patchword.cli.sharpness_progress import watching
-    from patchword.reports.surface_axes import Looked
+    from patchword.reports.landscape.axes import Looked
 
     with watching() as watched:
         watched.pieces = opened.loss.passes

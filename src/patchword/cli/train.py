@@ -163,7 +163,7 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     """Each run in its own folder; with `resume`, runs that are done are not repeated."""
     from patchword.recipes.run import Run
     from patchword.recipes.study import results
-    from patchword.reports.words import counted
+    from patchword.reports.plots.numbers import counted
 
     folder = several.folder
     study = several.study.possible(lambda text: out.print(text, highlight=False, markup=False))

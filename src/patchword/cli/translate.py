@@ -42,7 +42,7 @@ def translate(
     from patchword.recipes.translation.alignment import require_attention
     from patchword.recipes.translation.search import Search
     from patchword.recipes.translation.translating import Translating
-    from patchword.reports.alignment import check_picture, write_alignment
+    from patchword.reports.attention.alignment import check_picture, write_alignment
 
     if file is not None and texts:
         raise UserError("texts and a file do not go together", expected="one or the other", got=f"--file {file}")

@@ -12,7 +12,7 @@ from patchword.cli.common import Json, Model, Settings, card_of, console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.analysis.meetings import Meeting
+    from patchword.analysis.attention_pattern import Meeting
     from patchword.core.grid import Grid
 
 
@@ -33,8 +33,8 @@ def windows(
     settings: Settings = None,
 ) -> None:
     """Draw which tokens meet in each stage: windows, stripes, pales, reduced keys, from the model's own indices."""
-    from patchword.analysis.meetings import computed_share, meetings, met_share
-    from patchword.reports.windows import pattern, write_windows
+    from patchword.analysis.attention_pattern import computed_share, meetings, met_share
+    from patchword.reports.attention_pattern import pattern, write_windows
 
     card = card_of(model, settings)
     found = meetings(card)
@@ -69,8 +69,8 @@ def _place(token: str, grid: "Grid") -> tuple[int, int]:
 def _print_table(out: "Console", found: "Sequence[Meeting]") -> None:
     from rich.table import Table
 
-    from patchword.analysis.meetings import by_stage, computed_share, met_share
-    from patchword.reports.windows import blocks, depth_of, pattern, percent
+    from patchword.analysis.attention_pattern import by_stage, computed_share, met_share
+    from patchword.reports.attention_pattern import blocks, depth_of, pattern, percent
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("stage", "grid", "blocks", "heads", "who meets", "groups", "group size", "of all pairs"):

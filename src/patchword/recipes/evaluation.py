@@ -15,8 +15,8 @@ from patchword.data.image.images import Images
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
-from patchword.objectives.distillation_images import token_accuracies
-from patchword.objectives.scores import Scores, score
+from patchword.objectives.distillation.images import token_accuracies
+from patchword.objectives.metrics.classification import Scores, score
 from patchword.recipes.device import pick_device
 from patchword.recipes.elmo.evaluation import ElmoEvaluation, evaluate_elmo
 from patchword.recipes.elmo.recipe import ElmoRecipe

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
-from patchword.objectives.texts import MaskedWords
+from patchword.objectives.text import MaskedWords
 from patchword.recipes.bench.ceilings import ceilings
 from patchword.recipes.bench.images import OURS, Setting
 from patchword.recipes.bench.peers import agreement, check_agreement, of_transformers

@@ -11,8 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.quantize import is_quantised, quantise
 from patchword.layers.text.model import TextModel
-from patchword.objectives.distillation import Lesson, Weighted
-from patchword.objectives.distillation_answers import (
+from patchword.objectives.distillation.answers import (
     HardTargets,
     SameNumbers,
     SoftLabels,
@@ -21,7 +20,9 @@ from patchword.objectives.distillation_answers import (
     of_tags,
     one_each,
 )
-from patchword.objectives.distillation_layers import (
+from patchword.objectives.distillation.distillation import Lesson, Weighted
+from patchword.objectives.distillation.initialization import chosen_layers, copy_layers
+from patchword.objectives.distillation.layers import (
     SameAttention,
     SameDirection,
     SameFeatures,
@@ -30,7 +31,6 @@ from patchword.objectives.distillation_layers import (
     check_pairs,
     even_layers,
 )
-from patchword.objectives.distillation_start import chosen_layers, copy_layers
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.distillation.task import TaughtTexts, check_compile, ready, with_map
 from patchword.recipes.pretraining.task import PretrainingTask

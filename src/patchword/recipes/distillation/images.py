@@ -11,9 +11,9 @@ from rich.console import Console
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
-from patchword.objectives.distillation import Distillation, Lesson, Seen, Weighted
-from patchword.objectives.distillation_answers import Choices, HardTargets, SoftTargets, SoftTargetsByClass
-from patchword.objectives.distillation_images import (
+from patchword.objectives.distillation.answers import Choices, HardTargets, SoftTargets, SoftTargetsByClass
+from patchword.objectives.distillation.distillation import Distillation, Lesson, Seen, Weighted
+from patchword.objectives.distillation.images import (
     ON,
     SamePixels,
     Token,

@@ -15,7 +15,14 @@ from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
-from patchword.objectives.distillation import Distillation, Weighted, frozen, look_at_answers, look_at_text, reads
+from patchword.objectives.distillation.distillation import (
+    Distillation,
+    Weighted,
+    frozen,
+    look_at_answers,
+    look_at_text,
+    reads,
+)
 from patchword.recipes.device import pick_precision
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.pretraining.task import PretrainingTask

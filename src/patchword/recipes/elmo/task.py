@@ -21,7 +21,7 @@ from patchword.data.text.tokenizers.characters import SpelledBatch
 from patchword.data.text.tokenizers.training import texts_in
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
-from patchword.objectives.two_ways import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays
+from patchword.objectives.bidirectional_lm import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of

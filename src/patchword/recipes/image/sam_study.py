@@ -7,7 +7,7 @@ nothing but SAM makes the minimum flat. Augmentation, smoothing and averaged wei
 from collections.abc import Sequence
 from statistics import fmean
 
-from patchword.analysis.sharpness import Wish
+from patchword.analysis.sharpness.sharpness import Wish
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.looking.measures import CorruptionAccuracy, LeadingEigenvalue
 from patchword.recipes.looking.robustness import Plan

@@ -22,7 +22,7 @@ from patchword.data.progress import Progress
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
-from patchword.objectives.scores import score
+from patchword.objectives.metrics.classification import score
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.notes import print_notes

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from patchword.analysis.attention import Layer, answering, layers, patches, require_attention
-from patchword.analysis.attention_distance import distances
-from patchword.analysis.attention_geometry import Cell, Geometry, token_at
-from patchword.analysis.relevance import relevance
-from patchword.analysis.rollout import on_tokens, rolled_out
+from patchword.analysis.attention.distance import distances
+from patchword.analysis.attention.geometry import Cell, Geometry, token_at
+from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.relevance import relevance
+from patchword.analysis.attention.rollout import on_tokens, rolled_out
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.layers import Pyramid

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchword.analysis.attention import Layer
+from patchword.analysis.attention.maps import Layer
 from patchword.core.errors import UserError, nearest
 from patchword.layers.model import Model
 

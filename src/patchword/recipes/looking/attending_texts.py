@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from patchword.analysis.attention import Layer, answering, layers
-from patchword.analysis.attention_distance import distances
-from patchword.analysis.attention_geometry import Geometry
-from patchword.analysis.relevance import relevant
-from patchword.analysis.rollout import rolled_out
+from patchword.analysis.attention.distance import distances
+from patchword.analysis.attention.geometry import Geometry
+from patchword.analysis.attention.maps import Layer, answering, layers
+from patchword.analysis.attention.relevance import relevant
+from patchword.analysis.attention.rollout import rolled_out
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.text import Text

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from patchword.analysis.hessian import AT_ONCE
-from patchword.analysis.sharpness import Wish
+from patchword.analysis.sharpness.hessian import AT_ONCE
+from patchword.analysis.sharpness.sharpness import Wish
 from patchword.core.files import read_json
 from patchword.recipes.looking.robustness import Plan, known_robustness, of_these_weights, robustness
 from patchword.recipes.looking.sharpness import Asked, open_run

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchword.analysis.sharpness_loss import SampleLoss
+from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batches

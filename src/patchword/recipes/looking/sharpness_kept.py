@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from patchword.analysis.hessian import Heard
-from patchword.analysis.sharpness import Begun, Sharpness, Wish, measure
+from patchword.analysis.sharpness.hessian import Heard
+from patchword.analysis.sharpness.sharpness import Begun, Sharpness, Wish, measure
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
 from patchword.recipes.looking.sharpness import Asked, Opened, weights_digest

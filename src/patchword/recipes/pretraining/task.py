@@ -19,7 +19,7 @@ from patchword.data.text.batching.batches import TextBatch, made_ahead
 from patchword.data.text.batching.packing import filled
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
-from patchword.objectives.texts import MaskedWords
+from patchword.objectives.text import MaskedWords
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from patchword.objectives.answer_search import Found
-from patchword.objectives.tag_spans import spans_of
+from patchword.objectives.metrics.answer_search import Found
+from patchword.objectives.metrics.tag_spans import spans_of
 
 _NONE = {"text": "", "start": None, "end": None, "score": None, "probability": None}  # no answer
 Row = dict[str, Any]  # column -> cell

@@ -7,9 +7,9 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.data.text.formats.news import FieldTokens, prompt_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.objectives.beam_search import beam_search
-from patchword.objectives.causal import CausalSteps
-from patchword.objectives.generation import Choice, Drawn, Likeliest, Written, stream, write
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.causal import CausalSteps
+from patchword.objectives.generation.sampling import Choice, Drawn, Likeliest, Written, stream, write
 from patchword.recipes.text.reader import Reader
 
 _HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose others are still to come

@@ -13,7 +13,7 @@ from patchword.data.text.batching.questions import windows
 from patchword.data.text.formats.reading import require_file
 from patchword.data.text.formats.squad import Question, read_squad
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.objectives.answers import CHINESE, ENGLISH
+from patchword.objectives.metrics.answers import CHINESE, ENGLISH
 from patchword.recipes.text.answers import SpanAnswer, TextAnswer
 from patchword.recipes.text.asked import Words, questions_asked
 from patchword.recipes.text.goal import Labels, TextGoal, Wanted

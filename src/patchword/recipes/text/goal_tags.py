@@ -10,7 +10,7 @@ from patchword.data.text.batching.assembly import words as tagged_words
 from patchword.data.text.formats.conll import Sentence, check_tags, read_conll
 from patchword.data.text.formats.labels import label_names
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.objectives.tag_spans import are_span_tags
+from patchword.objectives.metrics.tag_spans import are_span_tags
 from patchword.recipes.text.answers import TextAnswer
 from patchword.recipes.text.asked import Words, sentences_asked
 from patchword.recipes.text.goal import IN_WINDOWS, Labels, TextGoal, Wanted

@@ -12,10 +12,10 @@ from patchword.data.text.batching.batches import IGNORE, Examples
 from patchword.data.text.batching.questions import Windows
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.conll import Sentence
-from patchword.objectives.answer_search import Found, Spans, Window, best_spans, merge_windows
-from patchword.objectives.answers import Language, score_answers
-from patchword.objectives.tag_spans import are_span_tags, span_scores
-from patchword.objectives.texts import AnswerSpan, TokenTags
+from patchword.objectives.metrics.answer_search import Found, Spans, Window, best_spans, merge_windows
+from patchword.objectives.metrics.answers import Language, score_answers
+from patchword.objectives.metrics.tag_spans import are_span_tags, span_scores
+from patchword.objectives.text import AnswerSpan, TokenTags
 from patchword.recipes.text.outputs import Outputs
 from patchword.training.step import Objective
 

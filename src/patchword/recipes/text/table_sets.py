@@ -11,9 +11,9 @@ from torch import Tensor
 
 from patchword.data.text.batching.batches import Examples
 from patchword.data.text.formats.tables import Table
-from patchword.objectives.metrics import measure
-from patchword.objectives.scores import Scores
-from patchword.objectives.texts import TextClasses, TextLabels, TextNumbers
+from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.metrics import measure
+from patchword.objectives.text import TextClasses, TextLabels, TextNumbers
 from patchword.recipes.text.outputs import Outputs
 from patchword.recipes.text.sets import Judged
 from patchword.training.step import Objective

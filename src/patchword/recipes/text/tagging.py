@@ -8,7 +8,7 @@ import torch
 from patchword.data.text.batching.assembly import words
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.corpus.word_spans import Place, word_places
-from patchword.objectives.tag_spans import are_span_tags
+from patchword.objectives.metrics.tag_spans import are_span_tags
 from patchword.recipes.text.answers import TagAnswer, Tagged
 from patchword.recipes.text.input import Asked
 from patchword.recipes.text.outputs import Advance

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from patchword.analysis.comparison import Row
+from patchword.analysis.published.comparison import Row
+from patchword.analysis.published.text_comparison import Condition, TextRow
 from patchword.analysis.speed import free_memory, product_rate
-from patchword.analysis.text_comparison import Condition, TextRow
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes.timing.images import AnySetting, Setting

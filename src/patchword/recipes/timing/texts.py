@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from patchword.analysis.published.text_comparison import Condition, TextSpeeds
 from patchword.analysis.speed import Speed, timed
-from patchword.analysis.text_comparison import Condition, TextSpeeds
 from patchword.core.text import Text
 from patchword.layers.model import Model
 from patchword.models import REGISTRY

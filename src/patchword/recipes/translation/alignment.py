@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
-from patchword.objectives.translating import alignment, looks_back
+from patchword.objectives.generation.translating import alignment, looks_back
 from patchword.recipes.translation.data import Languages
 
 END = "(end)"

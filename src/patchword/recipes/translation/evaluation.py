@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from patchword.layers import Translator
-from patchword.objectives.bleu import Bleu, bleu, require_sacrebleu
+from patchword.objectives.metrics.bleu import Bleu, bleu, require_sacrebleu
 from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.translation.data import Languages, Pairs, parted, read_files, tokenised

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from patchword.objectives.bleu import BleuWords
+from patchword.objectives.metrics.bleu import BleuWords
 from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
 from patchword.recipes.text.recipe import listed, share_of, whole_path
 

@@ -8,9 +8,9 @@ import torch
 from patchword.data.text.batching.pair_batches import filled, padded_text
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
-from patchword.objectives.beam_search import beam_search
-from patchword.objectives.generation import Likeliest, write
-from patchword.objectives.translating import TranslatingSteps
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.sampling import Likeliest, write
+from patchword.objectives.generation.translating import TranslatingSteps
 from patchword.recipes.translation.data import Languages
 from patchword.training.step import autocast
 

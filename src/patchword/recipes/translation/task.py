@@ -14,7 +14,7 @@ from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.pair_batches import PairBatch, PairBatches
 from patchword.layers import Translator
 from patchword.models import REGISTRY
-from patchword.objectives.bleu import bleu, require_sacrebleu
+from patchword.objectives.metrics.bleu import bleu, require_sacrebleu
 from patchword.objectives.translation import NextWords
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.translation.data import Languages, Pairs, languages_of, parted, read_all, tokenised

@@ -8,7 +8,7 @@ from typing import Any, cast
 from rich.console import Console
 
 from patchword.layers import OverVectors
-from patchword.objectives.scores import Scores
+from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import read_parts

@@ -1,0 +1,73 @@
+"""Which patches speak for a class: attention weighed by its gradient (Chefer et al., 2021).
+
+Of each layer, the mean over the heads of the positive part of (gradient of the class score x attention); accumulated
+through the residuals as R <- R + A R, which starts from the identity. Here the rows of those who answer are carried
+back, r <- r + r A, which gives the same rows. What comes by the identity alone is taken away at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchword.analysis.attention.geometry import Geometry
+from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.rollout import carried_back, on_tokens
+from patchword.core.grid import Grid
+from patchword.layers import DistilledHead, follow_attention
+
+
+def relevance(model: nn.Module, images: Tensor, classes: Tensor, geometry: Geometry | None = None) -> Tensor:
+    """(batch, rows, columns), 0 or more: how much each patch of the first stage spoke for its picture's class.
+
+    classes: (batch,) the class asked about. The model must be in evaluation mode.
+    """
+    geometry = geometry or Geometry(model)
+    found = layers(model, images, geometry)
+    require_attention(model, found)
+    readers = _both(found[-1].grid) if isinstance(model.head, DistilledHead) else answering(found[-1].grid)
+    rows = relevant(model, images, classes, found, geometry, readers.to(images.device))
+    return patches(rows, found[0].grid)[:, 0]
+
+
+def relevant(
+    model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer], geometry: Geometry, readers: Tensor
+) -> Tensor:
+    """(1, readers, tokens of the last layer) -> (batch, readers, tokens of the first layer)"""
+    positive = _positive(model, inputs, classes, found)
+
+    def step(number: int, rows: Tensor) -> Tensor:
+        layer = positive[number]
+        return rows + on_tokens(layer, layer.mixed_by(rows), geometry)
+
+    alone = carried_back(found, geometry, readers, lambda number, rows: rows)
+    return carried_back(found, geometry, readers, step) - alone
+
+
+def _positive(model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer]) -> list[Layer]:
+    """The layers, with the positive part of gradient x attention instead of their weights."""
+    with torch.enable_grad(), follow_attention(model) as calls:
+        own = inputs.detach().requires_grad_() if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
+        scores = model(own)
+        chosen = scores.gather(1, classes.to(scores.device)[:, None]).sum()
+        weights = [call.weights for call in calls]
+        gradients = torch.autograd.grad(chosen, weights, allow_unused=True)
+    products = [
+        torch.zeros_like(weight) if gradient is None else (gradient * weight).clamp(min=0).detach()
+        for weight, gradient in zip(weights, gradients, strict=True)
+    ]
+    changed = []
+    for layer in found:
+        own_products, products = products[: len(layer.calls)], products[len(layer.calls) :]
+        calls_now = [replace(call, weights=new) for call, new in zip(layer.calls, own_products, strict=True)]
+        changed.append(replace(layer, calls=tuple(calls_now)))
+    return changed
+
+
+def _both(grid: Grid) -> Tensor:
+    """DeiT's answer is read from [CLS] and the distillation token alike."""
+    row = torch.zeros(1, 1, grid.tokens)
+    row[..., :2] = 0.5
+    return row

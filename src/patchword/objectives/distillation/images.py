@@ -1,0 +1,95 @@
+"""How a student of images and its teacher are looked at: one or two tokens that answer, one picture for both."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.core.card import Card, Preparation
+from patchword.core.grid import sides
+from patchword.layers.heads.image import DistilledHead, heads_apart
+from patchword.layers.model import Model
+from patchword.layers.pyramid import Pyramid
+from patchword.objectives.distillation.answers import Choices, one_each
+from patchword.objectives.distillation.distillation import Look, Seen
+
+Token = Literal["class", "distillation"]
+GREY = (0.299, 0.587, 0.114)  # what red, green and blue add to the brightness
+
+
+def of_distillation_token(answer: Any, piece: Any) -> Tensor:
+    """The second of a student's two answers; a teacher has one."""
+    scores: Tensor = answer[1] if isinstance(answer, tuple) else answer
+    return scores.float()
+
+
+ON: dict[Token, Choices] = {"class": one_each, "distillation": of_distillation_token}
+
+
+def class_answer(answer: Any) -> Tensor:
+    """What the labels are learned by, as in DeiT: the class token's scores."""
+    scores: Tensor = answer[0] if isinstance(answer, tuple) else answer
+    return scores
+
+
+def has_distillation_token(model: Model) -> bool:
+    return isinstance(model.head, DistilledHead)
+
+
+def look_at_image(model: Model, forward: Callable[[Tensor], Any]) -> Look:
+    """The answer, or the two of a model with a distillation token. forward: the model, perhaps compiled."""
+    head = model.head
+    if not isinstance(head, DistilledHead):
+        return lambda images: Seen(forward(images))
+
+    def look(images: Tensor) -> Seen:
+        with heads_apart(head):
+            return Seen(forward(images))
+
+    return look
+
+
+class SamePixels:
+    """From a student's input to its teacher's: the same pixels, augmented, mixed and erased as they are, in the
+    teacher's channels, at its size, by its mean and spread. Where nothing of that differs, the input itself."""
+
+    def __init__(self, student: Card, teacher: Card, device: torch.device) -> None:
+        self.channels, self.size = teacher.config["channels"], sides(teacher.config["image"])
+        self.own, self.theirs = _constants(student.preparation, device), _constants(teacher.preparation, device)
+        self.grey = torch.tensor(GREY, device=device).view(1, 3, 1, 1)
+        self.alike = student.preparation == teacher.preparation
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """(batch, channels, height, width) -> the same of the teacher's sizes"""
+        if self.alike and images.shape[1] == self.channels and tuple(images.shape[2:]) == self.size:
+            return images
+        pixels = images.float() * self.own[1] + self.own[0]
+        if pixels.shape[1] == 3 and self.channels == 1:
+            pixels = (pixels * self.grey).sum(1, keepdim=True)
+        if tuple(pixels.shape[2:]) != self.size:
+            pixels = F.interpolate(pixels, size=self.size, mode="bicubic", antialias=True)
+        return ((pixels - self.theirs[0]) / self.theirs[1]).expand(-1, self.channels, -1, -1)
+
+
+def _constants(preparation: Preparation, device: torch.device) -> tuple[Tensor, Tensor]:
+    """mean and spread of each channel"""
+    both = (preparation.mean, preparation.std)
+    mean, std = (torch.tensor(part, device=device).view(1, -1, 1, 1) for part in both)
+    return mean, std
+
+
+@torch.inference_mode()
+def token_accuracies(model: Model, batches: Iterable[tuple[Tensor, Tensor, Tensor]]) -> dict[str, float]:
+    """Of a model with two tokens that answer, how often each is right by itself; of other models nothing."""
+    if not isinstance(model, Pyramid) or not isinstance(model.head, DistilledHead):
+        return {}
+    right: list[Tensor] = []
+    count = 0
+    for inputs, labels, _ in batches:
+        answers = model.head.pair(*model.encode(inputs))
+        right.append(torch.stack([(scores.argmax(-1) == labels).sum() for scores in answers]))
+        count += len(labels)
+    shares = (torch.stack(right).sum(0).double() / count).tolist()
+    return {"class_token": shares[0], "distillation_token": shares[1]}

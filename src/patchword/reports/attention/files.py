@@ -1,0 +1,102 @@
+"""Where attention goes: a folder of pictures and arrays, one picture, or the arrays alone."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.files import whole_file
+from patchword.recipes.looking.attending import LayerLook, Look
+from patchword.recipes.looking.attending_texts import TextLook
+from patchword.reports.attention.image_figures import figures_of
+from patchword.reports.attention.text_figures import text_figures
+from patchword.reports.plots.figures import drawn, looks
+
+Kind = Literal["png", "svg"]
+_KINDS: tuple[Kind, ...] = ("png", "svg")
+_ENDINGS: dict[str, Kind | Literal["npz"]] = {".png": "png", ".svg": "svg", ".npz": "npz"}
+
+
+def check_out(path: Path, wanted: Sequence[str]) -> None:
+    """Before the work, not after it. wanted: what was asked for by name."""
+    kind = path.suffix.lower()
+    if kind and kind not in _ENDINGS and not path.is_dir():
+        raise UserError(f"cannot write {path}", expected="a folder, or a name that ends in .png, .svg or .npz")
+    if kind in _ENDINGS and path.is_dir():
+        raise UserError(f"cannot write {path}", got="it is a folder")
+    if kind in (".png", ".svg") and len(wanted) > 1:
+        raise UserError(
+            f"{path} is one picture", expected="one of maps, rollout, relevance, distance", got=" and ".join(wanted)
+        )
+    if not kind and path.exists() and not path.is_dir():
+        raise UserError(f"cannot write into {path}", got="it is a file", hint="name a folder")
+    there = next(folder for folder in (path if not kind else path.parent, *path.absolute().parents) if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        got = "permission denied" if there.is_dir() else "it is a file"
+        raise UserError(f"cannot write into {there}", got=got, hint="choose another folder")
+
+
+def write_look(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list[Path]:
+    """Every file is written, or none."""
+    kind = _ENDINGS.get(path.suffix.lower()) if not path.is_dir() else None
+    contents: dict[Path, Callable[[Path], None]] = {}
+    with looks():
+        if kind != "npz":
+            figures = figures_of(look, wanted) if isinstance(look, Look) else text_figures(look, wanted)
+            contents |= _drawings(figures, path, kind)
+    if kind in (None, "npz"):
+        arrays = arrays_of(look, wanted)
+        contents[path if kind else path / "attention.npz"] = lambda place: _save(place, arrays)
+    with ExitStack() as all_files:
+        for place, write in contents.items():
+            write(all_files.enter_context(whole_file(place)))
+    return list(contents)
+
+
+def _drawings(figures: Mapping[str, Figure], path: Path, kind: Kind | None) -> dict[Path, Callable[[Path], None]]:
+    if not figures:
+        raise UserError(f"there is nothing to draw in {path}", hint="the model names no class: ask for --rollout")
+    if kind:
+        return {path: _writer(drawn(next(iter(figures.values())), kind))}
+    places = [(path / f"{name}.{one}", drawn(figure, one)) for name, figure in figures.items() for one in _KINDS]
+    return {place: _writer(content) for place, content in places}
+
+
+def _writer(content: bytes) -> Callable[[Path], None]:
+    def write(place: Path) -> None:
+        place.write_bytes(content)
+
+    return write
+
+
+def _save(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    with place.open("wb") as file:
+        np.savez_compressed(file, **dict[str, Any](arrays))
+
+
+def arrays_of(look: Look | TextLook, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """Numbers and words only, so that numpy reads them without a pickle."""
+    tensors: dict[str, Tensor] = {}
+    for layer in look.layers:
+        name = f"layer_{layer.number:02d}"
+        maps = (
+            {"maps": layer.maps, "weights": layer.weights}
+            if isinstance(layer, LayerLook)
+            else {"weights": layer.weights}
+        )
+        if "maps" in wanted:
+            tensors |= {f"{name}_{kind}": part for kind, part in maps.items() if part is not None}
+        if "distance" in wanted:
+            tensors[f"{name}_distance"] = layer.distance
+    for kind, part in (("rollout", look.rollout), ("relevance", look.relevance)):
+        if kind in wanted and part is not None:
+            tensors[kind] = part
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    first = {"picture": look.pixels.numpy()} if isinstance(look, Look) else {"tokens": np.array(look.tokens)}
+    return first | arrays

@@ -1,0 +1,60 @@
+"""Runs from several seeds on paper: each seed's result, the mean, the spread, and a picture of dots."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchword.core.files import write_json, write_text
+from patchword.recipes.seeds import spreads
+from patchword.recipes.spread import Spread
+from patchword.recipes.study import Result
+from patchword.reports.comparison.study import Grid, told_part, write_csv, write_dots
+from patchword.reports.plots.numbers import duration, measured
+
+
+def seeds_grid(results: Sequence[Result]) -> Grid:
+    first, found = results[0], spreads(results)
+    names = list(dict.fromkeys([first.metric, *first.measures, "loss"]))
+    columns = ["run", *(f"{told_part(results)} {name}" for name in names), "epochs", "training time"]
+    rows = [
+        [
+            result.run,
+            *(measured(name, {**result.measures, "loss": result.loss}[name]) for name in names),
+            str(result.epochs),
+            duration(result.seconds),
+        ]
+        for result in results
+    ]
+    below = [
+        [title, *(_told(name, getattr(found[name], field)) for name in names), "", ""]
+        for title, field in (("mean", "mean"), ("standard deviation", "deviation"), ("median", "median"))
+    ]
+    return Grid(columns, rows, below=below)
+
+
+def _told(name: str, value: float | None) -> str:
+    return "" if value is None else measured(name, value)
+
+
+def seeds_in_words(results: Sequence[Result]) -> str:
+    """One sentence with the number that belongs into a paper."""
+    metric = results[0].metric
+    spread: Spread = spreads(results)[metric]
+    told = f"{told_part(results)} {metric} over {len(results)} {'seed' if len(results) == 1 else 'seeds'}: "
+    told += f"mean {measured(metric, spread.mean)}"
+    if spread.deviation is not None:
+        told += f", standard deviation {measured(metric, spread.deviation)}"
+    return f"{told}, median {measured(metric, spread.median)}"
+
+
+def write_seeds(about: str, results: Sequence[Result], folder: Path) -> list[Path]:
+    """results.md, results.json, results.csv, results.svg and results.png in the folder of the runs"""
+    first, found = results[0], spreads(results)
+    made = f"{first.model}, {first.parameters:,} parameters, {first.macs:,} MACs"
+    text = f"{about}\n\n{made}.\n\n{seeds_grid(results).markdown()}\n{seeds_in_words(results)}\n"
+    write_text(folder / "results.md", text)
+    summary = {name: spread.to_json() for name, spread in found.items()}
+    runs = [result.to_json() for result in results]
+    write_json(folder / "results.json", {"metric": first.metric, "part": first.part, "summary": summary, "runs": runs})
+    lines = {name: getattr(found[first.metric], name) for name in ("mean", "median")}
+    dots = write_dots(results, folder, lines)
+    return [folder / "results.md", folder / "results.json", write_csv(results, folder), *dots]

@@ -1,0 +1,163 @@
+"""The runs of a study side by side: a table, a CSV and a picture."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchword.core.files import whole_file, write_json, write_text
+from patchword.recipes.spread import Spread
+from patchword.recipes.study import Result
+from patchword.reports.plots import figures
+from patchword.reports.plots.numbers import duration, measured, scale_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts: the columns, of which the first so many are words; the rows; and rows below a line."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    below: Sequence[Sequence[str]] = ()
+
+    def print(self, out: "Console") -> None:
+        from rich.table import Table
+
+        table = Table()
+        for number, title in enumerate(self.columns):
+            table.add_column(title, justify="left" if number < self.words else "right", no_wrap=True)
+        for number, row in enumerate(self.rows, 1):
+            table.add_row(*row, end_section=number == len(self.rows))
+        for row in self.below:
+            table.add_row(*row)
+        out.print()
+        out.print(table)
+
+    def markdown(self) -> str:
+        lines = [self.columns, ["---"] * self.words + ["---:"] * (len(self.columns) - self.words)]
+        return "".join(f"| {' | '.join(line)} |\n" for line in [*lines, *self.rows, *self.below])
+
+
+def grid(results: Sequence[Result]) -> Grid:
+    """Every measure that a run has is a column; the one that counts comes first."""
+    measures = list(dict.fromkeys([result.metric for result in results] + [n for r in results for n in r.measures]))
+    part = told_part(results)
+    columns = ["run", "model", "parameters", "MACs", *(f"{part} {name}" for name in measures)]
+    return Grid(
+        [*columns, f"{part} loss", "epochs", "training time"], [_cells(result, measures) for result in results], words=2
+    )
+
+
+def told_part(results: Sequence[Result]) -> str:
+    """of the data, if it is the same for all"""
+    parts = {result.part for result in results}
+    return parts.pop() if len(parts) == 1 else "final"
+
+
+def _cells(result: Result, measures: Sequence[str]) -> list[str]:
+    return [
+        result.run,
+        result.model,
+        f"{result.parameters:,}",
+        f"{result.macs:,}",
+        *(measured(name, result.measures[name]) if name in result.measures else "" for name in measures),
+        f"{result.loss:.4f}",
+        str(result.epochs),
+        duration(result.seconds),
+    ]
+
+
+def print_results(results: Sequence[Result], out: "Console") -> None:
+    """The columns in which the runs differ; the others are in results.md."""
+    whole = grid(results)
+    constant = [name for name in _SIZES if len({row[whole.columns.index(name)] for row in whole.rows}) == 1]
+    kept = [number for number, name in enumerate(whole.columns) if name not in constant]
+    part = told_part(results)
+    names = [whole.columns[number].removeprefix(f"{part} ") for number in kept]
+    words = sum(number < whole.words for number in kept)
+    Grid(names, [[row[number] for number in kept] for row in whole.rows], words).print(out)
+    out.print(f"[dim]scored on the {part} part; the rest of the table is in results.md[/dim]", highlight=False)
+    for line in summaries(results):
+        out.print(line, highlight=False, markup=False)
+
+
+_SIZES = ("model", "parameters", "MACs", "epochs")
+
+
+def summaries(results: Sequence[Result]) -> list[str]:
+    """Of runs that differ in their seed alone: the mean of the measure that counts, and its spread."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(group_of(result), []).append(result)
+    if all(len(group) == 1 for group in groups.values()):
+        return []
+    told = []
+    for name, group in groups.items():
+        metric, spread = group[0].metric, Spread.of([result.score for result in group])
+        deviation = "" if spread.deviation is None else f", standard deviation {measured(metric, spread.deviation)}"
+        told.append(f"{name}: {metric} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
+    return told
+
+
+def group_of(result: Result) -> str:
+    return result.run.partition("-seed-")[0]
+
+
+def write_results(about: str, results: Sequence[Result], folder: Path, conclusion: str = "") -> list[Path]:
+    """results.md, results.json, results.csv, results.svg, results.png and curves in the study's folder"""
+    below = "".join(f"\n{line}\n" for line in [*summaries(results), *([conclusion] if conclusion else [])])
+    write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}{below}")
+    told = {"about": about, "conclusion": conclusion, "summaries": summaries(results)}
+    write_json(folder / "results.json", {**told, "runs": [result.to_json() for result in results]})
+    return [
+        folder / "results.md",
+        folder / "results.json",
+        write_csv(results, folder),
+        *write_dots(results, folder),
+        *write_curves(results, folder),
+    ]
+
+
+def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
+    """The measure that counts after each epoch; runs that differ in their seed alone have one colour."""
+    if len({result.metric for result in results}) > 1 or max(len(result.history) for result in results) < 2:
+        return []
+    groups: dict[str, list[list[float]]] = {}
+    metric = results[0].metric
+    scale, told = scale_of(metric)
+    for result in results:
+        groups.setdefault(group_of(result), []).append([scale * value for value in result.history])
+    unit = f"validation {metric}{told}"
+    for kind in ("svg", "png"):
+        with whole_file(folder / f"curves.{kind}") as temporary:
+            temporary.write_bytes(figures.learning(groups, unit, kind))
+    return [folder / f"curves.{kind}" for kind in ("svg", "png")]
+
+
+def write_csv(results: Sequence[Result], folder: Path) -> Path:
+    text = io.StringIO()
+    records = [result.to_json() for result in results]
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for record in records for key in record)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    write_text(folder / "results.csv", text.getvalue())
+    return folder / "results.csv"
+
+
+def write_dots(results: Sequence[Result], folder: Path, lines: dict[str, float] | None = None) -> list[Path]:
+    """The measure that counts, a dot a run, in hundredths. lines: values to compare with, by name."""
+    metric = results[0].metric
+    scale, told = scale_of(metric)
+    unit = f"{told_part(results)} {metric}{told}"
+    labels, values = [result.run for result in results], [scale * result.score for result in results]
+    scaled = {name: scale * value for name, value in (lines or {}).items()}
+    for kind in ("svg", "png"):
+        with whole_file(folder / f"results.{kind}") as temporary:
+            temporary.write_bytes(figures.dots(labels, values, unit, kind, scaled))
+    return [folder / f"results.{kind}" for kind in ("svg", "png")]

@@ -1,0 +1,67 @@
+"""Models of texts as points: a published score over size and speed, and the speed over the cost."""
+
+from collections.abc import Hashable, Sequence
+
+from patchword.analysis.published.text import MNLI
+from patchword.analysis.published.text_comparison import Condition, TextRow
+from patchword.reports.comparison import scatter
+from patchword.reports.comparison.comparison import Pictures
+from patchword.reports.comparison.scatter import OTHER, Point, beyond_size
+
+# As in the pictures of images; no two families share a mark.
+STYLES = {
+    "BERT": ("#1c2024", "o"),
+    "RoBERTa": ("#0059a5", "^"),
+    "ALBERT": ("#d55e00", "v"),
+    "DistilBERT": ("#2f9bd6", "s"),
+    "TinyBERT": ("#008f69", "P"),
+    "MobileBERT": ("#c2609a", "X"),
+    "ERNIE 1.0": ("#8c6d31", "h"),
+    "XLM": ("#5e4fa2", ">"),
+    "Big Bird": ("#c98a00", "D"),
+    "GPT": ("#7a0403", "p"),
+    "GPT-2": ("#b3261e", "*"),
+    "Grover": ("#4b6b2f", "d"),
+}
+_TOLD = "Accuracy on the matched part of MNLI, as published; filled: test set, hollow: development set."
+
+
+def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Pictures:
+    """conditions: those that were measured; the first is drawn, since a picture has room for one."""
+    condition, measured, told = None, "", ""
+    if conditions:
+        condition = conditions[0]
+        measured = f"tokens a second ({condition})"
+        told = f"Measured on this machine with texts of {rows[0].tokens} tokens: {where}."
+    speeds = {
+        row.model: row.speeds[condition].rate * row.tokens for row in rows if condition and condition in row.speeds
+    }
+    sizes = {row.model: row.parameters / 1e6 for row in rows}
+    points = [
+        _point(row, row.macs / row.tokens / 1e6, speeds[row.model], _series(row)) for row in rows if row.model in speeds
+    ]
+    cost = "multiply-accumulates of one token (M, counted)"
+    return {
+        "mnli-over-parameters": scatter.picture(_scores(rows, sizes), "parameters (M, counted)", _PERCENT, _TOLD),
+        "mnli-over-speed": scatter.picture(_scores(rows, speeds), measured, _PERCENT, f"{_TOLD} {told}"),
+        "speed-over-macs": scatter.picture(points, cost, measured, told, factors=True),
+    }
+
+
+_PERCENT = f"{MNLI} (%)"
+
+
+def _scores(rows: Sequence[TextRow], across: dict[str, float]) -> list[Point]:
+    return [
+        _point(row, across[row.model], score.value, (*_series(row), score.part), score.part == "test")
+        for row in rows
+        if row.model in across and (score := row.published.score(MNLI))
+    ]
+
+
+def _point(row: TextRow, across: float, value: float, line: Hashable, filled: bool = True) -> Point:
+    return Point(row.family, row.size, across, value, line, STYLES.get(row.family, OTHER), filled)
+
+
+def _series(row: TextRow) -> tuple[Hashable, ...]:
+    return row.family, beyond_size(row.size)

@@ -1,0 +1,82 @@
+"""A run's sharpness in words, and as a section of its report."""
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from patchword.core.files import read_json
+from patchword.recipes.looking.sharpness import weights_digest
+from patchword.recipes.looking.sharpness_kept import FILE
+from patchword.recipes.run import Run
+from patchword.reports.plots import page
+from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.numbers import counted, percent
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024")
+_MARKS = "osD^vPX"
+
+
+def rows(kept: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What was measured, its value, and what to know of it."""
+    lines = [
+        (
+            f"{_ordinal(number)} eigenvalue",
+            f"{one['value']:,.4g}",
+            f"residual {one['residual']:.1e}" + ("" if one["converged"] else ", not converged"),
+        )
+        for number, one in enumerate(kept["eigenvalues"], 1)
+    ]
+    lowest, trace, ball = kept["lowest"], kept["trace"], kept["epsilon"]
+    lines.append(("lowest eigenvalue", f"{lowest['value']:,.4g}", f"residual {lowest['residual']:.1e}"))
+    lines.append(("trace", f"{trace['value']:,.4g}", f"standard error {trace['error']:.2g}, {trace['probes']} probes"))
+    one_step = f"SAM's one step {ball['one_step']:+.4g}"
+    lines.append((f"highest loss within {ball['rho']:g}", f"{ball['rise']:+.4g}", one_step))
+    lines.append(("length of the gradient", f"{ball['gradient']:.4g}", f"{kept['weights']:,} weights"))
+    return lines
+
+
+def _ordinal(number: int) -> str:
+    if number == 1:
+        return "leading"
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def sharpness_section(run: Run) -> str:
+    """Empty where `patchword sharpness` was not run."""
+    if not (run.folder / FILE).is_file():
+        return ""
+    kept = read_json(run.folder / FILE)
+    if kept["digest"] != weights_digest(run):
+        again = f"The sharpness of this run was measured before its weights changed: patchword sharpness {run.folder}"
+        return page.section("Sharpness", page.paragraph(page.escape(again), "note"))
+    loss = f"The Hessian of the mean {kept['loss_name']} over {kept['sample']['told']}; the loss there is "
+    loss += f"{kept['loss']:.4f}" + (
+        f", the accuracy {percent(kept['accuracy'])}. " if kept["accuracy"] is not None else ". "
+    )
+    lines = [page.row(page.escape(name), value, page.escape(note)) for name, value, note in rows(kept)]
+    table = page.table("How sharp the minimum is", ("measure", "value", ""), lines, kind="measures")
+    svg = page.embedded("svg+xml", convergence(kept))
+    last = ", ".join(f"{value:.4g}" for value in kept["history"][-1])
+    words = counted(kept["products"], "product")
+    picture = page.picture(svg, f"The leading eigenvalues by Lanczos after {words}: {last}.", kind="card")
+    about = page.paragraph(page.escape(loss + kept["mode"]))
+    notes = "An eigenvalue lies within its residual of the value told, and mostly far nearer. The highest loss is what "
+    notes += "projected gradient ascent found within the ball, over the loss of the weights themselves."
+    return page.section("Sharpness", about + table + picture + page.paragraph(notes, "note"))
+
+
+def convergence(kept: dict[str, Any]) -> bytes:
+    """The estimates of the leading eigenvalues after each product with the Hessian, as an SVG."""
+    with looks():
+        figure = Figure(figsize=(5.6, 3.4), layout="constrained")
+        axes = figure.add_subplot(xlabel="products with the Hessian", ylabel="eigenvalue (loss per squared weight)")
+        for number in range(min(len(kept["eigenvalues"]), len(_COLOURS))):
+            known = [(after, values[number]) for after, values in enumerate(kept["history"], 1) if len(values) > number]
+            mark = _MARKS[number] if len(known) <= 30 else None
+            label = _ordinal(number + 1)
+            axes.plot(*zip(*known, strict=True), color=_COLOURS[number], marker=mark, markersize=4, label=label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure.legend(loc="outside right center", fontsize=9)
+        return drawn(figure, "svg")

@@ -1,0 +1,133 @@
+"""Augmentation, drawn: batches as a model gets them, and one picture under every operation."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchword.core.card import Preparation
+from patchword.data.augmentation import color as colours
+from patchword.data.augmentation import lookup_tables as tables
+from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.boxes import Crop, Erasing
+from patchword.data.augmentation.color import Jitter
+from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.mixing import Mixing
+from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
+from patchword.data.augmentation.simple import Shift, Square
+from patchword.data.augmentation.stage import Given, Stage
+from patchword.data.image.batches import Batch
+from patchword.reports.plots.montage import Cell, montage
+from patchword.reports.plots.numbers import percent, shortened
+
+_STRENGTHS = (2.5, 5.0, 7.5, 10.0)
+_SHARES = (0.8, 0.6, 0.4, 0.2)
+_COLUMNS = 8
+_UNITS = {  # in words, and from what the operation takes to that: plus is counterclockwise, to the right, down
+    "rotate": ("{:+.1f}°", 1.0),
+    "shear-x": ("{:+.2f} px a row", -1.0),
+    "shear-y": ("{:+.2f} px a column", -1.0),
+    "translate-x": ("{:+.0f}% of the width", -100.0),
+    "translate-y": ("{:+.0f}% of the height", -100.0),
+    "posterize": ("bits: {:.0f}", 1.0),
+    "solarize": ("from {:.0f} on", 1.0),
+    "solarize-add": ("+{:.0f} below 128", 1.0),
+}
+
+
+class Row(NamedTuple):
+    """One operation: a picture and what was done, for each of some strengths."""
+
+    name: str
+    pictures: Tensor  # (strengths, channels, height, width) uint8
+    told: Sequence[str]
+
+
+def batch_picture(batch: Batch, preparation: Preparation, classes: Sequence[str], title: str) -> bytes:
+    """The inputs of a batch, brought back to pixels, each with its class or its classes' shares; a PNG"""
+    pixels = shown(batch.inputs, preparation)
+    cells = [Cell(one, label_told(label, classes)) for one, label in zip(pixels, batch.labels, strict=True)]
+    return montage(title, [cells[start : start + _COLUMNS] for start in range(0, len(cells), _COLUMNS)])
+
+
+def operations_picture(pixels: Tensor, other: Tensor, preparation: Preparation) -> bytes:
+    """One picture (channels, height, width) under each operation at four strengths; `other` is mixed in; a PNG"""
+    rows = [*operation_rows(pixels, preparation.mean), *other_rows(pixels, other, preparation)]
+    lines = [_line(row, pixels) for row in rows]
+    half = -(-len(lines) // 2)
+    pairs = zip(lines[:half], [*lines[half:], *[[]] * (2 * half - len(lines))], strict=True)
+    title = "One picture under each operation: as it is, then stronger from left to right, or drawn four times"
+    return montage(title, [[*left, None, *right] for left, right in pairs])
+
+
+def _line(row: Row, pixels: Tensor) -> list[Cell | None]:
+    changed = [Cell(one, told) for one, told in zip(row.pictures, row.told, strict=True)]
+    return [Cell(pixels, row.name, bold=True), *changed, *[None] * (4 - len(changed))]
+
+
+def operation_rows(pixels: Tensor, mean: Sequence[float]) -> list[Row]:
+    """RandAugment's operations, by DeiT's measure of strength"""
+    many, sign, rows = pixels[None].repeat(4, 1, 1, 1), torch.tensor([1.0, -1.0, 1.0, -1.0]), []
+    for name in LISTS["deit"]:
+        amounts = amount(name, torch.tensor(_STRENGTHS), sign, "deit")
+        changed = operate(many, torch.full((4,), ALL.index(name)), amounts, mean)
+        if name in ("autocontrast", "equalize", "invert"):
+            rows.append(Row(name, changed[:1], ["has no strength"]))
+        else:
+            words, factor = _UNITS.get(name, ("x {:.2f}", 1.0))
+            rows.append(Row(name, changed, [words.format(factor * value) for value in amounts.tolist()]))
+    return rows
+
+
+def other_rows(pixels: Tensor, other: Tensor, preparation: Preparation) -> list[Row]:
+    """Everything besides RandAugment; what is random is drawn four times."""
+    many = pixels[None].repeat(4, 1, 1, 1)
+    sigma = torch.tensor([0.5, 1.0, 1.5, 2.0])
+    half = torch.full((4,), 128.0)
+    three = [pixels.flip(-1), tables.grey(many)[0].expand_as(pixels)]
+    three.append(tables.looked_up(tables.solarize)(many, half)[0])
+    return [
+        Row("flip, 3-Augment", torch.stack(three), ["mirror image", "greyscale", "solarized from 128"]),
+        Row("blur", colours.blur(many, sigma), [f"sigma {value:.1f} px" for value in sigma.tolist()]),
+        Row("shift", _staged(Shift(max(1, pixels.shape[-1] // 7)), many), ["a seventh at most"] * 4),
+        Row("crop", _staged(Crop(0.08), many), ["8% or more of the area"] * 4),
+        Row("jitter", _staged(Jitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
+        Row("erase, square", _staged(Square(1.0), many), ["a quarter of each side"] * 4),
+        Row("erase, const", _erased(False, many, preparation), ["2% to 33% of the area"] * 4),
+        Row("erase, pixel", _erased(True, many, preparation), ["2% to 33% of the area"] * 4),
+        _mixed("mixup", pixels, other, preparation),
+        _mixed("cutmix", pixels, other, preparation),
+    ]
+
+
+def _staged(stage: Stage, many: Tensor) -> Tensor:
+    draws = Draws(0, 0, torch.arange(4))
+    return stage(many, stage.plan(draws), Given(draws, (0.5,)))
+
+
+def _erased(noise: bool, many: Tensor, preparation: Preparation) -> Tensor:
+    return shown(_staged(Erasing(1.0, noise), prepared(many, preparation)), preparation)
+
+
+def _mixed(name: str, pixels: Tensor, other: Tensor, preparation: Preparation) -> Row:
+    cut = torch.full((4,), name == "cutmix")
+    middle = torch.tensor([0.4, 0.55, 0.5, 0.5])
+    first, second = (prepared(one[None].repeat(4, 1, 1, 1), preparation) for one in (pixels, other))
+    mixed, kept = Mixing(1.0, 1.0)(first, second, (torch.tensor(_SHARES), cut, middle, middle))
+    return Row(name, shown(mixed, preparation), [f"{percent(share, 0)} of it kept" for share in kept.tolist()])
+
+
+def shown(inputs: Tensor, preparation: Preparation) -> Tensor:
+    """What a model is given, as pixels again; what lies beyond black and white is cut off."""
+    mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in (preparation.mean, preparation.std))
+    return ((inputs.float().cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+def label_told(label: Tensor, classes: Sequence[str]) -> str:
+    """A class, or the shares of the two that were mixed."""
+    if label.dim() == 0:
+        return shortened(classes[int(label)], 16)
+    values, places = label.topk(min(2, len(label)))
+    parts = zip(values.tolist(), places.tolist(), strict=True)
+    return "\n".join(f"{shortened(classes[place], 12)} {percent(value, 0)}" for value, place in parts if value > 0.005)

@@ -1,0 +1,170 @@
+"""Drawings made with matplotlib's objects, so that no global state is touched; each answers the bytes of an SVG."""
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from patchword.reports.plots.numbers import shortened
+
+BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: told apart by everyone, and in grey
+WITH_NUMBERS, WITH_NAMES = 20, 40  # a confusion matrix of more classes has no room for them
+
+_ROOT = PowerNorm(0.5, 0, 1)
+_LOOK = {
+    "font.size": 11,
+    "text.color": INK,
+    "axes.edgecolor": "#8a939c",
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e3e6ea",
+    "legend.frameon": False,
+    "text.parse_math": False,  # a class may be called "$5 bill"
+    "svg.fonttype": "none",  # the reader's fonts, which know more scripts than matplotlib's
+    "svg.hashsalt": "patchword",
+}
+
+
+@contextmanager
+def looks() -> Iterator[None]:
+    """Our looks, whatever the user's matplotlibrc says."""
+    with style.context(["default", _LOOK]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
+def curves(
+    epochs: Sequence[int], training: Sequence[float], validation: Sequence[float], unit: str, best: int
+) -> bytes:
+    """Two lines over the epochs, or one without `training`; `best` is the epoch whose weights were kept."""
+    with looks():
+        figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+        axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
+        mark = "o" if len(epochs) <= 30 else None
+        axes.axvline(best, color="#8a939c", linestyle=":", label=f"kept: epoch {best}")
+        if training:
+            axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
+        axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
+        if len(epochs) == 1:
+            axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
+        lines, names = axes.get_legend_handles_labels()
+        figure.legend([*lines[1:], lines[0]], [*names[1:], names[0]], loc="outside upper center", ncols=3, fontsize=10)
+        return _svg(figure)
+
+
+def confusion(counts: Tensor, classes: Sequence[str], thing: str = "picture") -> bytes:
+    """Counts and names are written in while there is room.
+
+    Coloured by the square root of the share of the true class, so that rare confusions show.
+    """
+    number = len(classes)
+    cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
+    with looks():
+        figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
+        axes = figure.add_subplot(xlabel="the model said", ylabel=f"the {thing} is", aspect="equal")
+        axes.grid(visible=False)
+        shares = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
+        if number <= WITH_NAMES:
+            cells: ScalarMappable = axes.pcolormesh(
+                shares, cmap="Blues", norm=_ROOT, edgecolors="#d5dae0", linewidth=0.5
+            )
+            _names(axes, classes)
+        else:
+            cells = _overview(axes, shares, thing)
+        axes.set_ylim(number, 0)
+        if number <= WITH_NUMBERS:
+            _numbers(axes, counts, shares, size=min(13.0, 19 * cell))
+        else:
+            figure.colorbar(cells, ax=axes, shrink=0.7, label="share of the true class")
+        return _svg(figure)
+
+
+def _names(axes: Axes, classes: Sequence[str]) -> None:
+    places, names = np.arange(len(classes)) + 0.5, [shortened(name, 18) for name in classes]
+    size = 10 if len(classes) <= WITH_NUMBERS else 7
+    axes.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor", size=size)
+    axes.set_yticks(places, names, size=size)
+    axes.tick_params(length=0)
+
+
+def _numbers(axes: Axes, counts: Tensor, shares: np.ndarray, size: float) -> None:
+    for true, said in counts.nonzero().tolist():
+        text, dark = str(int(counts[true, said])), shares[true, said] > 0.35
+        fitting = size * min(1.0, 3.5 / len(text))
+        ink = "white" if dark else INK
+        axes.text(said + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
+
+
+def _overview(axes: Axes, shares: np.ndarray, thing: str) -> ScalarMappable:
+    """Class numbers instead of names."""
+    extent = (0, len(shares), len(shares), 0)
+    axes.set(xlabel="the model said (class number)", ylabel=f"the {thing} is (class number)")
+    return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
+
+
+def learning(groups: Mapping[str, Sequence[Sequence[float]]], unit: str, kind: Literal["svg", "png"]) -> bytes:
+    """A value after each epoch; the runs of a group are thin lines, their mean a thick one."""
+    colours, marks = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024"), "osD^vPX"
+    with looks():
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
+        for number, (name, runs) in enumerate(groups.items()):
+            colour = colours[number % len(colours)]
+            for run in runs if len(runs) > 1 else []:
+                axes.plot(range(1, len(run) + 1), run, color=colour, linewidth=0.7, alpha=0.6)
+            shortest = min(map(len, runs))
+            mean = np.mean([run[:shortest] for run in runs], axis=0)
+            mark = marks[number % len(marks)]
+            axes.plot(range(1, shortest + 1), mean, color=colour, marker=mark, label=shortened(name, 40))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
+        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=10)
+        return drawn(figure, kind)
+
+
+def dots(
+    labels: Sequence[str],
+    values: Sequence[float],
+    unit: str,
+    kind: Literal["svg", "png"],
+    lines: Mapping[str, float] | None = None,
+) -> bytes:
+    """One value for each label, the best on top. lines: values to compare with, by name."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    with looks():
+        figure = Figure(figsize=(6.4, 0.34 * len(values) + 1.0), layout="constrained")
+        axes = figure.add_subplot(xlabel=unit)
+        places, shown = range(len(order)), [values[index] for index in order]
+        for (name, value), line in zip((lines or {}).items(), ("--", ":"), strict=False):
+            axes.axvline(value, color=ORANGE, linestyle=line, linewidth=1.2, label=f"{name} {value:.2f}")
+        axes.plot(shown, places, "o", color=BLUE)
+        for place, value in zip(places, shown, strict=True):
+            axes.annotate(f"{value:.2f}", (value, place), (8, 0), textcoords="offset points", va="center", size=9)
+        axes.set_yticks(places, [shortened(labels[index], 40) for index in order])
+        axes.margins(x=0.14, y=0.6 / len(order))
+        if lines:
+            figure.legend(loc="outside upper center", ncols=len(lines), fontsize=9)
+        return drawn(figure, kind)
+
+
+def _svg(figure: Figure) -> bytes:
+    return drawn(figure, "svg")
+
+
+def drawn(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {}  # the same drawing, the same bytes
+    figure.savefig(buffer, format=kind, dpi=200, bbox_inches="tight", metadata=metadata)
+    return buffer.getvalue()

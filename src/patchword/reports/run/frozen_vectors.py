@@ -1,0 +1,89 @@
+"""report.html of a tagger or a classifier over frozen vectors."""
+
+from pathlib import Path
+from typing import cast
+
+from patchword.analysis.cost import count
+from patchword.recipes.run import Run
+from patchword.recipes.text.sets import TagSet
+from patchword.recipes.vectors.evaluation import VectorsEvaluation
+from patchword.recipes.vectors.recipe import OverVectorsRecipe
+from patchword.reports.plots import page
+from patchword.reports.plots.numbers import counted, measured, named, percent
+from patchword.reports.run.class_results import Things, class_section, confusion_section
+from patchword.reports.run.costs import cost_section
+from patchword.reports.run.parts import (
+    best_tile,
+    curves_section,
+    document,
+    origin_section,
+    run_tiles,
+    training_told,
+)
+from patchword.reports.run.text.tags import tag_sections
+
+_NOTE = (
+    "Training values are means over an epoch, with dropout, while weights still change; validation values are taken "
+    "at its end, on texts that are never trained on. The vectors themselves never change."
+)
+
+
+def vectors_report(run: Run, found: VectorsEvaluation) -> str:
+    recipe, metrics = cast(OverVectorsRecipe, run.recipe()), run.metrics()
+    cost, value = count(found.model.card), found.judged.measures[found.metric]
+    row = "sentence" if recipe.task == "tags" else "text"
+    texts = counted(len(found.texts.examples), f"{found.part} {row}")
+    sections = [
+        curves_section(metrics, _NOTE, found.metric),
+        _measures(found),
+        _layers(found),
+        *_task_sections(found),
+        cost_section(found.model.card),
+        origin_section(run, recipe, _origin(recipe), found.model),
+    ]
+    score = measured(found.metric, value)
+    tiles = [
+        page.tile(f"{found.part.capitalize()} {named(found.metric)}", score, texts),
+        page.tile(f"{found.part.capitalize()} loss", f"{found.judged.loss:.4f}", "cross-entropy (nats)"),
+        best_tile(metrics, found.metric),
+        *run_tiles(metrics, cost, f"{cost.input[1]} words"),
+    ]
+    sources = " + ".join(found.names)
+    told = f"Over {sources}, frozen, {score} {named(found.metric)} on the {texts}{training_told(metrics)}."
+    if found.part == "validation":
+        told += " The best epoch was chosen on these same texts, so new ones may score a little lower."
+    return document(run, f"{sources} under {Path(recipe.train).name}", told, tiles, sections)
+
+
+def _measures(found: VectorsEvaluation) -> str:
+    rows = [page.row(page.escape(named(name)), measured(name, value)) for name, value in found.judged.measures.items()]
+    rows.append(page.row("loss", f"{found.judged.loss:.4f}"))
+    return page.section("Result", page.table(f"On the {found.part} texts", ("measure", "value"), rows, kind="measures"))
+
+
+def _layers(found: VectorsEvaluation) -> str:
+    """Which layers of a source the task asked for."""
+    rows = [
+        page.row(page.escape(name), "the lowest" if layer == 0 else str(layer), percent(share, 1))
+        for name, shares in zip(found.names, found.model.shares(), strict=True)
+        for layer, share in enumerate(shares)
+    ]
+    told = "How much each layer of a source counts in the vector of a word, as it was learned with the task."
+    table = page.table("Shares of the layers", ("source", "layer", "share"), rows, kind="measures")
+    return page.section("Layers", page.paragraph(told) + table)
+
+
+def _task_sections(found: VectorsEvaluation) -> list[str]:
+    if isinstance(found.texts, TagSet):
+        return tag_sections(found.judged.answers, found.part, found.texts)
+    assert found.scores is not None, "what is not tagged has a class"
+    things = Things("text", found.part)
+    return [confusion_section(found.scores, things), class_section(found.scores, things)]
+
+
+def _origin(recipe: OverVectorsRecipe) -> str:
+    parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
+    if recipe.texts().share() is not None:
+        parts["validation"] = f"a share of {recipe.validation} of the training texts"
+    files = "; ".join(f"{part} from {where}" for part, where in parts.items() if where)
+    return f"Vectors: {recipe.vectors}. Texts: {files}."

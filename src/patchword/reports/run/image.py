@@ -1,0 +1,98 @@
+"""report.html: a run to read, from the result in words to the commands that repeat it."""
+
+from pathlib import Path
+from typing import Any
+
+from patchword.analysis.cost import count
+from patchword.core.files import write_text
+from patchword.data.image.images import Images
+from patchword.layers import Model
+from patchword.objectives.metrics.classification import Scores
+from patchword.recipes.elmo.evaluation import ElmoEvaluation
+from patchword.recipes.evaluation import Evaluation, ImageEvaluation, PretrainingEvaluation, TextEvaluation
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.recipe import Recipe
+from patchword.recipes.run import Run
+from patchword.recipes.translation.evaluation import TranslationEvaluation
+from patchword.recipes.vectors.evaluation import VectorsEvaluation
+from patchword.reports.comparison.robustness import robustness_section
+from patchword.reports.landscape.saved import surface_section
+from patchword.reports.landscape.sharpness import sharpness_section
+from patchword.reports.plots import page
+from patchword.reports.plots.numbers import counted, percent
+from patchword.reports.run.attention import attention_section
+from patchword.reports.run.class_results import class_section, confusion_section, mistakes_section
+from patchword.reports.run.costs import cost_section
+from patchword.reports.run.elmo import elmo_report
+from patchword.reports.run.frozen_vectors import vectors_report
+from patchword.reports.run.parts import (
+    best_tile,
+    curves_section,
+    document,
+    expectation,
+    origin_section,
+    run_tiles,
+    training_told,
+)
+from patchword.reports.run.text.pretraining import pretraining_report
+from patchword.reports.run.text.text import text_report
+from patchword.reports.run.translation import translation_report
+
+
+def write_report(run: Run, found: Evaluation) -> Path:
+    """Writes report.html into the run's folder: one file that needs no other and no network."""
+    path = run.folder / "report.html"
+    match found:
+        case ImageEvaluation():
+            html = report(run, found.scores, found.images, found.model)
+        case TextEvaluation():
+            html = text_report(run, found)
+        case PretrainingEvaluation():
+            html = pretraining_report(run, found)
+        case TranslationEvaluation():
+            html = translation_report(run, found)
+        case VectorsEvaluation():
+            html = vectors_report(run, found)
+        case ElmoEvaluation():
+            html = elmo_report(run, found)
+    write_text(path, html)
+    return path
+
+
+def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
+    recipe, metrics = run.image_recipe(), run.metrics()
+    sections = [
+        curves_section(metrics, _note(recipe)),
+        confusion_section(scores),
+        class_section(scores),
+        mistakes_section(scores, images),
+        attention_section(model, scores, images),
+        robustness_section(run, model, images),
+        sharpness_section(run),
+        surface_section(run),
+        cost_section(model.card),
+        origin_section(run, recipe, f"Pictures: {images.name}, from {images.origin}.", model),
+    ]
+    right = int((scores.predictions == scores.labels).sum())
+    tiles = [
+        page.tile("Test accuracy", percent(scores.accuracy), f"{right:,} of {len(scores.labels):,}"),
+        page.tile("Test loss", f"{scores.loss:.4f}", "cross-entropy (nats)"),
+        best_tile(metrics, "accuracy"),
+        *run_tiles(metrics, count(model.card), "picture"),
+    ]
+    title = f"{recipe.model.name} on {images.name}"
+    return document(run, title, in_words(recipe, scores, images, metrics), tiles, sections)
+
+
+def in_words(recipe: Recipe, scores: Scores, images: Images, metrics: list[dict[str, Any]]) -> str:
+    pictures = counted(len(scores.labels), "test picture")
+    told = f"{recipe.model.name} reached {percent(scores.accuracy)} on the {pictures} of {images.name}"
+    return f"{told}{training_told(metrics)}.{expectation(recipe, scores.accuracy)}"
+
+
+def _note(recipe: ImageRecipe) -> str:
+    """Why training can look worse than validation."""
+    note = "Training values are means over an epoch, while the weights still change"
+    note += ", on augmented pictures" if recipe.augmentation.parts() else ""
+    note += ", with smoothed labels" if recipe.smoothing else ""
+    return f"{note}; validation values are taken at its end, on pictures that are never trained on."

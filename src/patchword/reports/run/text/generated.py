@@ -1,0 +1,43 @@
+"""Texts that a pretrained causal model goes on with."""
+
+import numpy as np
+
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.text.model import TextModel
+from patchword.objectives.generation.causal import CausalSteps
+from patchword.objectives.generation.sampling import Drawn, write
+from patchword.recipes.pretraining.shares import CorpusShare, Share
+from patchword.reports.plots import page
+from patchword.reports.run.text.markup import passage
+
+_TEXTS, _GIVEN, _WRITTEN, _TOP_P = 4, 16, 48, 0.95
+
+
+def written_section(model: TextModel, tokenizer: Tokenizer, held: Share) -> str:
+    """The beginnings of held-out documents, and what the model writes behind them."""
+    if not model.causal or not isinstance(held, CorpusShare):
+        return ""
+    prompts = [prompt for number in held.documents[:_TEXTS].tolist() if len(prompt := _beginning(held, number)) > 1]
+    if not prompts:
+        return ""
+    steps = CausalSteps(model, prompts, never=[number for number in tokenizer.specials if number not in _ends(held)])
+    found = write(steps, Drawn(top_p=_TOP_P, seed=0), _WRITTEN, _ends(held))
+    told = f"The first {_GIVEN} tokens of documents that were held out, and in bold what the model writes behind them, "
+    told += f"drawn from the likeliest words that together have {_TOP_P:.0%} of the probability."
+    shown = []
+    for prompt, text in zip(prompts, found, strict=True):
+        begun = tokenizer.decode(prompt[len(held.frame.before) :])
+        whole = tokenizer.decode([*prompt[len(held.frame.before) :], *text.tokens])
+        rest = whole.removeprefix(begun)
+        shown.append(passage(f"{page.escape(begun)}<b>{page.escape(rest)}</b>"))
+    return page.section("Texts it writes", page.paragraph(told) + "".join(shown))
+
+
+def _beginning(held: CorpusShare, number: int) -> list[int]:
+    corpus = held.corpus
+    start, end = (int(corpus.sentences[corpus.documents[number + shift]]) for shift in (0, 1))
+    return [*held.frame.before, *np.asarray(corpus.tokens[start : min(end, start + _GIVEN)], np.int64).tolist()]
+
+
+def _ends(held: CorpusShare) -> tuple[int, ...]:
+    return held.frame.after

@@ -1,0 +1,154 @@
+"""report.html of a run on texts."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from patchword.analysis.cost import count
+from patchword.data.text.formats.glue import GLUE
+from patchword.recipes.evaluation import TextEvaluation
+from patchword.recipes.run import Run
+from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.quantised_evaluation import Compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.sets import SpanSet, TagSet
+from patchword.recipes.text.table_sets import ClassSet, LabelsSet, NumberSet
+from patchword.reports.landscape.saved import surface_section
+from patchword.reports.landscape.sharpness import sharpness_section
+from patchword.reports.plots import page
+from patchword.reports.plots.numbers import counted, measured, named
+from patchword.reports.run.costs import cost_section
+from patchword.reports.run.parts import (
+    best_epoch,
+    best_tile,
+    curves_section,
+    document,
+    expectation,
+    origin_section,
+    run_tiles,
+    training_told,
+)
+from patchword.reports.run.text.answers import answer_sections
+from patchword.reports.run.text.classes import class_sections
+from patchword.reports.run.text.lengths import texts_section
+from patchword.reports.run.text.tags import tag_sections
+from patchword.reports.run.text.values import label_sections, number_sections
+
+
+def text_report(run: Run, found: TextEvaluation) -> str:
+    recipe, metrics = cast(TextRecipe, run.recipe()), run.metrics()
+    model, cost = found.model, count(found.model.card)
+    loss = goal_of(recipe).loss
+    sections = [
+        curves_section(metrics, _note(recipe), found.metric, loss),
+        _measures(found, recipe),
+        *([_compression(found.compression)] if found.compression else []),
+        *_task_sections(found),
+        texts_section(run, recipe, found),
+        sharpness_section(run),
+        surface_section(run),
+        cost_section(model.card),
+        origin_section(run, recipe, _origin(recipe), model),
+    ]
+    part, value = found.part.capitalize(), found.judged.measures[found.metric]
+    tiles = [
+        page.tile(f"{part} {named(found.metric)}", measured(found.metric, value), _of(found, recipe)),
+        page.tile(f"{part} loss", f"{found.judged.loss:.4f}", loss),
+        best_tile(metrics, found.metric) if found.part == "test" else _kept_tile(metrics, found.metric),
+        *run_tiles(metrics, cost, f"{cost.input[1]} tokens"),
+    ]
+    title = f"{model.card.model} on {data_name(recipe)}"
+    return document(run, title, in_words(recipe, found, metrics), tiles, sections)
+
+
+def in_words(recipe: TextRecipe, found: TextEvaluation, metrics: list[dict[str, Any]]) -> str:
+    value = found.judged.measures[found.metric]
+    told = f"{found.model.card.model} reached {_score(found.metric, value)} on the {_of(found, recipe)} "
+    told += f"of {data_name(recipe)}{training_told(metrics)}.{expectation(recipe, value)}"
+    if found.part == "validation":
+        told += " The best epoch was chosen on these same texts, so new ones may score a little lower."
+    return told
+
+
+def data_name(recipe: TextRecipe) -> str:
+    return f"GLUE's {GLUE[recipe.glue].folder}" if recipe.glue else Path(recipe.train).name
+
+
+def _score(metric: str, value: float) -> str:
+    """an accuracy of 84.77%"""
+    name = named(metric)
+    return f"{'an' if name[0] in 'aeF' else 'a'} {name} of {measured(metric, value)}"
+
+
+def _kept_tile(metrics: list[dict[str, Any]], metric: str) -> str:
+    """Where the result is the validation's, its best value is told already."""
+    best = best_epoch(metrics, metric)
+    return page.tile("Kept epoch", str(best.get("epoch", "unknown")), "the best on the validation texts")
+
+
+def _of(found: TextEvaluation, recipe: TextRecipe) -> str:
+    """499 validation texts"""
+    rows = int(found.texts.examples.owner.max()) + 1
+    return counted(rows, f"{found.part} {goal_of(recipe).row}")
+
+
+def _measures(found: TextEvaluation, recipe: TextRecipe) -> str:
+    rows = [page.row(page.escape(named(name)), measured(name, value)) for name, value in found.judged.measures.items()]
+    rows.append(page.row("loss", f"{found.judged.loss:.4f}"))
+    html = page.table(f"On the {found.part} texts", ("measure", "value"), rows, kind="measures")
+    told = f"The best epoch was chosen by the {page.escape(named(found.metric))} on the validation texts."
+    if found.part == "validation":
+        told += " These are the same texts" + ("." if recipe.glue else ": give test=FILE for a result on others.")
+    return page.section("Result", html + page.paragraph(told, "note"))
+
+
+def _compression(small: Compression) -> str:
+    """Before and after: the same weights in float32 and in 8 bits."""
+    rows = [
+        page.row(
+            page.escape(file.name),
+            measured(small.metric, file.score),
+            f"{file.megabytes:,.1f} MB",
+            f"{file.milliseconds:,.1f} ms",
+        )
+        for file in small.files
+    ]
+    head = ("weights", page.escape(named(small.metric)), "file", "one text")
+    table = page.table("The same weights before and after", head, rows, kind="measures")
+    plain, tiny = small.files
+    told = f"The int8 file has {tiny.megabytes / plain.megabytes:.2f} of the size and is {small.faster:.2f} times as "
+    told += f"fast on this machine: {small.reader}, one text of {small.tokens} tokens at a time. Its answers differ "
+    told += f"from those of the model that was trained by {small.difference:.1e} of their scale."
+    return page.section("In 8 bits", table + page.paragraph(page.escape(told), "note"))
+
+
+def _task_sections(found: TextEvaluation) -> list[str]:
+    match found.texts:
+        case TagSet():
+            return tag_sections(found.judged.answers, found.part, found.texts)
+        case SpanSet():
+            return answer_sections(found, found.texts)
+        case ClassSet():
+            return class_sections(found, found.texts, found.scores or found.texts.scores(found.judged))
+        case LabelsSet():
+            return label_sections(found, found.texts)
+        case NumberSet():
+            return number_sections(found, found.texts)
+    raise TypeError(f"no report of a {type(found.texts).__name__}")
+
+
+def _note(recipe: TextRecipe) -> str:
+    """Why training can look worse than validation."""
+    note = "Training values are means over an epoch, with dropout, while the weights still change"
+    note += ", with smoothed labels" if recipe.smoothing else ""
+    note += ", with rare classes counting more" if recipe.weights else ""
+    told = f"{note}; validation values are taken at its end, on texts that are never trained on"
+    return f"{told}, and of the plain loss." if recipe.smoothing or recipe.weights else f"{told}."
+
+
+def _origin(recipe: TextRecipe) -> str:
+    parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
+    if recipe.share() is not None and not recipe.glue:
+        parts["validation"] = f"a share of {recipe.validation} of the training texts"
+    if recipe.glue:
+        parts = {data_name(recipe): recipe.train}
+    return "Texts: " + "; ".join(f"{part} from {where}" for part, where in parts.items() if where) + "."
