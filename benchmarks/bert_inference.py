@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
-from patchword.cli.bench import print_result
-from patchword.recipes.bench.images import Setting
-from patchword.recipes.bench.result import write_results
-from patchword.recipes.bench.text_inputs import natural_lengths
-from patchword.recipes.bench.texts import bench_reading
+from patchword.bench.images import Setting
+from patchword.bench.result import write_results
+from patchword.bench.text_inputs import natural_lengths
+from patchword.bench.texts import bench_reading
+from patchword.cli.models.bench import print_result
 from patchword.recipes.device import pick_device, pick_precision
 
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}

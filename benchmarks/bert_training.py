@@ -17,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from plain_bert import PlainBert
 
-from patchword.cli.bench import print_result
+from patchword.bench.benchmark import Contender
+from patchword.bench.images import Setting
+from patchword.bench.result import Result, write_results
+from patchword.bench.text_inputs import Texts, natural_lengths
+from patchword.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, stepping, turns
+from patchword.cli.models.bench import print_result
 from patchword.layers.text.model import TextModel
-from patchword.recipes.bench.images import Setting
-from patchword.recipes.bench.race import Contender
-from patchword.recipes.bench.result import Result, write_results
-from patchword.recipes.bench.text_inputs import Texts, natural_lengths
-from patchword.recipes.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, stepping, turns
 from patchword.recipes.device import pick_device, pick_precision
 
 PLAIN = "a plain script"

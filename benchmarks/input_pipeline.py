@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from patchword.bench.benchmark import wait
 from patchword.core.files import write_json
 from patchword.recipes import find_recipe
-from patchword.recipes.bench.race import wait
 from patchword.recipes.device import machine
 from patchword.recipes.train import assemble, gather
 from patchword.training.loop import Loop

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from patchword.cli.bench import print_result
-from patchword.recipes.bench.images import Setting, bench_images, peers_of
-from patchword.recipes.bench.result import Result, write_results
+from patchword.bench.images import Setting, bench_images, peers_of
+from patchword.bench.result import Result, write_results
+from patchword.cli.models.bench import print_result
 from patchword.recipes.device import pick_device, pick_precision
 
 FIRST = "deit-small"  # whose time of a multiplication is the measure

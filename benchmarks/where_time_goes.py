@@ -13,10 +13,10 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from patchword.bench import images, texts
+from patchword.bench.images import OURS, Setting
+from patchword.bench.text_inputs import Texts
 from patchword.models import REGISTRY
-from patchword.recipes.bench import images, texts
-from patchword.recipes.bench.images import OURS, Setting
-from patchword.recipes.bench.text_inputs import Texts
 from patchword.recipes.device import pick_precision
 
 DEVICE = torch.device("cuda")

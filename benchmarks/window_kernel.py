@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
 
+from patchword.bench.result import as_typed
 from patchword.kernels.window_attention.operation import Share
-from patchword.recipes.bench.result import as_typed
 from patchword.recipes.device import machine
 
 MODELS = ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")

@@ -14,11 +14,11 @@ import patchword
 from helpers import tiny_text
 from material import everything_below, write_picture
 from patchword.core.text import Text
+from patchword.inspection.attention import look
+from patchword.inspection.attention_options import Question
+from patchword.inspection.attention_texts import TextLayerLook, TextLook
+from patchword.inspection.robustness import Plan, known_robustness, robustness
 from patchword.layers import record_attention
-from patchword.recipes.looking.attending import look
-from patchword.recipes.looking.attending_question import Question
-from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
-from patchword.recipes.looking.robustness import Plan, known_robustness, robustness
 from patchword.recipes.run import Run
 from patchword.reports.attention.text_figures import text_figures
 from tiny_texts import vocabulary_of

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from patchword.bench import benchmark as module
+from patchword.bench.benchmark import Contender, Finish, race
+from patchword.bench.hardware_limits import Ceilings, ceilings
+from patchword.bench.images import Setting, bench_images, peers_of
+from patchword.bench.result import Result, as_typed, write_results
+from patchword.bench.text_inputs import Texts, natural_lengths
+from patchword.bench.texts import OURS, SAME, THEIRS, bench_masked, bench_reading
+from patchword.bench.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
-from patchword.recipes.bench import race as module
-from patchword.recipes.bench.ceilings import Ceilings, ceilings
-from patchword.recipes.bench.images import Setting, bench_images, peers_of
-from patchword.recipes.bench.race import Contender, Finish, race
-from patchword.recipes.bench.result import Result, as_typed, write_results
-from patchword.recipes.bench.stand_in import without_torchvision
-from patchword.recipes.bench.text_inputs import Texts, natural_lengths
-from patchword.recipes.bench.texts import OURS, SAME, THEIRS, bench_masked, bench_reading
 
 CPU = torch.device("cpu")
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 120, "positions": 64}
@@ -155,7 +155,7 @@ def test_nothing_of_the_stand_in_is_left():
 
 
 def test_timm_that_is_not_there():
-    from patchword.recipes.bench.peers import of_timm
+    from patchword.bench.peers import of_timm
 
     with pytest.raises(UserError, match="timm is not in"):
         of_timm(None, Path("nowhere"))

@@ -24,12 +24,12 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.registry import Registry
-from patchword.recipes.timing import images as timing
-from patchword.recipes.timing.images import NotMeasuredError, Setting
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.comparison import table
 from patchword.reports.comparison.image import COLUMNS, ImageComparison
 from patchword.reports.plots.labels import Label, place
+from patchword.timing import images as timing
+from patchword.timing.images import NotMeasuredError, Setting
 
 THREE = ("deit-tiny", "swin-tiny", "cswin-large")
 SETTING = Setting("cpu", "float32", 4, 0.0)

@@ -19,15 +19,15 @@ from patchword.analysis.published.text_comparison import (
 from patchword.analysis.speed import Speed, free_memory, product_rate
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.recipes.timing import images as timing
-from patchword.recipes.timing import plan as timing_plan
-from patchword.recipes.timing import texts as text_timing
-from patchword.recipes.timing.images import NotMeasuredError
-from patchword.recipes.timing.plan import Job, Rates, text_jobs
-from patchword.recipes.timing.texts import TextSetting
 from patchword.reports.comparison import text_scatter
 from patchword.reports.comparison.comparison import table
 from patchword.reports.comparison.text import TextComparison
+from patchword.timing import images as timing
+from patchword.timing import plan as timing_plan
+from patchword.timing import texts as text_timing
+from patchword.timing.images import NotMeasuredError
+from patchword.timing.plan import Job, Rates, text_jobs
+from patchword.timing.texts import TextSetting
 from patchword.weights.export import export
 from patchword.weights.export.formats import FORMATS
 from patchword.weights.export.int8 import in_int8

@@ -7,7 +7,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
 from patchword.data.corruptions.random_fields import Chance
-from patchword.recipes.looking.robustness import Robustness
+from patchword.inspection.robustness import Robustness
 from patchword.reports.comparison.robustness_figures import severity_figure, size_figure
 
 

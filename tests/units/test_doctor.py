@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from material import idx_bytes, without_sets, write_idx_set
-from patchword.cli import checks
+from patchword.cli import doctor_checks as checks
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import patchword
 from patchword.analysis.cost import count
 from patchword.analysis.formula import KINDS, Sizes, counted, differences, first_stage, measured
 from patchword.analysis.speed import resident, timed
-from patchword.cli import formula as verb
+from patchword.cli.models import formula as verb
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 

@@ -36,7 +36,7 @@ from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image.deit_study import table
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.study import Result
+from patchword.recipes.study.study import Result
 from patchword.recipes.train import assemble, gather, train
 from patchword.weights import save
 from tiny_texts import refusal, stop_after, without_seconds

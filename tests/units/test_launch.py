@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from material import TINY_MODEL, settings, silent, tiny_recipe
-from patchword.cli import launch as launching
-from patchword.cli.launch import launch, started
+from patchword.cli.training import launch as launching
+from patchword.cli.training.launch import launch, started
 from patchword.core.errors import Parted, UserError
 from patchword.recipes.run import resume_command
 from patchword.recipes.train import assemble, gather
@@ -117,7 +117,7 @@ def test_a_run_tells_its_launcher_of_its_first_checkpoint(tmp_path, monkeypatch)
 @contextmanager
 def launched(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
     """A launcher of two, when both are ready."""
-    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    script = "import sys; from patchword.cli.training.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
     words = [sys.executable, "-c", script, *command(folder, body)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
@@ -179,7 +179,7 @@ def test_a_stop_reaches_all(tmp_path):
 def stop(*_): (folder / f"asked-{number}").touch(); sys.exit(143)
 signal.signal(signal.SIGTERM, stop); join(); (folder / f"ready-{number}").touch(); time.sleep(100)
 """
-    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    script = "import sys; from patchword.cli.training.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
     process = subprocess.Popen([sys.executable, "-c", script, *command(tmp_path, body)])
     while len(list(tmp_path.glob("ready-*"))) < 2:
         time.sleep(0.02)
@@ -193,7 +193,7 @@ def test_workers_hear_that_the_launcher_was_killed(tmp_path):
 join(); (folder / f"ready-{number}").touch()
 os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").touch()
 """
-    script = "import sys; from patchword.cli.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
+    script = "import sys; from patchword.cli.training.launch import launch; sys.exit(launch(sys.argv[1:], 2, 3, print))"
     process = subprocess.Popen([sys.executable, "-c", script, *command(tmp_path, body)])
     while len(list(tmp_path.glob("ready-*"))) < 2:
         time.sleep(0.02)

@@ -17,11 +17,11 @@ from patchword.data.text.formats.conll import read_conll
 from patchword.layers import Frozen, VectorEntrance
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES
-from patchword.recipes.text.goals import goal_of
-from patchword.recipes.vectors.bank import fill
+from patchword.recipes.text.tasks.all_tasks import goal_of
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import read_words
 from patchword.recipes.vectors.sources_models import open_sources
+from patchword.recipes.vectors.vector_cache import fill
 from patchword.recipes.vectors.words import WordVectors
 from tiny_texts import refusal, stop_after, vocabulary_of, without_seconds, write_conll, write_table
 

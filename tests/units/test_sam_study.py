@@ -15,14 +15,14 @@ from material import TINY_MODEL
 from patchword.analysis.sharpness.sharpness import Wish
 from patchword.cli.app import app
 from patchword.core.errors import UserError
+from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
+from patchword.inspection.robustness import Plan
+from patchword.inspection.sharpness import Asked
 from patchword.recipes import STUDIES
 from patchword.recipes.image.sam_study import MODELS, in_words, sharpness_aware
-from patchword.recipes.looking.measures import CorruptionAccuracy, LeadingEigenvalue
-from patchword.recipes.looking.robustness import Plan
-from patchword.recipes.looking.sharpness import Asked
 from patchword.recipes.run import Run
-from patchword.recipes.seeds import study_over_seeds
-from patchword.recipes.study import Result, Study, results
+from patchword.recipes.study.seeds import study_over_seeds
+from patchword.recipes.study.study import Result, Study, results
 from patchword.reports.comparison.with_and_without import Comparison
 
 EIGENVALUE = LeadingEigenvalue(Asked(samples=32), Wish(eigenvalues=1, products=3, probes=2, steps=1))

@@ -14,9 +14,9 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.seeds import over_seeds, spreads, study_over_seeds
-from patchword.recipes.spread import Spread
-from patchword.recipes.study import Result, Study
+from patchword.recipes.study.seeds import over_seeds, spreads, study_over_seeds
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result, Study
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
 from patchword.reports.comparison.study import grid

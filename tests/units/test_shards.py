@@ -29,7 +29,7 @@ from patchword.data.shards.pictures import TarPack, pictures_of
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image.task import gather
-from patchword.recipes.rows import rows_named
+from patchword.recipes.sample_names import rows_named
 from patchword.training.parallel.process_group import Many
 from tiny_texts import refusal
 

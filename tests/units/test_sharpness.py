@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from material import TINY_MODEL, silent, write_classes
 from patchword.analysis.sharpness.sharpness import Wish, highest, measure
 from patchword.core.errors import UserError
+from patchword.inspection.sharpness import Asked, open_run
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.recipes.looking.sharpness import Asked, open_run
 from patchword.recipes.run import Run
 from patchword.reports.landscape.sharpness import sharpness_section
 from tiny_losses import network, quadratic

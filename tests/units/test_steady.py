@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from helpers import difference
+from patchword.bench.text_inputs import natural_lengths
 from patchword.core.text import Rows, Text
 from patchword.data.text.batching.packing import filled
 from patchword.fusion import buckets as module
@@ -14,7 +15,6 @@ from patchword.fusion.compile import compiled
 from patchword.kernels.linear_cross_entropy.operation import Guesses
 from patchword.models import REGISTRY
 from patchword.objectives.text import MaskedWords
-from patchword.recipes.bench.text_inputs import natural_lengths
 
 TINY = {"width": 16, "depth": 2, "heads": 2, "hidden": 32, "vocabulary": 50, "positions": 40, "dropout": 0.0}
 

@@ -12,7 +12,7 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, STUDIES, find_recipe
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.study import Result, Study, results
+from patchword.recipes.study.study import Result, Study, results
 from patchword.reports.comparison.study import print_results, write_curves, write_results
 
 QUICK = ["data=digits", "epochs=1", "batch=512", "validation=0.1", "device=cpu", "model.image=8"]

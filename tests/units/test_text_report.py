@@ -22,12 +22,12 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import gather, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.model import form_of
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.sets import Judged
-from patchword.recipes.text.table_sets import ClassSet
 from patchword.recipes.text.task import answered
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import Judged
+from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports import write_report
 from patchword.reports.run.text.answers import answer_length, question_word
 from patchword.reports.run.text.attention import last_attention, words_of

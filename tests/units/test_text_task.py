@@ -20,9 +20,9 @@ from patchword.recipes.evaluation import TextEvaluation, evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import Parts, held_out, read_parts
-from patchword.recipes.text.goals import GOALS, goal_of
 from patchword.recipes.text.recipe import TextTaskName
-from patchword.recipes.text.table_sets import merged
+from patchword.recipes.text.tasks.all_tasks import GOALS, goal_of
+from patchword.recipes.text.tasks.table_sets import merged
 from patchword.recipes.train import gather, train
 from tiny_texts import (
     QUICK,

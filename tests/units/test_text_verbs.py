@@ -21,13 +21,13 @@ from patchword.core.text import Text
 from patchword.data.text.corpus.word_spans import places_of, word_places
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel
-from patchword.recipes.text import embedding as embedding
-from patchword.recipes.text.filling import put_in
-from patchword.recipes.text.input import Asked
-from patchword.recipes.text.prediction import Predictor, may_be_unanswered
-from patchword.recipes.text.reader import open_reader
+from patchword.recipes.text.inference import embedding as embedding
+from patchword.recipes.text.inference.filling import put_in
+from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered
+from patchword.recipes.text.inference.reader import open_reader
+from patchword.recipes.text.inference.similarity import similar
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.similarity import similar
 from patchword.reports.attention.similarity import heat_maps
 
 TEXTS = [
@@ -292,8 +292,8 @@ def test_a_text_tagged_in_parts_loses_no_word(command, run, monkeypatch):
     folder = run("tags", ("X", "Y"))
     text = " ".join(TEXTS)
     (whole,) = records(command("predict", folder, text, "--json")[1])
-    monkeypatch.setattr("patchword.recipes.text.tagging._WORDS", 5)
-    monkeypatch.setattr("patchword.recipes.text.tagging._TOGETHER", 8)
+    monkeypatch.setattr("patchword.recipes.text.inference.tagging._WORDS", 5)
+    monkeypatch.setattr("patchword.recipes.text.inference.tagging._TOGETHER", 8)
     (parts,) = records(command("predict", folder, text, "--json")[1])
     assert [(word["word"], word["start"]) for word in parts["words"]] == [
         (word["word"], word["start"]) for word in whole["words"]

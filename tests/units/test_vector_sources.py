@@ -10,9 +10,9 @@ from patchword.core.text import Text
 from patchword.data.text.batching.batches import Form
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.elmo.run import vectors as elmo_vectors
-from patchword.recipes.vectors.bank import Bank, check_size, fill
 from patchword.recipes.vectors.sources import Random, Table, listed_sources, random_of
 from patchword.recipes.vectors.sources_models import Bert, Spelled, Translation, open_source, open_sources
+from patchword.recipes.vectors.vector_cache import Bank, check_size, fill
 from patchword.recipes.vectors.words import WordVectors
 from tiny_texts import vocabulary_of
 

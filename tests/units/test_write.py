@@ -13,8 +13,8 @@ import torch.nn.functional as F
 import patchword
 from helpers import tiny_text
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.recipes.text.generation import Wish, continue_text, prompt_of, prompt_of_news, stream_text
-from patchword.recipes.text.reader import open_reader
+from patchword.recipes.text.inference.generation import Wish, continue_text, prompt_of, prompt_of_news, stream_text
+from patchword.recipes.text.inference.reader import open_reader
 
 KNOWN = "The cat sat on the mat, and the naïve café 北京 was shut."
 FIELD = "Cats can talk"

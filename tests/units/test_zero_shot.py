@@ -8,8 +8,8 @@ from material import without_sets
 from patchword.core.errors import UserError
 from patchword.recipes import STUDIES
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.tasks.all_tasks import goal_of
 from tiny_texts import QUICK, asked, refusal, vocabulary_of, write_questions
 
 ENGLISH = [(f"ada lived in rome for {number} years", [asked(f"e{number}", "where", "rome", 13)]) for number in range(6)]

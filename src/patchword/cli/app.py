@@ -5,36 +5,16 @@ from typing import Annotated
 import typer
 
 from patchword import __version__
-from patchword.cli import (
-    attend,
-    attention_as_convolution,
-    bench,
-    compare,
-    cost,
-    data,
-    demo,
-    doctor,
-    embed,
-    evaluate,
-    export,
-    fill,
-    models,
-    positions,
-    predict,
-    recipes,
-    robustness,
-    sharpness,
-    show,
-    similar,
-    surface,
-    tokenizer,
-    train,
-    translate,
-    vectors,
-    windows,
-    write,
-)
+from patchword.cli import doctor
+from patchword.cli.data import data
 from patchword.cli.help import help_of
+from patchword.cli.inspection import attention as attend
+from patchword.cli.inspection import attention_as_convolution, robustness, sharpness, windows
+from patchword.cli.inspection import landscape as surface
+from patchword.cli.models import bench, compare, cost, export, models, show
+from patchword.cli.text import embed, fill, positions, similar, tokenizer, translate, vectors
+from patchword.cli.text import generate as write
+from patchword.cli.training import demo, evaluate, predict, recipes, train
 
 app = typer.Typer(
     name="patchword",

@@ -9,7 +9,7 @@ def doctor() -> None:
     """Check this machine: Python, torch, GPU, optional packages, data sets; exit code 1 if something is broken."""
     from rich.markup import escape
 
-    from patchword.cli.checks import examine
+    from patchword.cli.doctor_checks import examine
 
     out, broken = console(), False
     marks = {"good": "[green]ok    [/green]", "absent": "[dim]absent[/dim]", "broken": "[red]broken[/red]"}

@@ -9,7 +9,7 @@ from patchword.recipes.image.deit_study import deit_distillation
 from patchword.recipes.image.sam_study import sharpness_aware
 from patchword.recipes.pretraining import named as pretraining
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.study import Study
+from patchword.recipes.study.study import Study
 from patchword.recipes.text import named as texts
 from patchword.recipes.translation import named as translation
 from patchword.recipes.vectors import named as over_vectors

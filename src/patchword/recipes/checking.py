@@ -11,8 +11,8 @@ from patchword.recipes.pretraining.checks import checked_texts, documents_in
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.text.checks import checked_parts
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.tasks.all_tasks import goal_of
 from patchword.recipes.translation.data import read_all
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors.recipe import OverVectorsRecipe

@@ -28,13 +28,13 @@ from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.model import as_text, form_of
 from patchword.recipes.text.quantised_evaluation import Compression, compression
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.sets import Judged, TextSet
-from patchword.recipes.text.table_sets import ClassSet
 from patchword.recipes.text.task import judge
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import Judged, TextSet
+from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.recipes.translation.evaluation import TranslationEvaluation, evaluate_translation
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors.evaluation import VectorsEvaluation, evaluate_over_vectors

@@ -9,8 +9,8 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.recipes.device import pick_precision
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.rows import rows_named
 from patchword.recipes.run import resume_command
+from patchword.recipes.sample_names import rows_named
 from patchword.recipes.task import Task
 from patchword.training.guard.loss_spike import Rewind
 from patchword.training.guard.nonfinite import Guard

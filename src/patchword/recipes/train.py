@@ -23,7 +23,7 @@ from patchword.recipes.parallel import check_group
 from patchword.recipes.pretraining import task as pretraining_task
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
-from patchword.recipes.resuming import go_on, resumable, tell_cost
+from patchword.recipes.resume import go_on, resumable, tell_cost
 from patchword.recipes.steps import averaged, check_step, guarded, step_of
 from patchword.recipes.task import Task
 from patchword.recipes.text import task as text_task

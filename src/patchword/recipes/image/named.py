@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from patchword.recipes.image.recipe import Augment, ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice, Recipe
-from patchword.recipes.study import Study
+from patchword.recipes.study.study import Study
 
 
 def fashion_mnist_vit() -> Recipe:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from patchword.analysis.sharpness.sharpness import Wish
+from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
+from patchword.inspection.robustness import Plan
+from patchword.inspection.sharpness import Asked
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.looking.measures import CorruptionAccuracy, LeadingEigenvalue
-from patchword.recipes.looking.robustness import Plan
-from patchword.recipes.looking.sharpness import Asked
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.study import Result, Study, field_of
+from patchword.recipes.study.study import Result, Study, field_of
 
 # the run -> its model, and SAM's rho
 MODELS = {

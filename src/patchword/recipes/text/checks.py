@@ -8,9 +8,9 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.data.faults import Fault, doubt, one_report
 from patchword.recipes.text.data import Parts, parted, require_train, set_aside
-from patchword.recipes.text.goal import TextGoal
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.table_sets import ClassSet, TableSet
+from patchword.recipes.text.tasks.spec import TextGoal
+from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
 def checked_parts(goal: TextGoal[Any]) -> tuple[Parts[Any], list[Fault]]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order, uniform
-from patchword.recipes.text.goal import Labels, Rows, TextGoal
+from patchword.recipes.text.tasks.spec import Labels, Rows, TextGoal
 
 _HELD_OUT = 31  # purpose of the random numbers that set texts aside
 

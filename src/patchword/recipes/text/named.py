@@ -8,7 +8,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.formats.glue import GLUE, glue_file
 from patchword.objectives.metrics.metrics import glue_score
 from patchword.recipes.recipe import ModelChoice, Recipe
-from patchword.recipes.study import Result, Study
+from patchword.recipes.study.study import Result, Study
 from patchword.recipes.text.recipe import TextRecipe
 
 

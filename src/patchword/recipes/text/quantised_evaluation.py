@@ -15,8 +15,8 @@ from torch import Tensor
 from patchword.data.text.batching.batches import Form, TextBatch
 from patchword.layers.quantize import dequantise
 from patchword.layers.text.model import TextModel
-from patchword.recipes.text.outputs import outputs_of
-from patchword.recipes.text.sets import TextSet
+from patchword.recipes.text.inference.outputs import outputs_of
+from patchword.recipes.text.tasks.sets import TextSet
 from patchword.weights.export.export import export
 from patchword.weights.export.formats import FORMATS, Runner
 

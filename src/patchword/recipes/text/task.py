@@ -16,13 +16,13 @@ from patchword.layers.text.model import TextModel
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
-from patchword.recipes.text.goal import Labels, TextGoal
-from patchword.recipes.text.goals import goal_of
+from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
 from patchword.recipes.text.model import check_length, form_of, open_text_model
-from patchword.recipes.text.outputs import Outputs, packed_outputs
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.sets import Judged, SpanSet, TextSet
-from patchword.recipes.text.table_sets import TableSet
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import Judged, SpanSet, TextSet
+from patchword.recipes.text.tasks.spec import Labels, TextGoal
+from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save

@@ -1,7 +1,7 @@
 """Recipes of translation: the Transformer, and the LSTMs before it."""
 
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.study import Study
+from patchword.recipes.study.study import Study
 from patchword.recipes.translation.recipe import TranslationRecipe
 
 

@@ -10,8 +10,8 @@ from patchword.core.errors import UserError
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
 from patchword.recipes.device import pick_device
-from patchword.recipes.text.input import Asked
-from patchword.recipes.text.reader import folder_of
+from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.reader import folder_of
 from patchword.recipes.translation.alignment import Alignment, aligned
 from patchword.recipes.translation.data import Languages, encoded
 from patchword.recipes.translation.run import open_translator

@@ -12,9 +12,9 @@ from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.goals import goal_of
-from patchword.recipes.text.sets import Judged, TextSet
-from patchword.recipes.text.table_sets import ClassSet
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import Judged, TextSet
+from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import all_words, read_words, text_set
 from patchword.recipes.vectors.sources_models import open_sources

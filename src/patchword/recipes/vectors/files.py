@@ -10,8 +10,8 @@ import numpy as np
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.recipes.text.embedding import Embedded
-from patchword.recipes.text.input import Asked
+from patchword.recipes.text.inference.embedding import Embedded
+from patchword.recipes.text.inference.input import Asked
 
 KINDS = (".npy", ".csv", ".jsonl", ".safetensors")
 _HEADER = 256  # bytes kept free for what stands at the start of a safetensors file

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.spread import Spread
-from patchword.recipes.study import Result, Study
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result, Study
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sources import listed_sources
 

@@ -16,9 +16,9 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.corpus.word_counts import cut_of
 from patchword.data.text.formats.conll import Sentence
 from patchword.data.text.formats.tables import Table
-from patchword.recipes.text.goal import Labels, TextGoal
-from patchword.recipes.text.goal_table import TableGoal
-from patchword.recipes.text.sets import TagSet, TextSet
+from patchword.recipes.text.tasks.sets import TagSet, TextSet
+from patchword.recipes.text.tasks.spec import Labels, TextGoal
+from patchword.recipes.text.tasks.table import TableGoal
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 
 Cut = tuple[tuple[str, ...], ...]  # the words of each text

@@ -22,8 +22,8 @@ from patchword.models.text.elmo import Elmo
 from patchword.recipes.device import pick_precision
 from patchword.recipes.elmo.run import vectors as elmo_vectors
 from patchword.recipes.run import Run
+from patchword.recipes.text.inference.reader import folder_of
 from patchword.recipes.text.model import check_vocabulary
-from patchword.recipes.text.reader import folder_of
 from patchword.recipes.translation.run import open_tokenizers
 from patchword.recipes.vectors.sources import Source, Table, Words, listed_sources, random_of
 from patchword.recipes.vectors.words import WordVectors

@@ -19,14 +19,14 @@ from patchword.models import REGISTRY
 from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import checked_parts
-from patchword.recipes.text.goals import goal_of
-from patchword.recipes.text.outputs import outputs_of
-from patchword.recipes.text.sets import Judged, TagSet, TextSet
-from patchword.recipes.vectors.bank import GIB, Bank, check_size, fill, size_of
+from patchword.recipes.text.inference.outputs import outputs_of
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import Judged, TagSet, TextSet
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import Cut, Read, all_words, read_words, text_set
 from patchword.recipes.vectors.sources import Source, listed_sources
 from patchword.recipes.vectors.sources_models import open_sources
+from patchword.recipes.vectors.vector_cache import GIB, Bank, check_size, fill, size_of
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save

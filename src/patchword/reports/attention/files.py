@@ -12,8 +12,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.recipes.looking.attending import LayerLook, Look
-from patchword.recipes.looking.attending_texts import TextLook
+from patchword.inspection.attention import LayerLook, Look
+from patchword.inspection.attention_texts import TextLook
 from patchword.reports.attention.image_figures import figures_of
 from patchword.reports.attention.text_figures import text_figures
 from patchword.reports.plots.figures import drawn, looks

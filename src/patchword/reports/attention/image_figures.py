@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from patchword.recipes.looking.attending import LayerLook, Look
+from patchword.inspection.attention import LayerLook, Look
 from patchword.reports.attention.distances import distance_figure
 from patchword.reports.attention.mosaic import GAP, HEAT, over, plain, sheet
 from patchword.reports.plots.numbers import counted, shortened

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from patchword.core.files import whole_file
-from patchword.recipes.text.similarity import Similarity
+from patchword.recipes.text.inference.similarity import Similarity
 from patchword.reports.plots.figures import INK, drawn, looks
 
 _WITH_NUMBERS = 16  # uses; more have no room for them

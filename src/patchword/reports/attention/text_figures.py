@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from patchword.recipes.looking.attending_texts import TextLayerLook, TextLook
+from patchword.inspection.attention_texts import TextLayerLook, TextLook
 from patchword.reports.attention.distances import distance_figure
 from patchword.reports.plots.figures import BLUE
 from patchword.reports.plots.numbers import counted, shortened

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchword.analysis.published.comparison import APART, Row
-from patchword.recipes.timing.images import MEMORY, Setting
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
+from patchword.timing.images import MEMORY, Setting
 
 COLUMNS = (
     "model",

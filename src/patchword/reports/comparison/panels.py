@@ -7,8 +7,8 @@ from typing import Any, Literal
 from matplotlib.figure import Figure
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.spread import Spread
-from patchword.recipes.study import Result
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result
 from patchword.reports.comparison.study import Grid, group_of, write_csv
 from patchword.reports.plots.figures import BLUE, INK, drawn, looks
 from patchword.reports.plots.numbers import duration, measured, named, scale_of, shortened

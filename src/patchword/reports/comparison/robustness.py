@@ -8,8 +8,8 @@ from patchword.core.files import whole_file
 from patchword.core.grid import sides
 from patchword.data.corruptions import SEVERITIES
 from patchword.data.image.images import Images
+from patchword.inspection.robustness import Robustness, known_robustness, of_these_weights
 from patchword.layers.model import Model
-from patchword.recipes.looking.robustness import Robustness, known_robustness, of_these_weights
 from patchword.recipes.run import Run
 from patchword.reports.comparison.robustness_figures import kinds_figure, severity_figure, size_figure
 from patchword.reports.plots import page

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
-from patchword.recipes.looking.robustness import Robustness
+from patchword.inspection.robustness import Robustness
 from patchword.reports.plots.figures import INK, ORANGE
 
 _COLOURS, _MARKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "osD^"

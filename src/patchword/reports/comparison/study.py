@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.spread import Spread
-from patchword.recipes.study import Result
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result
 from patchword.reports.plots import figures
 from patchword.reports.plots.numbers import duration, measured, scale_of
 

@@ -7,9 +7,9 @@ from typing import Any
 from patchword.analysis.published.comparison import APART
 from patchword.analysis.published.text import TASKS
 from patchword.analysis.published.text_comparison import Condition, TextRow
-from patchword.recipes.timing.texts import TextSetting
 from patchword.reports.comparison import text_scatter
 from patchword.reports.comparison.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
+from patchword.timing.texts import TextSetting
 
 COUNTED = (
     "model",

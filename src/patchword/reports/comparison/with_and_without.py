@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.spread import Spread
-from patchword.recipes.study import Result, Study, field_of
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result, Study, field_of
 from patchword.reports.comparison.study import Grid, group_of, told_part, write_csv
 from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, looks
 from patchword.reports.plots.numbers import counted, scale_of, shortened

@@ -8,8 +8,8 @@ import torch
 from patchword.analysis.sharpness.landscape import Kind, Surface
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
-from patchword.recipes.looking.sharpness import weights_digest
-from patchword.recipes.looking.sharpness_kept import MODE
+from patchword.inspection.saved_sharpness import MODE
+from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
 from patchword.reports.landscape.axes import Looked
 from patchword.reports.landscape.landscape import surface_figure

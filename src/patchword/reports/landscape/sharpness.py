@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import read_json
-from patchword.recipes.looking.sharpness import weights_digest
-from patchword.recipes.looking.sharpness_kept import FILE
+from patchword.inspection.saved_sharpness import FILE
+from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
 from patchword.reports.plots import page
 from patchword.reports.plots.figures import drawn, looks

@@ -5,7 +5,7 @@ from typing import cast
 
 from patchword.analysis.cost import count
 from patchword.recipes.run import Run
-from patchword.recipes.text.sets import TagSet
+from patchword.recipes.text.tasks.sets import TagSet
 from patchword.recipes.vectors.evaluation import VectorsEvaluation
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.reports.plots import page

@@ -10,7 +10,7 @@ from patchword.data.text.formats.squad import Question
 from patchword.objectives.metrics.answer_search import Candidate, Found
 from patchword.objectives.metrics.answers import CHINESE, AnswerScores, Language, score_answers
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text.sets import SpanSet
+from patchword.recipes.text.tasks.sets import SpanSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage

@@ -9,7 +9,7 @@ from patchword.data.text.batching.batches import Examples
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import record_attention
 from patchword.layers.model import Model
-from patchword.recipes.text.table_sets import TableSet
+from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.reports.run.text.markup import Shade, passage, shaded
 
 MOST = 1500  # characters of a text that are shown

@@ -2,7 +2,7 @@
 
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text.table_sets import ClassSet
+from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.class_results import Things, class_section, confusion_section

@@ -8,10 +8,10 @@ from patchword.core.files import read_json
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.sets import SpanSet, TextSet
-from patchword.recipes.text.table_sets import TableSet
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import SpanSet, TextSet
+from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.reports.plots import page, text_figures
 from patchword.reports.plots.numbers import counted, percent
 

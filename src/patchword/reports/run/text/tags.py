@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.data.text.formats.conll import Sentence
 from patchword.objectives.metrics.metrics import confusion
 from patchword.objectives.metrics.tag_spans import are_span_tags, span_scores
-from patchword.recipes.text.sets import TagSet
+from patchword.recipes.text.tasks.sets import TagSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, percent
 from patchword.reports.run.text.markup import Part, marked, passage

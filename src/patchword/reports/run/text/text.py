@@ -7,11 +7,11 @@ from patchword.analysis.cost import count
 from patchword.data.text.formats.glue import GLUE
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
-from patchword.recipes.text.goals import goal_of
 from patchword.recipes.text.quantised_evaluation import Compression
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.sets import SpanSet, TagSet
-from patchword.recipes.text.table_sets import ClassSet, LabelsSet, NumberSet
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.sets import SpanSet, TagSet
+from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet
 from patchword.reports.landscape.saved import surface_section
 from patchword.reports.landscape.sharpness import sharpness_section
 from patchword.reports.plots import page

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from patchword.recipes.evaluation import TextEvaluation
-from patchword.recipes.text.table_sets import LabelsSet, NumberSet, TableSet
+from patchword.recipes.text.tasks.table_sets import LabelsSet, NumberSet, TableSet
 from patchword.reports.plots import page, text_figures
 from patchword.reports.plots.numbers import counted, percent
 from patchword.reports.run.text import attention as text_attention

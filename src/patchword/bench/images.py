@@ -1,0 +1,154 @@
+"""A model of images against the same model of other libraries: inference or training steps."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.analysis.cost import count
+from patchword.bench.benchmark import Contender, Told, race
+from patchword.bench.hardware_limits import ceilings
+from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
+from patchword.bench.result import Result
+from patchword.core.grid import sides
+from patchword.fusion.compile import compiled
+from patchword.models import REGISTRY
+from patchword.training.optimizer import adamw
+from patchword.training.step import Precision, autocast
+
+OURS = "patchword"
+_APART, _WRONG = 1e-3, 0.1  # differences between answers in float32, and between those of 16 bits and of 32
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How something is measured. eager: names of peers that are not compiled although the others are. among: who races;
+    none is all."""
+
+    device: torch.device
+    precision: Precision
+    seconds: float
+    compiled: bool
+    batch: int
+    train: bool = False
+    eager: frozenset[str] = field(default_factory=frozenset)
+    among: frozenset[str] = field(default_factory=frozenset)
+
+    def told(self) -> dict[str, Any]:
+        kept = {"precision": self.precision, "batch": self.batch, "train": self.train, "compiled": self.compiled}
+        return {**kept, "threads": torch.get_num_threads()} if self.device.type == "cpu" else kept
+
+    def races(self, name: str) -> bool:
+        return not self.among or name in self.among
+
+    def records(self, name: str, changing: bool = False) -> bool:
+        """whether it runs as recorded graphs: see `compiled`"""
+        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not changing)
+
+    def ours(self, model: nn.Module, changing: bool = False) -> Any:
+        """what is called of this library: compiled, unless it is not to be"""
+        return compiled(model, self.device, learns=self.train, changing=changing) if self.compiled else model
+
+    def peer(self, model: nn.Module, name: str) -> Any:
+        """what is called of another: compiled as torch does it by itself"""
+        return torch.compile(model) if self.compiled and name not in self.eager else model
+
+    def prepared(self, model: nn.Module, name: str) -> Any:
+        return self.ours(model) if name == OURS else self.peer(model, name)
+
+    def narrowed(self, model: nn.Module) -> nn.Module:
+        """a copy for inference, in its precision"""
+        found = copy.deepcopy(model).eval().to(self.device)
+        return found.to(torch.bfloat16) if self.precision == "bfloat16" else found
+
+
+def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformers: bool = True) -> dict[str, nn.Module]:
+    found: dict[str, nn.Module] = {}
+    if timm is not None:
+        found["timm"] = of_timm(ours, timm)
+    if authors:
+        found["authors"] = of_authors(ours, authors)
+    if transformers:
+        found["transformers"] = of_transformers(ours, "AutoModelForImageClassification")
+    return found
+
+
+def bench_images(
+    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], told: Told = print, **fields: Any
+) -> Result:
+    """peers: made of our model, so that they have its weights. fields: other sizes of the model"""
+    torch.manual_seed(0)
+    with setting.device:  # numbers are drawn there much faster
+        ours = REGISTRY.create(name, **fields).eval()
+    nn.init.normal_(ours.get_parameter("head.linear.weight"), std=0.1)  # some begin at zero, where any two models agree
+    config = ours.card.config
+    images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=setting.device)
+    models: dict[str, nn.Module] = {OURS: ours, **peers(ours)}
+    with torch.no_grad():
+        answers = {who: _scores(model.to(setting.device)(images[:2])) for who, model in models.items()}
+    difference = {who: agreement(answers[OURS], answers[who]) for who in models if who != OURS}
+    for who, value in difference.items():
+        check_agreement(who, value)
+    macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
+    labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
+    racing = {who: model for who, model in models.items() if setting.races(who)}
+    steps: dict[str, Callable[[], float]] = {}
+    for who, model in racing.items():
+        if setting.train:
+            steps[who] = _training(model, who, images, labels, setting)
+            continue
+        steps[who] = reading = Reading(model, who, images, setting)
+        if setting.compiled or setting.precision != "float32":
+            told(f"comparing: {who}")
+            raced = difference[f"{who} as it races"] = agreement(reading.answers(2), answers[who])
+            most = _APART if setting.precision == "float32" else _WRONG
+            check_agreement("its answers as it races", raced, most, f"{who} in float32")
+    contenders = [Contender(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
+    finishes = race(contenders, setting.device, setting.seconds, told)
+    limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
+    title = f"{name}, {'training' if setting.train else 'inference'}"
+    shown = {"model": name, **fields, **setting.told()}
+    return Result(title, "images", finishes, OURS, setting.device, limits, difference, shown)
+
+
+class Reading:
+    """A step of inference, compiled and in its precision."""
+
+    def __init__(self, model: nn.Module, name: str, images: Tensor, setting: Setting) -> None:
+        narrow = setting.narrowed(model)
+        self.run, self.inputs = setting.prepared(narrow, name), images.to(next(narrow.parameters()).dtype)
+
+    def __call__(self) -> float:
+        with torch.inference_mode():
+            self.run(self.inputs)
+        return len(self.inputs)
+
+    def answers(self, count: int) -> Tensor:
+        """to the first images, of the second run: a recorded way is recorded by then"""
+        with torch.inference_mode():
+            self.run(self.inputs)
+            return _scores(self.run(self.inputs))[:count].float()
+
+
+def _training(model: nn.Module, name: str, images: Tensor, labels: Tensor, setting: Setting) -> Callable[[], float]:
+    run, optimizer = setting.prepared(model.train(), name), adamw(model, 1e-4, 0.05)
+
+    def step() -> float:
+        with autocast(setting.precision, setting.device):
+            scores = _scores(run(images))
+        F.cross_entropy(scores.float(), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return len(images)
+
+    return step
+
+
+def _scores(answer: Any) -> Tensor:
+    found: Tensor = answer.logits if hasattr(answer, "logits") else answer[0] if isinstance(answer, tuple) else answer
+    return found

@@ -1,0 +1,100 @@
+"""What a benchmark found, as a table and as a file."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from patchword.bench.benchmark import Finish
+from patchword.bench.hardware_limits import Ceilings
+from patchword.core.files import write_json
+from patchword.recipes.device import machine
+
+
+@dataclass(frozen=True)
+class Result:
+    """unit: what is counted, e.g. "images". ours: the finish that the others are compared with. difference: between the
+    answers of ours and of each peer, and between those of each in float32 and as it races, checked before anything was
+    timed. setting: what was run."""
+
+    title: str
+    unit: str
+    finishes: Sequence[Finish]
+    ours: str
+    device: torch.device
+    limits: Ceilings
+    difference: Mapping[str, float]
+    setting: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """how many times as fast as each peer ours is, if it was in the race"""
+        mine = [one.rate for one in self.finishes if one.name == self.ours]
+        return {one.name: rate / one.rate for rate in mine for one in self.finishes if one.name != self.ours}
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """name, rate, how many times as fast ours is, share of the matrix rate, memory of a step"""
+        return [
+            (
+                one.name,
+                f"{one.rate:,.0f} {self.unit}/s" if one.rate >= 100 else f"{one.rate:,.2f} {self.unit}/s",
+                f"{self.ratios[one.name]:.2f}x" if one.name in self.ratios else "",
+                f"{one.products / self.limits.products:.0%}" if one.macs else "",
+                "" if one.memory is None else f"{one.memory / 1e9:.2f} GB",
+            )
+            for one in self.finishes
+        ]
+
+    def notes(self) -> list[str]:
+        limits = self.limits
+        found = [
+            f"ceilings measured here: {limits.products / 1e12:,.2f} TFLOP/s of products, "
+            f"{limits.copies / 1e9:,.0f} GB/s of copies"
+        ]
+        return [*found, *(f"{name}: answers differ by {value:.1e}" for name, value in self.difference.items())]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "setting": dict(self.setting),
+            f"{self.unit}_per_second": {one.name: round(one.rate, 2) for one in self.finishes},
+            "ratio": {name: round(value, 3) for name, value in self.ratios.items()},
+            "share_of_matrix_rate": {
+                one.name: round(one.products / self.limits.products, 3) for one in self.finishes if one.macs
+            },
+            "memory_of_a_step": {one.name: one.memory for one in self.finishes if one.memory is not None},
+            "difference": {name: float(f"{value:.2g}") for name, value in self.difference.items()},
+            "ceilings": {"products_per_second": self.limits.products, "bytes_per_second": self.limits.copies},
+        }
+
+
+def as_typed() -> str:
+    """the command that this process was started with"""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        first = f"python -m {program.parent.name}"
+    else:
+        first = f"python {program.as_posix()}" if program.suffix == ".py" else program.name
+    return " ".join([first, *sys.argv[1:]])
+
+
+def write_results(path: Path, results: Sequence[Result]) -> Path:
+    """All results of a run in one file, with the machine, the versions and the command."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for name in ("transformers", "timm", "triton", "numpy"):
+        try:
+            versions[name] = getattr(sys.modules.get(name), "__version__", None) or version(name)
+        except PackageNotFoundError:
+            continue
+    told = {
+        "command": as_typed(),
+        "machine": {**machine(results[0].device), "versions": versions},
+        "results": [result.to_json() for result in results],
+    }
+    write_json(path, told)
+    return path

@@ -1,0 +1,157 @@
+"""BERT against transformers: masked words learned, or texts of any lengths read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import cycle
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchword.bench.benchmark import Contender, Told, race
+from patchword.bench.hardware_limits import ceilings
+from patchword.bench.images import OURS, Setting
+from patchword.bench.peers import agreement, check_agreement, of_transformers
+from patchword.bench.result import Result
+from patchword.bench.text_inputs import Texts
+from patchword.layers.text.model import TextModel
+from patchword.models import REGISTRY
+from patchword.objectives.text import MaskedWords
+from patchword.training.optimizer import adamw
+from patchword.training.step import autocast
+
+SAME, THEIRS, UNDROPPED = "patchword, dropout 0.1", "transformers", "transformers, no dropout"
+_TOKENS, _TOKENS_CPU = 32_768, 2_048  # that are read at a time
+
+_MASKED = "AutoModelForMaskedLM"
+
+Others = Callable[[TextModel, Texts, Setting], Sequence[Contender]]
+
+
+def nobody(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
+    return ()
+
+
+def bench_masked(
+    name: str, setting: Setting, lengths: Tensor, told: Told = print, others: Others = nobody, **sizes: Any
+) -> Result:
+    """Training steps. Transformers as it is: dropout 0.1, scores of all words at every token.
+
+    others: more contenders, made of our model, the texts and the setting
+    """
+    device = setting.device
+    model = _bert(name, "words", 0.0, device, **sizes)
+    texts = Texts.of(lengths, model.card.config["vocabulary"])
+    difference = _same_loss(model.to(device), texts, device)
+    check_agreement(f"{THEIRS}: its loss", difference)
+    runs = {OURS: 0.0, SAME: 0.1, THEIRS: 0.1, UNDROPPED: 0.0}
+    contenders = [
+        (_learning if who in (OURS, SAME) else _learning_theirs)(
+            who, _bert(name, "words", rate, device, **sizes), texts, setting
+        )
+        for who, rate in runs.items()
+        if setting.races(who)
+    ]
+    contenders += others(model, texts, setting)
+    finishes = race(contenders, device, setting.seconds, told)
+    return _result(f"{name}, masked words", name, setting, texts, finishes, {THEIRS: difference}, sizes)
+
+
+def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = print, **sizes: Any) -> Result:
+    """Inference, to one vector a text. Ours sorted and packed, theirs padded as they come."""
+    device = setting.device
+    ours = _bert(name, "pooled", 0.0, device, **sizes).eval()
+    texts = Texts.of(lengths, ours.card.config["vocabulary"])
+    theirs = of_transformers(ours, "AutoModel").to(device)
+    some = Texts.of(lengths[:4], ours.card.config["vocabulary"])
+    first = some.padded(4, device)[0]
+    with torch.inference_mode():
+        answers = ours(some.sorted(2**40, device)[0].text)[lengths[:4].argsort(descending=True, stable=True).argsort()]
+        difference = agreement(answers, theirs(first.ids, attention_mask=first.mask).pooler_output)
+    check_agreement(THEIRS, difference)
+    narrow, other = setting.narrowed(ours), setting.narrowed(theirs)
+    run, peer = setting.ours(narrow, changing=not texts.is_even), setting.peer(other, THEIRS)
+    batches = texts.sorted(_TOKENS_CPU if device.type == "cpu" else _TOKENS, device)
+    padded = texts.padded(setting.batch, device)
+    macs, held = texts.macs(ours.card.config, words=False), setting.records(OURS, changing=not texts.is_even)
+    contenders = [
+        replace(
+            turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(places=None))), macs), recorded=held
+        ),
+        turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
+    ]
+    finishes = race([one for one in contenders if setting.races(one.name)], device, setting.seconds, told)
+    return _result(f"{name}, reading", name, setting, texts, finishes, {THEIRS: difference}, sizes)
+
+
+def _bert(name: str, head: str, dropout: float, device: torch.device, **sizes: Any) -> TextModel:
+    torch.manual_seed(0)  # all begin with the same weights
+    with device:  # numbers are drawn there much faster
+        model = REGISTRY.create(name, **{"head": head, "dropout": dropout, "attention_dropout": dropout, **sizes})
+    assert isinstance(model, TextModel), "a model of texts"
+    return model
+
+
+def _result(
+    title: str, name: str, setting: Setting, texts: Texts, finishes: Any, difference: dict[str, float], sizes: Any
+) -> Result:
+    lengths = texts.lengths
+    spread = {"texts": len(lengths), "shortest": int(lengths.min()), "longest": int(lengths.max())}
+    shown = {"model": name, **sizes, **setting.told(), **spread, "mean": round(float(lengths.double().mean()), 1)}
+    limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
+    return Result(title, "tokens", finishes, OURS, setting.device, limits, difference, shown)
+
+
+def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
+    """how far ours is from theirs, on some texts, without dropout"""
+    some, theirs = Texts.of(texts.lengths[:4], model.card.config["vocabulary"]), of_transformers(model, _MASKED)
+    wide = some.padded(4, device)[0]
+    with torch.no_grad():
+        mine = [MaskedWords(model.eval())(one, one).loss * one.weight for one in some.packed(4, device)]
+        their = theirs.to(device)(wide.ids, attention_mask=wide.mask, labels=wide.labels).loss
+    return float(abs(torch.stack(mine).sum() / (wide.labels >= 0).sum() - their) / their)
+
+
+def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
+    model.to(setting.device).train()
+    run = setting.ours(model, changing=not texts.is_even)
+    objective, batches = MaskedWords(run), texts.packed(setting.batch, setting.device)
+    step = stepping(model, lambda batch: objective(batch, batch).loss, setting)
+    found = turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+    return replace(found, recorded=setting.records(name, changing=not texts.is_even))
+
+
+def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
+    theirs = of_transformers(model, _MASKED).to(setting.device).train()
+    run, batches = setting.peer(theirs, name), texts.padded(setting.batch, setting.device)
+    step = stepping(theirs, lambda one: run(one.ids, attention_mask=one.mask, labels=one.labels).loss, setting)
+    return turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+
+
+def _reading(work: Callable[[Any], object]) -> Callable[[Any], object]:
+    return torch.inference_mode()(work)
+
+
+def stepping(model: nn.Module, loss: Callable[[Any], Tensor], setting: Setting) -> Callable[[Any], None]:
+    optimizer = adamw(model, 1e-4, 0.01)
+
+    def step(batch: Any) -> None:
+        with autocast(setting.precision, setting.device):
+            found = loss(batch)
+        found.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def turns(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs: float) -> Contender:
+    """one batch a step, over and over; what counts are real tokens"""
+    following = cycle(batches)
+
+    def step() -> float:
+        batch = next(following)
+        work(batch)
+        return float(batch.tokens)
+
+    return Contender(name, step, len(batches), macs)

@@ -1,0 +1,62 @@
+"""data: which sets are here, where they came from, how to get one, and what its pictures look like to a model."""
+
+from typing import Annotated
+
+import typer
+
+from patchword.cli.common import console
+from patchword.cli.data import check as data_check
+from patchword.cli.data import shard as data_shard
+from patchword.cli.data import show as data_show
+from patchword.cli.help import help_of
+
+app = typer.Typer(
+    help="Show which data sets are here; bring one with `get`, look at one with `show`, find faults with `check`, "
+    "cut one into shards with `shard`.",
+    invoke_without_command=True,
+)
+app.command("check", help=help_of(data_check.check))(data_check.check)
+app.command("shard", help=help_of(data_shard.shard))(data_shard.shard)
+app.command("show", help=help_of(data_show.show))(data_show.show)
+
+
+@app.callback()
+def listing(context: typer.Context) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from patchword.data.image.named_sets import SETS, data_folder, whereabouts
+
+    table = Table("set", "what it is")
+    table.add_column("where it is", overflow="fold")
+    for name, known in SETS.items():
+        found = whereabouts(name)
+        table.add_row(name, known.about, found[1] if found else f"[dim]not here: patchword data get {name}[/dim]")
+    table.add_row("digits", "1,797 grey 8 x 8 handwritten digits", "scikit-learn, if it is installed")
+    out = console()
+    out.print(table)
+    out.print(f"data folder: {data_folder()} (or $PATCHWORD_DATA)", highlight=False)
+    out.print(
+        "your own: a folder with one sub-folder a class, a .zip of it, a folder of shards, or a .csv/.jsonl with path "
+        "and label",
+        highlight=False,
+    )
+
+
+@app.command("get")
+def get(
+    name: Annotated[str, typer.Argument(help="The set's name.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before installing or downloading.")] = False,
+) -> None:
+    """Bring a set to this machine: Debian's package if we may install it, else a verified download."""
+    from patchword.core.errors import UserError, nearest
+    from patchword.data.image.named_sets import SETS, whereabouts
+    from patchword.data.image.named_sets import get as bring
+
+    if name not in SETS:
+        raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
+    if not yes and whereabouts(name) is None:
+        typer.confirm(f"install or download {name} from {SETS[name].address}?", abort=True)
+    out = console()
+    bring(name, lambda text: out.print(text, highlight=False))

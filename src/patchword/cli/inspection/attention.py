@@ -1,0 +1,167 @@
+"""attend: where a model looks in a picture or a text."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Device, Json, Settings, console
+
+if TYPE_CHECKING:
+    from patchword.inspection.attention import Look
+    from patchword.inspection.attention_options import Question
+    from patchword.inspection.attention_texts import TextLook
+
+
+def attend(
+    model: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run, a model's folder, or a registry name.")],
+    given: Annotated[str, typer.Argument(metavar="INPUT", help="A picture's file, or a text in quotes.")] = "",
+    layer: Annotated[list[int] | None, typer.Option("--layer", help="Only this layer, from 1; repeatable.")] = None,
+    head: Annotated[list[int] | None, typer.Option("--head", help="Only this head, from 1; repeatable.")] = None,
+    rollout: Annotated[bool, typer.Option("--rollout", help="All layers as one map.")] = False,
+    relevance: Annotated[
+        str, typer.Option("--relevance", metavar="CLASS", help="What speaks for a class; `predicted` is the model's.")
+    ] = "",
+    distance: Annotated[bool, typer.Option("--distance", help="How far each head looks.")] = False,
+    at: Annotated[
+        str, typer.Option("--at", metavar="X,Y", help="The pixel that asks, from 0, as the model sees the picture.")
+    ] = "",
+    pair: Annotated[str, typer.Option("--pair", help="A second text.")] = "",
+    data: Annotated[str, typer.Option("--data", metavar="test", help="The mean over a run's test pictures.")] = "",
+    count: Annotated[int, typer.Option("--count", min=1, help="How many of them, spread over the set.")] = 200,
+    out: Annotated[Path, typer.Option("--out", help="A folder, or a .png, .svg or .npz file.")] = Path("attention"),
+    as_json: Json = False,
+    settings: Settings = None,
+    device: Device = "auto",
+) -> None:
+    """See where a model looks: maps of layers and heads, rollout, relevance for a class, attention distance.
+
+    Works for every family with attention: windows, stripes, pales and reduced keys are put back to where they lie in
+    the picture. The asker is [CLS], else the mean of all patches, or the patch at --at X,Y. Without a choice, all of
+    maps, rollout, relevance for the predicted class, and distance are drawn. A folder gets PNG, SVG and arrays (.npz;
+    with --layer, also the weights of all pairs).
+
+    Examples:
+
+      patchword attend runs/vit shoe.png
+      patchword attend runs/swin shoe.png --layer 3 --head 2 --at 14,9 --out head.png
+      patchword attend runs/vit shoe.png --relevance Sneaker --out why.svg
+      patchword attend runs/vit --data test --count 200 --distance
+      patchword attend runs/reviews "What a film!" --layer 2
+    """
+    from patchword.inspection.attention_options import PREDICTED, Question
+    from patchword.reports.attention.files import check_out, write_look
+
+    named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
+    wanted = [name for name, asked in named if asked]
+    wanted = (["maps"] if wanted and (layer or head) else []) + wanted
+    one = out.suffix.lower() in (".png", ".svg") or layer or head
+    every = wanted or (["maps"] if one else ["maps", *(name for name, _ in named)])
+    check_out(out, every)
+    about = relevance or (PREDICTED if "relevance" in every else "")
+    question = Question(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, about)
+    found = (
+        _text(model, given, pair, data, question, device)
+        if _is_of_texts(model)
+        else _pictures(model, given, pair, data, count, question, settings, device)
+    )
+    files = write_look(found, every, out)
+    if as_json:
+        typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
+        return
+    _print(found)
+    for file in files:
+        typer.echo(file)
+
+
+def _is_of_texts(model: str) -> bool:
+    from patchword.cli.training.predict import reads_texts
+    from patchword.models import REGISTRY
+
+    if model in REGISTRY.names() and not Path(model).exists():
+        return not REGISTRY.reads_images(model)
+    return reads_texts(model)
+
+
+def _pixel(at: str) -> tuple[int, int] | None:
+    from patchword.core.errors import UserError
+
+    if not at:
+        return None
+    try:
+        column, row = (int(part) for part in at.split(","))
+    except ValueError:
+        raise UserError("cannot read --at", expected="X,Y in pixels, e.g. 14,9", got=repr(at)) from None
+    return column, row
+
+
+def _text(model: str, given: str, pair: str, data: str, question: "Question", device: str) -> "TextLook":
+    from patchword.core.errors import UserError
+    from patchword.data.image.sources import PICTURES
+    from patchword.inspection.attention_texts import look_at_text
+    from patchword.recipes.text.inference.reader import open_reader
+
+    if data or not given.strip():
+        raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"--data {data}" if data else "none")
+    if Path(given).suffix.lower() in PICTURES and Path(given).is_file():
+        raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"the picture {given}")
+    return look_at_text(open_reader(model, device), given, pair, question)
+
+
+def _pictures(
+    model: str,
+    given: str,
+    pair: str,
+    data: str,
+    count: int,
+    question: "Question",
+    settings: list[str] | None,
+    device: str,
+) -> "Look":
+    from patchword.cli.common import find_run, model_of
+    from patchword.cli.text.answers import messages, progress
+    from patchword.core.errors import UserError
+    from patchword.inspection.attention import look
+    from patchword.inspection.attention_images import opened, picture, test_pictures
+    from patchword.models import REGISTRY
+
+    if pair:
+        raise UserError(f"{model} reads pictures", expected="no --pair, which is a second text")
+    if data and given:
+        raise UserError("pictures twice", expected="one picture, or --data test", got=f"{given} and --data {data}")
+    if model in REGISTRY.names():
+        messages(as_json=True).print(f"{model} has random weights: a run shows what was learned", style="yellow")
+    found = opened(model_of(model, settings), device)
+    pixels = test_pictures(find_run(Path(model)), found, data, count) if data else picture(found, given)
+    with progress(sum(map(len, pixels)), "pictures") as bar:
+        return look(found, pixels, question, bar)
+
+
+def _record(found: "Look | TextLook", files: list[Path]) -> dict[str, object]:
+    from patchword.inspection.attention import Look
+
+    unit = "pixels" if isinstance(found, Look) else "tokens"
+    rows = [
+        {"layer": layer.number, "heads": list(layer.heads), f"distance_{unit}": layer.distance.tolist()}
+        for layer in found.layers
+    ]
+    return {"model": found.model, "class": found.about, "layers": rows, "files": [str(file) for file in files]}
+
+
+def _print(found: "Look | TextLook") -> None:
+    from rich.table import Table
+
+    from patchword.inspection.attention import Look
+
+    unit = "pixels" if isinstance(found, Look) else "tokens"
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("layer", "heads", f"mean distance ({unit})", "nearest head", "farthest head"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for layer in found.layers:
+        far = layer.distance
+        numbers = (f"{float(value):.1f}" for value in (far.mean(), far.min(), far.max()))
+        table.add_row(str(layer.number), str(len(layer.heads)), *numbers)
+    out = console(90)
+    out.print(table, highlight=False)
+    out.print(f"class: {found.about}\n" if found.about else "", highlight=False, markup=False)

@@ -1,0 +1,158 @@
+"""bench: ours and other libraries, side by side."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from patchword.cli.common import Device, Json, Precision, Settings, console, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from patchword.bench.images import Setting
+    from patchword.bench.result import Result
+
+_BATCH = {"cpu": 8, "train": 128, "infer": 256}
+
+
+def bench(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, or a family's, e.g. bert.")],
+    train: Annotated[bool, typer.Option("--train/--infer", help="Steps of training, or inference.")] = False,
+    length: Annotated[
+        int | None, typer.Option("--length", min=8, help="Tokens of every text; without, a natural spread of lengths.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Images or texts: 8 on a CPU, 256 on a GPU, 128 to train.")
+    ] = None,
+    texts: Annotated[int | None, typer.Option("--texts", min=1, help="How many there are: 8 batches of them.")] = None,
+    timm: Annotated[
+        Path | None, typer.Option("--timm", metavar="FOLDER", help="Also against timm, whose source lies there.")
+    ] = None,
+    authors: Annotated[
+        str, typer.Option("--authors", metavar="FILE:NAME", help="Also against the authors' code: a file, a function.")
+    ] = "",
+    compiled: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Compile all of them; the default on a GPU.")
+    ] = None,
+    precision: Precision = "auto",
+    device: Device = "auto",
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Of the CPU, for all alike.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure each.")] = 5.0,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Where the result goes.", show_default="benchmarks/results/bench-MODEL.json"
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Race a model against the same of other libraries: in one process, on the same inputs, with the same weights.
+
+    It is checked first that they answer alike. Printed are images or real tokens a second, how many times as fast ours
+    is, the share of this machine's matrix rate, and the memory of a step.
+
+    Examples:
+
+      patchword bench bert --train --length 128
+      patchword bench bert --infer
+      patchword bench swin-tiny --infer --timm ~/pytorch-image-models
+      patchword bench cswin-tiny --authors cswin.py:CSWin_64_12211_tiny_224
+    """
+    import torch
+
+    from patchword.bench.images import Setting
+    from patchword.bench.result import write_results
+    from patchword.models import REGISTRY
+    from patchword.recipes.device import pick_device, pick_precision
+
+    name = model if model in REGISTRY.names() or f"{model}-base" not in REGISTRY.names() else f"{model}-base"
+    REGISTRY.find(name)  # says which names there are
+    place = pick_device(device)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    size = batch or _BATCH["cpu" if place.type == "cpu" else "train" if train else "infer"]
+    fast = place.type == "cuda" if compiled is None else compiled
+    setting = Setting(place, pick_precision(precision, place), seconds, fast, size, train)
+    told = _teller(as_json)
+    fields = fields_of(settings or ())
+    if REGISTRY.reads_images(name):
+        result = _images(name, setting, timm, authors, told, fields)
+    else:
+        result = _texts(name, setting, length, texts, told, fields)
+    path = write_results(
+        out or Path("benchmarks/results") / f"bench-{name}-{'train' if train else 'infer'}.json", [result]
+    )
+    if as_json:
+        typer.echo(json.dumps(result.to_json(), indent=2))
+        return
+    print_result(result)
+    console().print(f"written: {path}", highlight=False, markup=False)
+
+
+def _images(
+    name: str,
+    setting: "Setting",
+    timm: Path | None,
+    authors: str,
+    told: "Callable[[str], None]",
+    fields: dict[str, Any],
+) -> "Result":
+    from patchword.bench.images import bench_images, peers_of
+    from patchword.core.errors import UserError
+
+    def peers(ours: Any) -> Any:
+        try:
+            return peers_of(ours, timm, authors)
+        except UserError:
+            if timm is None and not authors:
+                raise
+            return peers_of(ours, timm, authors, transformers=False)  # which does not have every family
+
+    return bench_images(name, setting, peers, told, **fields)
+
+
+def _texts(
+    name: str,
+    setting: "Setting",
+    length: int | None,
+    texts: int | None,
+    told: "Callable[[str], None]",
+    fields: dict[str, Any],
+) -> "Result":
+    from patchword.bench.texts import bench_masked, bench_reading
+
+    lengths = _lengths(texts or 8 * setting.batch, length, fields.get("positions", 512))
+    run = bench_masked if setting.train else bench_reading
+    return run(name, setting, lengths, told, **fields)
+
+
+def _lengths(texts: int, length: int | None, longest: int) -> "Tensor":
+    import torch
+
+    from patchword.bench.text_inputs import natural_lengths
+
+    return natural_lengths(texts, longest) if length is None else torch.full((texts,), length)
+
+
+def _teller(as_json: bool) -> "Callable[[str], None]":
+    from rich.console import Console
+
+    told = Console(stderr=True, soft_wrap=True)
+    return lambda text: told.print(text, style="dim", highlight=False, markup=False)
+
+
+def print_result(result: "Result") -> None:
+    from rich.table import Table
+
+    table = Table("", "rate", "ours is", "of the matrix rate", "memory", title=result.title)
+    for line in result.lines():
+        table.add_row(*line)
+    out = console()
+    out.print(table)
+    for note in result.notes():
+        out.print(note, highlight=False, markup=False)

@@ -1,0 +1,147 @@
+"""cost: parameters and multiply-accumulates, with the working shown."""
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Json, Settings, card_of, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.analysis.cost import Cost
+    from patchword.analysis.cost.rules import Kind
+    from patchword.core.card import Card
+
+
+def cost(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")
+    ] = None,
+    block: Annotated[int | None, typer.Option("--block", help="Only this block, counted from 0.")] = None,
+    part: Annotated[str, typer.Option("--part", help="Only this part, named as in `patchword show`.")] = "",
+    steps: Annotated[bool, typer.Option("--steps", help="Show every formula with its numbers put in.")] = False,
+    formula: Annotated[
+        bool, typer.Option("--formula", help="The papers' formulas for attention on the map of the first stage.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="With --formula: draw it, counted and timed.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", min=1, help="Tokens of the text; a model of texts is counted for 128.")
+    ] = None,
+    as_json: Json = False,
+    settings: Settings = None,
+) -> None:
+    """Count parameters and MACs of a model, a block or any part, and show the working.
+
+    --formula compares global, window, cross-shaped and pale attention; without MODEL, for the first stage of swin-tiny.
+    """
+    from patchword.analysis.cost import count, text_of
+    from patchword.cli.models.formula import formula as show_formula
+    from patchword.core.errors import UserError
+
+    if formula:
+        if block is not None or part or steps or tokens is not None:
+            raise UserError("--formula is about the first stage", expected="no --block, --part, --steps or --tokens")
+        show_formula(model, settings, out, as_json)
+        return
+    if out is not None:
+        raise UserError("--out is for the picture of the formulas", expected="--formula with it")
+    if model is None:
+        raise UserError("no model was named", expected="MODEL, or --formula", hint="`patchword models` lists all")
+    if block is not None and part:
+        raise UserError("--block and --part name two parts", expected="one of them")
+    card = card_of(model, settings)
+    text = None if tokens is None else text_of(card, tokens)
+    chosen = count(card, _block_name(card, block) if block is not None else part, text)
+    if as_json:
+        typer.echo(json.dumps(chosen.to_json(), indent=2))
+    else:
+        print_cost(console(), chosen, steps or block is not None or bool(part))
+
+
+def _block_name(card: "Card", block: int) -> str:
+    from patchword.analysis.cost import blocks_of
+    from patchword.core.errors import UserError
+
+    names = blocks_of(card)
+    if not 0 <= block < len(names):
+        raise UserError(f"{card.model!r} has no block {block}", expected=f"0 to {len(names) - 1}", got=block)
+    return names[block]
+
+
+def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
+    """The count of a part, as a person would write it down."""
+    from patchword.analysis.cost import CONVENTION
+
+    size = " x ".join(str(side) for side in chosen.input)
+    out.print(
+        f"[bold]{chosen.model}[/bold]{f', {chosen.part}' if chosen.part else ''}, input {size}\n", highlight=False
+    )
+    if steps:
+        _print_steps(out, chosen)
+    else:
+        _print_parts(out, chosen)
+    kinds: dict[Kind, str] = {
+        "linear": "linear layers",
+        "attention": "attention products",
+        "convolution": "convolutions",
+    }
+    for kind, title in kinds.items():
+        if macs := chosen.macs_of(kind):
+            out.print(f"  {title:<20}{macs:>20,} MACs", highlight=False)
+    out.print(f"  [bold]{'total':<20}{chosen.macs:>20,} MACs[/bold]", highlight=False)
+    out.print(f"  [bold]{'parameters':<20}{chosen.parameters:>20,}[/bold]\n", highlight=False)
+    out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
+
+
+def _print_steps(out: "Console", chosen: "Cost") -> None:
+    for title, attribute in (("MACs", "macs"), ("Parameters", "parameters")):
+        lines = [(line.label, getattr(line, attribute)) for line in chosen.lines if getattr(line, attribute)]
+        width = max((len(label) for label, _ in lines), default=0)
+        out.print(f"[bold]{title}[/bold]")
+        for label, expression in lines:
+            out.print(f"  {label:<{width}}  {expression.working()}", highlight=False)
+        out.print()
+    letters = ", ".join(
+        f"{name} = {' or '.join(str(value) for value in values)} ({meaning})"
+        for name, (values, meaning) in chosen.symbols().items()
+    )
+    out.print(f"[dim]{letters}[/dim]\n", highlight=False)
+
+
+def _print_parts(out: "Console", chosen: "Cost") -> None:
+    """One line for the entrance, each run of equal blocks, and the rest."""
+
+    def alike(name: str) -> tuple[str, int, int]:
+        below = chosen.below(name)
+        return name.rpartition(".")[0] if ".blocks." in name else name, below.macs, below.parameters
+
+    groups = [(list(names), cost) for cost, names in groupby(_parts_in_order(chosen), alike)]
+    titles = [_range(names) for names, _ in groups]
+    width = max(map(len, titles)) + 2
+    out.print(f"  {'part':<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
+    for title, (names, (_, macs, parameters)) in zip(titles, groups, strict=True):
+        times = len(names)
+        out.print(f"  {title:<{width}}{macs * times:>18,}{parameters * times:>16,}", highlight=False)
+    out.print()
+
+
+def _range(names: list[str]) -> str:
+    """stages.0.encoder.blocks.0 to 5"""
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1].rpartition('.')[2]}"
+
+
+def _parts_in_order(chosen: "Cost") -> list[str]:
+    names: list[str] = []
+    for line in chosen.lines:
+        pieces = line.part.split(".")
+        depth = pieces.index("blocks") + 2 if "blocks" in pieces else (3 if pieces[0] == "stages" else 1)
+        name = ".".join(pieces[:depth])
+        if name not in names:
+            names.append(name)
+    return names

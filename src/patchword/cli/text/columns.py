@@ -1,0 +1,23 @@
+"""The columns of the tables that were asked about, besides those that were read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchword.data.text.formats.other_columns import Cells
+    from patchword.recipes.text.inference.input import Asked
+    from patchword.recipes.text.inference.requests import Words
+    from patchword.recipes.text.recipe import TextRecipe
+
+
+def others_of(recipe: "TextRecipe", asked: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
+    """file -> line -> cells by their columns"""
+    from patchword.data.text.formats.other_columns import other_columns
+    from patchword.recipes.text.inference.input import TABLES
+    from patchword.recipes.text.tasks.all_tasks import goal_of
+
+    files = dict.fromkeys(str(one.place.get("file", "")) for one in asked)
+    columns = goal_of(recipe).columns(words)
+    tables = [Path(file) for file in files if Path(file).suffix.lower() in TABLES]
+    return {str(path): other_columns(path, (columns.text, columns.pair), columns.form(path)) for path in tables}

@@ -1,0 +1,54 @@
+"""fill: the words a pretrained model puts in a gap."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Device, Json, console
+
+if TYPE_CHECKING:
+    from patchword.recipes.text.inference.filling import Gap
+
+
+def fill(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, or a masked model's folder.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
+    top: Annotated[int, typer.Option("--top", min=1, help="How many words to name.")] = 5,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Name pieces that go on with a word, too.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Guess the words where [MASK] stands, which is what BERT is pretrained to do.
+
+    Several gaps are guessed at once, each without knowing what the others become.
+
+    Pieces that go on with a word (##ing) are named where the mask follows a letter, or with --pieces.
+
+    Examples:
+
+      patchword fill runs/bert "The [MASK] sat on the mat."
+      patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
+    """
+    from patchword.recipes.text.inference.filling import fill, filled
+    from patchword.recipes.text.inference.reader import open_reader
+
+    gaps = fill(open_reader(model, device), text, top, pieces)
+    if as_json:
+        told = {"text": text, "filled": filled(text, gaps), "gaps": [gap.to_json() for gap in gaps]}
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    for number, gap in enumerate(gaps, 1):
+        _print_gap(gap, f"gap {number} of {len(gaps)}" if len(gaps) > 1 else "")
+    if len(gaps) > 1:
+        console().print(f"the likeliest word in each: {filled(text, gaps)}", highlight=False, markup=False)
+
+
+def _print_gap(gap: "Gap", title: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("word", "probability", "sentence", title=title or None, title_justify="left")
+    for filling in gap.fillings:
+        table.add_row(Text(filling.word), f"{filling.probability:.1%}", Text(filling.sentence))
+    console().print(table)

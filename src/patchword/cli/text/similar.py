@@ -1,0 +1,83 @@
+"""similar: one word in several sentences."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Device, Json, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.recipes.text.inference.similarity import Similarity
+
+
+def similar(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, or a model's folder.")],
+    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look at, e.g. bank.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SENTENCE...", help="Sentences with the word, a file of them, or - for stdin."),
+    ] = None,
+    layers: Annotated[
+        list[int] | None, typer.Option("--layer", help="1 to the last, -1 by default. Can be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where similar.png and similar.svg go.")
+    ] = None,
+    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Compare one word's vector across sentences: before the first block it hardly differs, after the last it does.
+
+    The table has the cosine similarity of the word in each sentence to the word in each other one.
+
+    Examples:
+
+      patchword similar minilm bank "We sat on the bank." "The bank is open."
+      patchword similar minilm bank sentences.txt --layer 3 --out pictures
+    """
+    from patchword.core.files import make_folder
+    from patchword.recipes.text.inference.input import Columns, read_texts
+    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.recipes.text.inference.similarity import similar
+
+    asked = read_texts(inputs or (), Columns(text))
+    if out is not None:
+        make_folder(out)
+    found = similar(open_reader(model, device), word, asked, layers or (-1,))
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        print_similarity(console(50 + 6 * len(found.uses)), found)
+    if found.left_out:
+        typer.echo(f"sentences left out, since the word was not found: {found.left_out:,}", err=True)
+    if found.unread:
+        typer.echo(f"the first {len(found.uses)} uses are compared; sentences not read: {found.unread:,}", err=True)
+    if out is not None:
+        from patchword.reports.attention.similarity import write_similarity
+
+        for path in write_similarity(found, out):
+            typer.echo(path, err=as_json)
+
+
+def print_similarity(out: "Console", found: "Similarity") -> None:
+    """A table for each layer, and what the numbers mean."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from patchword.reports.attention.similarity import title
+
+    for layer, cosines in found.layers.items():
+        table = Table(box=None, title=title(layer), title_justify="left", title_style="bold", pad_edge=False)
+        table.add_column("")
+        table.add_column("", no_wrap=True)
+        for number in range(1, len(found.uses) + 1):
+            table.add_column(str(number), justify="right")
+        for number, (use, row) in enumerate(zip(found.uses, cosines.tolist(), strict=True), 1):
+            table.add_row(str(number), Text(use.marked(20)), *(f"{value:.2f}" for value in row))
+        out.print(table)
+        out.print()

@@ -1,0 +1,82 @@
+"""translate: texts in another language, by a trained run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from patchword.cli.common import Device, Json
+
+
+def translate(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of `patchword train translation`.")],
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, or - for stdin, which is also the default.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A file of texts, one a line.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the translations to this file, one a line.")] = None,
+    alignment: Annotated[
+        Path | None, typer.Option("--alignment", metavar="PICTURE", help="Draw where it looked: a .png or .svg file.")
+    ] = None,
+    beams: Annotated[int, typer.Option("--beams", min=1, help="Of the search; 1 takes the likeliest word.")] = 5,
+    penalty: Annotated[float, typer.Option("--penalty", min=0, help="Of short translations in the search.")] = 0.6,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Translate texts, a file of them, or what is piped in; one translation a line, in the same order.
+
+    --alignment draws, for one text, which words the model looked at for each word that it wrote.
+
+    Examples:
+
+      patchword translate runs/translation "A man rides a bike."
+      patchword translate runs/translation --file english.txt --out german.txt
+      cat english.txt | patchword translate runs/translation > german.txt
+      patchword translate runs/translation "A man rides a bike." --alignment bike.png
+    """
+    from patchword.cli.text.answers import check_places, progress
+    from patchword.core.errors import UserError
+    from patchword.recipes.text.inference.input import read_texts
+    from patchword.recipes.translation.alignment import require_attention
+    from patchword.recipes.translation.search import Search
+    from patchword.recipes.translation.translating import Translating
+    from patchword.reports.attention.alignment import check_picture, write_alignment
+
+    if file is not None and texts:
+        raise UserError("texts and a file do not go together", expected="one or the other", got=f"--file {file}")
+    if file is not None and not file.is_file():
+        raise UserError(f"there is no file {file}")
+    asked, search = read_texts([str(file)] if file else texts or ()), Search(beams, penalty)
+    check_places(out, alignment)
+    if alignment is not None:
+        check_picture(alignment)
+    opened = Translating.open(run, device)
+    source = opened.sources(asked)
+    if alignment is not None:
+        require_attention(opened.model)
+        found, picture = opened.alignment(source, search)
+        write_alignment(picture, alignment)
+        _tell([one.text for one in asked], [found], out, as_json, [{"alignment": picture.to_json()}])
+        typer.echo(alignment, err=True)
+        return
+    with progress(len(asked)) as bar:
+        written = opened.texts(source, search, bar)
+    _tell([one.text for one in asked], written, out, as_json, [{}] * len(written))
+
+
+def _tell(
+    asked: Sequence[str], written: Sequence[str], out: Path | None, as_json: bool, more: Sequence[dict[str, object]]
+) -> None:
+    from patchword.core.files import write_text
+
+    lines = [
+        json.dumps({"text": text, "translation": found, **others}, ensure_ascii=False) if as_json else found
+        for text, found, others in zip(asked, written, more, strict=True)
+    ]
+    if out is None:
+        typer.echo("\n".join(lines))
+        return
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    typer.echo(f"{out}: {len(lines):,} translations", err=True)

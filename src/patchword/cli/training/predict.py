@@ -1,0 +1,146 @@
+"""predict: a run on your own pictures or texts."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import Device, Precision, console, trained_model
+from patchword.cli.text.answers import Answers, check_places, messages, progress, tell_counts
+
+if TYPE_CHECKING:
+    from patchword.recipes.image.prediction import Answer
+    from patchword.recipes.text.inference.reader import Reader
+    from patchword.recipes.text.inference.requests import Words
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="RUN", help="A run, or a saved model's folder or file.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="INPUT...", help="Pictures or folders of them; texts, files of texts, or - for stdin."),
+    ] = None,
+    to: Annotated[Path | None, typer.Option("--csv", help="Write the answers to this file.")] = None,
+    jsonl: Annotated[
+        Path | None, typer.Option("--jsonl", help="Write them to this file, a JSON record a line.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
+    top: Annotated[int, typer.Option("--top", help="How many classes or answers to name.", min=1)] = 3,
+    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="A table's column; the recipe knows it.")] = "",
+    pair: Annotated[str, typer.Option("--pair", help="The second text; with a table, its column.")] = "",
+    question: Annotated[str, typer.Option("--question", help="What to look for in the text.")] = "",
+    empty: Annotated[
+        bool | None, typer.Option("--empty/--no-empty", help="Whether a question may have no answer; as in training.")
+    ] = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """Ask a trained run: classes of pictures or texts, numbers, tags of words, answers to questions.
+
+    Texts are typed, piped in, or in files: .txt (one a line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
+    columns of a table, such as an id, come back beside the answers.
+
+    Examples:
+
+      patchword predict runs/demo photo.png more/photos --csv answers.csv
+      patchword predict runs/reviews "What a film!"
+      patchword predict runs/reviews new.csv --csv answers.csv
+      patchword predict runs/names "Ada Lovelace lived in London." --json
+      patchword predict runs/squad article.txt --question "Who was it?" --top 5
+    """
+    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.recipes.text.inference.requests import Words
+
+    check_places(to, jsonl)
+    if reads_texts(model):
+        kept = as_json or to is not None or jsonl is not None
+        reader = open_reader(model, device, precision)
+        answers = _texts(reader, inputs or (), Words(text, pair, question), top, empty, kept)
+        if as_json:
+            for line in answers.json_lines():
+                typer.echo(line, nl=False)
+        answers.write(to, jsonl, messages(as_json))
+        if not (as_json or to or jsonl):
+            answers.print(console())
+        return
+    from patchword.recipes.image.prediction import classify, pictures_of
+
+    found = classify(trained_model(Path(model)), pictures_of(map(Path, inputs or ())), top, device, precision)
+    _tell_pictures(found, to, jsonl, as_json)
+
+
+def reads_texts(model: str) -> bool:
+    from patchword.core.sentence_transformers import encoder_folder
+    from patchword.data.text.tokenizers.files import NAMES
+    from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.recipe import read_recipe
+
+    folder = next((path for path in (Path(model), Path("runs") / model) if path.exists()), Path(model))
+    if (folder / "recipe.yaml").is_file():
+        return not isinstance(read_recipe(folder / "recipe.yaml"), ImageRecipe)
+    beside = encoder_folder(folder) if folder.is_dir() else folder.parent
+    return folder.exists() and any((beside / name).is_file() for name in NAMES)
+
+
+def _texts(
+    reader: "Reader", inputs: Sequence[str], words: "Words", top: int, empty: bool | None, kept: bool
+) -> Answers:
+    """kept: for a file or a program, which want the other columns, too"""
+    from patchword.cli.text.columns import others_of
+    from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
+    from patchword.recipes.text.tasks.all_tasks import goal_of
+
+    recipe = recipe_of(reader, paired=bool(words.pair))
+    goal = goal_of(recipe)
+    asked = goal.asked(inputs, words)
+    can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
+    with progress(len(asked)) as bar:
+        answers = list(Predictor(reader, recipe, top, can_be_empty).answers(asked, bar))
+    tell_counts(reader, recipe.length)
+    others = others_of(recipe, asked, words) if kept else {}
+    return Answers(asked, answers, goal.asked_as, others)
+
+
+def _tell_pictures(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from patchword.core.files import write_text
+    from patchword.reports.plots.numbers import counted
+
+    for path, text in ((to, _csv), (jsonl, _json_lines)):
+        if path:
+            write_text(path, text(answers))
+            messages(as_json).print(f"{counted(len(answers), 'answer')} in {path}", highlight=False, markup=False)
+    if as_json:
+        typer.echo(_json_lines(answers), nl=False)
+    if to or jsonl or as_json:
+        return
+    table = Table("picture", "class", "probability", "next")
+    for answer in answers:
+        (name, share), *others = answer.classes
+        following = ", ".join(f"{other} {part:.1%}" for other, part in others)
+        table.add_row(escape(str(answer.path)), escape(name), f"{share:.1%}", escape(following))
+    console().print(table)
+
+
+def _csv(answers: "Sequence[Answer]") -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    ranks = range(1, len(answers[0].classes) + 1)
+    writer.writerow(["path", *(f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability"))])
+    for answer in answers:
+        cells = [cell for name, share in answer.classes for cell in (name, f"{share:.6f}")]
+        writer.writerow([answer.path, *cells])
+    return text.getvalue()
+
+
+def _json_lines(answers: "Sequence[Answer]") -> str:
+    from patchword.recipes.text.inference.answers import ClassAnswer
+
+    records = ({"path": str(answer.path), **ClassAnswer(answer.classes).record()} for answer in answers)
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

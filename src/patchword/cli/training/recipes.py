@@ -1,0 +1,131 @@
+"""recipes: list them, read one, copy one to make it yours."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from patchword.recipes import Recipe, Study
+
+app = typer.Typer(help="List the recipes; read one with `cat`, make it yours with `copy`.", invoke_without_command=True)
+
+
+@app.callback()
+def listing(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        _list()
+
+
+def _list() -> None:
+    from rich.table import Table
+
+    from patchword.recipes import RECIPES, STUDIES
+
+    table = Table("recipe", "what it does", "expects")
+    for name, function in RECIPES.items():
+        recipe = function()
+        table.add_row(name, (function.__doc__ or recipe.about).strip(), _expects(recipe))
+    table.add_section()
+    for name, making in STUDIES.items():
+        study = making()
+        needed = next((f"needs {found}; " for found in map(_needed, study.runs.values()) if found), "")
+        table.add_row(name, (making.__doc__ or "").strip(), f"{needed}{len(study.runs)} runs; {study.time}")
+    console().print(table)
+
+
+def _expects(recipe: "Recipe") -> str:
+    """What comes out, if it was measured, and what the user has to give."""
+    needed = _needed(recipe)
+    told = [f"needs {needed}"] if needed else []
+    if recipe.expect.accuracy:
+        told.append(f"{recipe.expect.accuracy:.0%} {_measure(recipe)}; {recipe.expect.time}")
+    return "; ".join(told)
+
+
+def _measure(recipe: "Recipe") -> str:
+    from patchword.recipes.text.recipe import TextRecipe
+    from patchword.recipes.text.tasks.all_tasks import goal_of
+
+    if not isinstance(recipe, TextRecipe):
+        return "test accuracy"
+    return recipe.metric or goal_of(recipe).score
+
+
+def _needed(recipe: "Recipe") -> str:
+    """The fields that have no value of their own, as they are typed; a name of a model comes without weights."""
+    from patchword.models import REGISTRY
+    from patchword.recipes.elmo.recipe import ElmoRecipe
+    from patchword.recipes.image.recipe import ImageRecipe
+    from patchword.recipes.pretraining.recipe import PretrainingRecipe
+    from patchword.recipes.text.recipe import TextRecipe
+    from patchword.recipes.translation.recipe import TranslationRecipe
+    from patchword.recipes.vectors.recipe import OverVectorsRecipe
+
+    match recipe:
+        case TextRecipe(train=""):
+            model = " model=FOLDER" if recipe.model.name in REGISTRY.names() and not recipe.tokenizer else ""
+            return ("train=FOLDER" if recipe.glue else "train=FILE") + model
+        case TranslationRecipe(train=""):
+            return "train=FILE,FILE"
+        case OverVectorsRecipe(train=""):
+            return "train=FILE vectors=FILE"
+        case PretrainingRecipe(text=()):
+            return "text=FILE tokenizer=FOLDER"
+        case ElmoRecipe(text=()):
+            return "text=FILE"
+        case ImageRecipe(data="pictures"):
+            return "data=FOLDER"
+    return ""
+
+
+@app.command("list")
+def list_recipes() -> None:
+    """List the recipes."""
+    _list()
+
+
+@app.command("cat")
+def cat(name: Annotated[str, typer.Argument(help="The recipe's or the study's name.")]) -> None:
+    """Print a recipe as YAML, every field with its value; of a study what its runs share, and what each has alone."""
+    from patchword.recipes import STUDIES, find_recipe
+
+    typer.echo(_study(STUDIES[name]()) if name in STUDIES else find_recipe(name).to_yaml(), nl=False)
+
+
+def _study(study: "Study") -> str:
+    import yaml
+
+    runs = {label: recipe.model_dump(mode="json") for label, recipe in study.runs.items()}
+    first = next(iter(runs.values()))
+    shared = {field for field in first if all(run.get(field) == first[field] for run in runs.values())}
+    told = {
+        "about": study.about,
+        "time": study.time,
+        "shared": {field: value for field, value in first.items() if field in shared},
+        "runs": {
+            label: {field: value for field, value in run.items() if field not in shared} for label, run in runs.items()
+        },
+    }
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+
+
+@app.command("copy")
+def copy(
+    name: Annotated[str, typer.Argument(help="The recipe's name.")],
+    file: Annotated[Path | None, typer.Argument(help="Where to; by default NAME.yaml here.")] = None,
+) -> None:
+    """Write a recipe to a YAML file of your own; `patchword train FILE` runs it."""
+    from patchword.core.errors import UserError
+    from patchword.core.files import write_text
+    from patchword.recipes import find_recipe
+
+    target = file or Path(f"{name}.yaml")
+    recipe = find_recipe(name)
+    if target.exists():
+        raise UserError(f"{target} is there already", hint="give another name, or remove it first")
+    write_text(target, recipe.to_yaml())
+    words = " ".join(["patchword train", str(target), _needed(recipe)]).strip()
+    console().print(f"{target}\ntrain it with: {words}", highlight=False, markup=False)

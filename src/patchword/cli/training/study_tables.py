@@ -1,0 +1,79 @@
+"""How runs that belong together are told: a table, a picture, and what they say as a whole."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchword.cli.common import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchword.recipes import Study
+    from patchword.recipes.study.study import Result
+
+
+def table_of(study: "Study") -> "Table":
+    if study.against:
+        return AgainstTable()
+    return PanelsTable() if study.panels else StudyTable()
+
+
+class StudyTable:
+    """How the runs of a study are told."""
+
+    name = "study"
+
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.comparison.study import print_results, write_results
+
+        print_results(rows, console(100))
+        conclusion = study.conclusion(rows)
+        if conclusion:
+            out.print(conclusion, highlight=False, markup=False)
+        return write_results(study.about, rows, folder, conclusion)
+
+
+class PanelsTable:
+    """How a study of several tasks is told: they stand side by side."""
+
+    name = "study"
+
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.comparison.panels import grouped, panels_grid, write_panels
+
+        panels_grid(grouped(rows, study.panels)).print(console(120))
+        conclusion = study.conclusion(rows)
+        out.print(conclusion, highlight=False, markup=False)
+        return write_panels(study.about, rows, study.panels, folder, conclusion)
+
+
+class SeedsTable:
+    """How the runs from several seeds are told."""
+
+    name = "series of seeds"
+
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words, write_seeds
+
+        seeds_grid(rows).print(console(120))
+        out.print(seeds_in_words(rows), highlight=False, markup=False)
+        return write_seeds(study.about, rows, folder)
+
+
+class AgainstTable:
+    """How runs are told that stand beside others, by all that was measured of them."""
+
+    name = "study"
+
+    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.comparison.with_and_without import Comparison
+
+        found = Comparison.of(study, rows)
+        found.grid().print(console(110))
+        out.print(found.note, style="dim", highlight=False, markup=False)
+        out.print(study.conclusion(rows), highlight=False, markup=False)
+        return found.write(folder)
+
+
+Table = StudyTable | PanelsTable | SeedsTable | AgainstTable

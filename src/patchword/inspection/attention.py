@@ -1,0 +1,162 @@
+"""Where a model looks in a picture, or in many: maps of layers and heads, rollout, relevance, distances."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from patchword.analysis.attention.distance import distances
+from patchword.analysis.attention.geometry import Cell, Geometry, token_at
+from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.relevance import relevance
+from patchword.analysis.attention.rollout import on_tokens, rolled_out
+from patchword.core.errors import UserError
+from patchword.data.augmentation.augmentation import prepared
+from patchword.inspection.attention_options import PREDICTED, Question, chosen_heads, chosen_layers, class_number
+from patchword.layers import Pyramid
+from patchword.recipes.text.inference.outputs import Advance, nobody
+
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class LayerLook:
+    """What one layer looks at, the mean over the pictures. weights: of all pairs, where a layer was asked for."""
+
+    number: int  # counted from 1, as are the heads
+    stage: int
+    heads: tuple[int, ...]  # those that were asked for
+    maps: Tensor  # (heads, rows, columns): what they look at
+    distance: Tensor  # (heads,) how far they look, in pixels
+    cell: Cell
+    weights: Tensor | None = None  # (heads, queries, keys)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a model looks in a picture, or on average over several. pixels: the picture, or the mean of them."""
+
+    model: str
+    pixels: Tensor  # (channels, height, width) uint8
+    pictures: int
+    asker: str  # in words
+    layers: tuple[LayerLook, ...]
+    cell: Cell  # of the two maps below
+    rollout: Tensor | None = None  # (rows, columns)
+    relevance: Tensor | None = None
+    about: str = ""  # the class that the relevance is about
+
+
+@dataclass
+class _Sums:
+    """Sums over the pictures so far."""
+
+    count: int = 0
+    pixels: Tensor | float = 0.0
+    rollout: Tensor | float = 0.0
+    relevance: Tensor | float = 0.0
+    maps: dict[int, Tensor] = field(default_factory=dict)
+    distance: dict[int, Tensor] = field(default_factory=dict)
+    weights: dict[int, Tensor] = field(default_factory=dict)
+    said: list[int] = field(default_factory=list)
+
+
+def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, advance: Advance = nobody) -> Look:
+    """pixels: (pictures, channels, height, width) uint8, whole or in batches. The model must be in evaluation mode."""
+    device, geometry, sums = next(model.parameters()).device, Geometry(model), _Sums()
+    chosen: list[tuple[int, Layer]] = []
+    for batch in _batches(pixels):
+        inputs = prepared(batch.to(device), model.card.preparation)
+        found = layers(model, inputs, geometry)
+        require_attention(model, found)
+        chosen = list(chosen_layers(found, question))
+        sums.count += len(batch)
+        sums.pixels = sums.pixels + batch.double().sum(0)
+        for number, layer in chosen:
+            _add(sums, number, layer, geometry, _asker(question, layer, batch).to(device), bool(question.layers))
+        if question.rollout:
+            rows = rolled_out(found, geometry, _asker(question, found[-1], batch).to(device))
+            sums.rollout = sums.rollout + patches(rows, found[0].grid)[:, 0].sum(0).cpu()
+        if question.relevance:
+            classes = _classes(model, inputs, question.relevance)
+            sums.said += classes.tolist()
+            sums.relevance = sums.relevance + relevance(model, inputs, classes, geometry).sum(0).cpu()
+        first = found[0].cell
+        advance(len(batch))
+    if not sums.count:
+        raise UserError("there are no pictures to look at", expected="one or more")
+    return _result(model, sums, question, chosen, first)
+
+
+def _batches(pixels: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
+    for part in [pixels] if isinstance(pixels, Tensor) else pixels:
+        yield from part.split(BATCH)
+
+
+def _asker(question: Question, layer: Layer, pixels: Tensor) -> Tensor:
+    """(1, 1, queries)"""
+    if question.at is None:
+        return answering(layer.grid)
+    column, row = question.at
+    height, width = pixels.shape[-2:]
+    if not (0 <= row < height and 0 <= column < width):
+        expected = f"x from 0 to {width - 1} and y from 0 to {height - 1}, as the model sees the picture"
+        raise UserError("the pixel is outside of the picture", expected=expected, got=f"{column},{row}")
+    asking = torch.zeros(1, 1, layer.grid.tokens)
+    asking[..., token_at((row, column), layer.grid, layer.cell)] = 1
+    return asking
+
+
+def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Tensor, whole: bool) -> None:
+    keys = layer.read_by(asking)[:, :, 0]
+    on_map = patches(on_tokens(layer, keys, geometry), layer.grid).sum(0).double().cpu()
+    sums.maps[number] = sums.maps.get(number, 0) + on_map
+    sums.distance[number] = sums.distance.get(number, 0) + distances(layer, geometry).sum(0).double().cpu()
+    if whole:
+        sums.weights[number] = sums.weights.get(number, 0) + layer.summed().cpu()
+
+
+def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:
+    if name == PREDICTED:
+        with torch.no_grad():
+            said: Tensor = model(inputs).argmax(-1)
+        return said
+    return torch.full((len(inputs),), class_number(model, name))
+
+
+def _result(model: Pyramid, sums: _Sums, question: Question, chosen: Sequence[tuple[int, Layer]], cell: Cell) -> Look:
+    found = []
+    for number, layer in chosen:
+        heads = chosen_heads(layer, question)
+        picked = torch.tensor(heads) - 1
+        weights = (sums.weights[number] / sums.count)[picked] if number in sums.weights else None
+        mean = [(part[number] / sums.count)[picked].float() for part in (sums.maps, sums.distance)]
+        found.append(LayerLook(number, layer.stage + 1, tuple(heads), mean[0], mean[1], layer.cell, weights))
+    return Look(
+        model.card.model,
+        (torch.as_tensor(sums.pixels) / sums.count).round().to(torch.uint8).cpu(),
+        sums.count,
+        _who(question, {bool(layer.grid.prefix) for _, layer in chosen}),
+        tuple(found),
+        cell,
+        torch.as_tensor(sums.rollout) / sums.count if question.rollout else None,
+        torch.as_tensor(sums.relevance) / sums.count if question.relevance else None,
+        _about(model, sums.said),
+    )
+
+
+def _who(question: Question, has_token: set[bool]) -> str:
+    if question.at is not None:
+        return f"the patch at x = {question.at[0]}, y = {question.at[1]}"
+    if len(has_token) > 1:
+        return "[CLS] in the last stage, all patches (mean) before it"
+    return "[CLS]" if True in has_token else "all patches (mean)"
+
+
+def _about(model: Pyramid, said: Sequence[int]) -> str:
+    if not said:
+        return ""
+    if len(set(said)) > 1:
+        return "the class each is taken for"
+    return model.card.labels[said[0]] if model.card.labels else f"class {said[0]}"

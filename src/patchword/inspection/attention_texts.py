@@ -1,0 +1,104 @@
+"""Where a model of texts looks: token to token, for every layer and head."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from patchword.analysis.attention.distance import distances
+from patchword.analysis.attention.geometry import Geometry
+from patchword.analysis.attention.maps import Layer, answering, layers
+from patchword.analysis.attention.relevance import relevant
+from patchword.analysis.attention.rollout import rolled_out
+from patchword.core.errors import UserError
+from patchword.core.grid import Grid
+from patchword.core.text import Text
+from patchword.inspection.attention_options import PREDICTED, Question, chosen_heads, chosen_layers, class_number
+from patchword.recipes.text.inference.reader import Reader
+
+
+@dataclass(frozen=True)
+class TextLayerLook:
+    number: int  # counted from 1, as are the heads
+    heads: tuple[int, ...]
+    weights: Tensor  # (heads, tokens that ask, tokens that are read)
+    distance: Tensor  # (heads,) in tokens
+
+
+@dataclass(frozen=True)
+class TextLook:
+    """rollout: (tokens, tokens) all layers as one. relevance: (tokens,) for the class called `about`."""
+
+    model: str
+    tokens: tuple[str, ...]
+    layers: tuple[TextLayerLook, ...]
+    rollout: Tensor | None = None
+    relevance: Tensor | None = None
+    about: str = ""
+
+
+def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> TextLook:
+    """One text, or a pair, as the model reads it, with its special tokens."""
+    if question.at is not None:
+        raise UserError("a text has no pixels", expected="no --at")
+    ids, read = _read(reader, text, pair)
+    geometry = Geometry(reader.model)
+    found = layers(reader.model, read, geometry)
+    if not found:
+        raise UserError(f"{reader.model.card.model!r} has no attention to look at", expected="a model with attention")
+    shown = []
+    for number, layer in chosen_layers(found, question):
+        heads = chosen_heads(layer, question)
+        picked = torch.tensor(heads) - 1
+        weights, far = layer.dense()[0].float().cpu(), distances(layer, geometry)[0].cpu()
+        shown.append(TextLayerLook(number, tuple(heads), weights[picked], far[picked]))
+    whole = torch.eye(len(ids), device=read.device)[None]
+    speaks, about = _relevance(reader, read, found, geometry, question.relevance)
+    return TextLook(
+        reader.model.card.model,
+        tuple(reader.tokenizer.tokens(ids)),
+        tuple(shown),
+        rolled_out(found, geometry, whole)[0].cpu() if question.rollout else None,
+        speaks,
+        about,
+    )
+
+
+def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
+    tokenizer, texts = reader.tokenizer, [text, *([pair] if pair else [])]
+    ids, segments = tokenizer.frame.around(*(found.ids for found in tokenizer.encode(texts)))
+    if not len(ids):
+        raise UserError("the text is empty", expected="a word or more")
+    if len(ids) > reader.positions:
+        raise UserError("the text is too long", expected=f"{reader.positions} tokens at most", got=len(ids))
+    device = next(reader.model.parameters()).device
+    parts = [torch.as_tensor(part, dtype=torch.long, device=device)[None] for part in (ids, segments)]
+    return ids.tolist(), Text(parts[0], parts[1])
+
+
+def _relevance(
+    reader: Reader, read: Text, found: list[Layer], geometry: Geometry, asked: str
+) -> tuple[Tensor | None, str]:
+    """Only a head that names a class of the whole text can be asked about one."""
+    if not asked or (asked == PREDICTED and reader.head != "classes"):
+        return None, ""
+    if reader.head != "classes":
+        raise UserError(f"{reader.folder} names no classes", expected="a model with a class head", got=reader.head)
+    if asked == PREDICTED:
+        with torch.no_grad():
+            label = int(reader.model(read).argmax(-1))
+    else:
+        label = class_number(reader.model, asked)
+    answer = _answering(reader, found[-1].grid).to(read.device)
+    rows = relevant(reader.model, read, torch.tensor([label]), found, geometry, answer)
+    return rows[0, 0].cpu(), reader.labels[label]
+
+
+def _answering(reader: Reader, grid: Grid) -> Tensor:
+    """(1, 1, tokens): which tokens the answer is read from"""
+    pool = reader.model.card.config.get("pool")
+    if pool == "mean":
+        return answering(grid)
+    row = torch.zeros(1, 1, grid.tokens)
+    row[..., -1 if pool == "last" else 0] = 1
+    return row

@@ -1,0 +1,71 @@
+"""What a study may measure of its finished runs: each is kept where the verb of that name keeps it."""
+
+from dataclasses import dataclass, replace
+
+from patchword.analysis.sharpness.hessian import AT_ONCE
+from patchword.analysis.sharpness.sharpness import Wish
+from patchword.core.files import read_json
+from patchword.inspection.robustness import Plan, known_robustness, of_these_weights, robustness
+from patchword.inspection.saved_sharpness import keep_sharpness, known_sharpness
+from patchword.inspection.sharpness import Asked, open_run
+from patchword.recipes.run import Run
+from patchword.recipes.text.inference.outputs import Advance
+
+
+@dataclass(frozen=True)
+class LeadingEigenvalue:
+    """The largest eigenvalue of the Hessian of the loss over training samples, in sharpness.json."""
+
+    asked: Asked
+    wish: Wish
+    name: str = "leading eigenvalue"
+    unit: str = "loss per squared weight"
+    logarithmic: bool = True
+
+    def known(self, run: Run) -> float | None:
+        """None also where other samples were read, or an estimate had fewer products than it may have here."""
+        kept = known_sharpness(run)
+        if not kept or (kept["sample"]["count"], kept["sample"]["seed"]) != (self._count(run), self.asked.seed):
+            return None
+        leading = kept["eigenvalues"][0]
+        settled = leading["converged"] or kept["products"] >= min(self.wish.products, kept["weights"])
+        return float(leading["value"]) if settled else None
+
+    def measure(self, run: Run, device: str, advance: Advance) -> None:
+        asked = replace(self.asked, device=device)
+        opened = open_run(run, asked)
+        products = min(self.wish.products, opened.loss.weights)
+        passes = 1 + products + -(-self.wish.probes // AT_ONCE) + self.wish.steps + 3
+        share = 1 / (passes * opened.loss.passes)
+        told = replace(opened, loss=replace(opened.loss, tick=lambda: advance(share)))
+        keep_sharpness(told, asked, self.wish)
+
+    def _count(self, run: Run) -> int:
+        return min(self.asked.samples, int(read_json(run.folder / "data.json")["samples"]))
+
+
+@dataclass(frozen=True)
+class CorruptionAccuracy:
+    """The mean accuracy under corruptions of test pictures, in robustness.json."""
+
+    plan: Plan
+    name: str = "corruption accuracy"
+    unit: str = "%"
+    logarithmic: bool = False
+
+    def known(self, run: Run) -> float | None:
+        """None also where other corruptions were tried, or other pictures."""
+        found = known_robustness(run)
+        if found is None or not of_these_weights(run):
+            return None
+        tried = {kind: tuple(row) for kind, row in found.corrupted.items()}
+        asked = dict.fromkeys(self.plan.kinds, self.plan.severities)
+        same = (found.pictures, found.seed, tried) == (self._count(run), self.plan.seed, asked)
+        return found.mean if same else None
+
+    def measure(self, run: Run, device: str, advance: Advance) -> None:
+        robustness(run, self.plan, device, advance)
+
+    def _count(self, run: Run) -> int:
+        there = int(read_json(run.folder / "evaluation.json")["examples"])
+        return there if self.plan.count is None else min(self.plan.count, there)

@@ -1,0 +1,152 @@
+"""How well a run does on spoiled pictures and at other resolutions."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json, write_json
+from patchword.data.augmentation.augmentation import prepared
+from patchword.data.corruptions import KINDS, SEVERITIES, corrupted
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Images
+from patchword.inspection.sharpness import weights_digest
+from patchword.layers.model import Model
+from patchword.recipes.device import pick_device
+from patchword.recipes.run import Run
+from patchword.recipes.text.inference.outputs import Advance, nobody
+
+BATCH = 250
+FILE = "robustness.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tried. count: test pictures, spread over the set; None is all. sizes: sides of square pictures."""
+
+    kinds: tuple[str, ...] = tuple(KINDS)
+    severities: tuple[int, ...] = SEVERITIES
+    sizes: tuple[int, ...] = ()
+    count: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Accuracies: on the clean pictures, of each kind and severity, at each size. All are shares."""
+
+    clean: float
+    pictures: int
+    seed: int
+    corrupted: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
+    sizes: Mapping[int, float] = field(default_factory=dict)
+
+    def of_kind(self, kind: str) -> float:
+        """the mean over the severities"""
+        return sum(self.corrupted[kind].values()) / len(self.corrupted[kind])
+
+    @property
+    def mean(self) -> float:
+        """Mean corruption accuracy: the mean over the kinds; not a number if none was tried."""
+        return sum(map(self.of_kind, self.corrupted)) / len(self.corrupted) if self.corrupted else float("nan")
+
+    def to_json(self) -> dict[str, Any]:
+        told = {kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupted.items()}
+        mean = {"mean_corruption_accuracy": self.mean} if self.corrupted else {}
+        sizes = {str(size): value for size, value in self.sizes.items()}
+        first = {"clean_accuracy": self.clean, **mean, "pictures": self.pictures, "seed": self.seed}
+        return {**first, "corrupted": told, "sizes": sizes}
+
+
+def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = nobody) -> Robustness:
+    """Kept in robustness.json of the run. advance: is told the share that is done, of 1."""
+    target, before = pick_device(device), known_robustness(run)
+    if before is not None and not of_these_weights(run):
+        before = None
+    model = run.model().to(target).eval()
+    others = {size: run.model(image=size).to(target).eval() for size in plan.sizes}  # a size that does not fit is told
+    images = _some(run.test_images(model.card), plan.count)
+    held = Batches(images, BATCH, model.card.preparation, target).on_device().images
+    share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
+
+    def told(value: float) -> float:
+        advance(share)
+        return value
+
+    clean = told(accuracy(model, _batches(held, target)))
+    rows = {
+        kind: {
+            severity: told(accuracy(model, _spoiled(held, target, kind, severity, plan.seed)))
+            for severity in plan.severities
+        }
+        for kind in plan.kinds
+    }
+    sizes = {}
+    for size, other in others.items():
+        at_size = _some(run.test_images(other.card), plan.count)
+        sizes[size] = told(accuracy(other, _batches(at_size, target)))
+    found = _completed(Robustness(clean, len(images), plan.seed, rows, sizes), before)
+    write_json(run.folder / FILE, {**found.to_json(), "digest": weights_digest(run)})
+    return found
+
+
+def _completed(found: Robustness, before: Robustness | None) -> Robustness:
+    """With the half that was not tried now, corruptions or sizes, if the same pictures were tried before."""
+    if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
+        return found
+    return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
+
+
+def known_robustness(run: Run) -> Robustness | None:
+    """What was found before; None if nothing was."""
+    path = run.folder / FILE
+    if not path.is_file():
+        return None
+    told = read_json(path)
+    try:
+        rows = {
+            kind: {int(severity): float(value) for severity, value in row.items()}
+            for kind, row in told["corrupted"].items()
+        }
+        sizes = {int(size): float(value) for size, value in told["sizes"].items()}
+        return Robustness(float(told["clean_accuracy"]), int(told["pictures"]), int(told["seed"]), rows, sizes)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"cannot read {path}", hint="remove it, and run `patchword robustness` again") from None
+
+
+def of_these_weights(run: Run) -> bool:
+    """Whether what was found before was found of the weights that the run has now."""
+    return bool(read_json(run.folder / FILE).get("digest") == weights_digest(run))
+
+
+@torch.inference_mode()
+def accuracy(model: Model, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
+    """The share of pictures whose label the model names; the count stays on the device until the end."""
+    right, count = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device), 0
+    for pixels, labels in batches:
+        right += (model(prepared(pixels, model.card.preparation)).argmax(-1) == labels).sum()
+        count += len(labels)
+    return int(right) / count
+
+
+def _some(images: Images, count: int | None) -> Images:
+    if count is None or count >= len(images):
+        return images
+    return images.subset(torch.arange(count) * len(images) // count)
+
+
+def _batches(images: Images, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
+    for index in torch.arange(len(images)).split(BATCH):
+        yield images.pixels.take(index).to(device), images.labels[index.to(images.labels.device)].to(device)
+
+
+def _spoiled(
+    images: Images, device: torch.device, kind: str, severity: int, seed: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """A picture's own number decides what is random, so that a smaller count has the same pictures."""
+    for index, (pixels, labels) in zip(torch.arange(len(images)).split(BATCH), _batches(images, device), strict=True):
+        keys = images.keys[index.to(images.keys.device)].to(device)
+        yield corrupted(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels

@@ -1,0 +1,62 @@
+"""A run's sharpness, measured and kept in its folder."""
+
+import time
+from typing import Any
+
+from patchword.analysis.sharpness.hessian import Heard
+from patchword.analysis.sharpness.sharpness import Begun, Sharpness, Wish, measure
+from patchword.core.errors import UserError
+from patchword.core.files import read_json, write_json
+from patchword.inspection.sharpness import Asked, Opened, weights_digest
+from patchword.recipes.run import Run
+
+FILE = "sharpness.json"
+MODE = "Evaluation mode: no dropout, no augmentation, no smoothing; batch norms keep the statistics of training."
+
+
+def keep_sharpness(
+    opened: Opened, asked: Asked, wish: Wish, begun: Begun = lambda *_: None, heard: Heard = lambda _: None
+) -> dict[str, Any]:
+    """Measures, and answers what is kept in sharpness.json."""
+    began = time.monotonic()
+    measured = measure(opened.loss, wish, begun, heard)
+    kept = told(opened.run, opened, asked, measured) | {"seconds": round(time.monotonic() - began, 1)}
+    write_json(opened.run.folder / FILE, kept)
+    return kept
+
+
+def known_sharpness(run: Run) -> dict[str, Any]:
+    """What was kept of the weights that the run has now; empty if nothing was."""
+    path = run.folder / FILE
+    kept = read_json(path) if path.is_file() else {}
+    if not isinstance(kept, dict):
+        raise UserError(f"cannot read {path}", hint="remove it, and run `patchword sharpness` again")
+    return kept if kept.get("digest") == weights_digest(run) else {}
+
+
+def told(run: Run, opened: Opened, asked: Asked, found: Sharpness) -> dict[str, Any]:
+    """What is kept in sharpness.json."""
+    spectrum, ball = found.spectrum, found.ball
+    leading = zip(spectrum.values.tolist(), spectrum.residuals.tolist(), spectrum.converged, strict=True)
+    return {
+        "run": str(run.folder),
+        "sample": {"told": opened.sample, "count": opened.loss.count, "seed": asked.seed},
+        "weights": opened.loss.weights,
+        "digest": weights_digest(run),
+        "mode": MODE,
+        "loss_name": opened.loss_name,
+        "loss": found.at.loss,
+        "accuracy": found.at.accuracy if opened.has_accuracy else None,
+        "eigenvalues": [{"value": value, "residual": left, "converged": done} for value, left, done in leading],
+        "lowest": {"value": spectrum.lowest, "residual": spectrum.lowest_residual},
+        "products": spectrum.products,
+        "history": [list(estimates) for estimates in spectrum.history],
+        "trace": {"value": found.trace.value, "error": found.trace.error, "probes": found.trace.probes},
+        "epsilon": {
+            "rho": ball.radius,
+            "rise": ball.rise,
+            "one_step": ball.one_step,
+            "gradient": ball.slope,
+            "history": list(ball.history),
+        },
+    }

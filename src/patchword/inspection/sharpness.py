@@ -1,0 +1,189 @@
+"""A run with a sample of its training data, so that its loss can be looked at around its weights.
+
+The loss is the plain one, so that runs can be compared: no augmentation, no smoothing, no weights of classes, no
+teacher. The samples are the first of a fixed shuffle of those the run was trained on.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchword.analysis.sharpness.loss import SampleLoss
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.data.image.batches import Batches
+from patchword.data.image.named_sets import open_source
+from patchword.data.randomness import order
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.model import Model
+from patchword.layers.quantize import is_quantised
+from patchword.objectives.classification import Classification
+from patchword.recipes.device import pick_device
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.task import split
+from patchword.recipes.recipe import Recipe
+from patchword.recipes.run import Run
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.task import fingerprint
+from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.table_sets import ClassSet
+from patchword.training.step import Objective
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which samples are read, and how many at once; batch 0 is as many as fit."""
+
+    samples: int = 2048
+    batch: int = 0
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise UserError("the samples to read", expected="1 or more", got=self.samples)
+        if self.batch < 0:
+            raise UserError("the samples to read at once", expected="1 or more, or 0: as many as fit", got=self.batch)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """sample: in words. loss_name: with its unit. has_accuracy: whether answers are right or wrong."""
+
+    run: Run
+    name: str
+    loss: SampleLoss
+    sample: str
+    loss_name: str = "cross-entropy (nats)"
+    has_accuracy: bool = True
+
+
+def open_run(run: Run, asked: Asked) -> Opened:
+    recipe = run.recipe()
+    match recipe:
+        case ImageRecipe():
+            found = _images(run, recipe, asked)
+        case TextRecipe():
+            found = _texts(run, recipe, asked)
+        case _:
+            raise UserError(
+                f"{run.folder} is a run of the kind {recipe.kind!r}",
+                expected="a run on images, or on texts with a task (classes, labels, tags, spans, numbers)",
+            )
+    if asked.batch:
+        return found
+    return replace(found, loss=fitting(found.loss))
+
+
+def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
+    device = pick_device(asked.device)
+    model = _plain(run.model().to(device), run)
+    config = model.card.config
+    source = open_source(recipe.data)
+    read = source.read("train", config["image"], config["channels"])
+    train, _ = split(source, read.with_classes(model.card.labels), recipe)
+    _check_data(run, {"samples": len(train), "fingerprint": train.fingerprint()})
+    chosen = order(asked.seed, 0, len(train))[: asked.samples].sort().values
+    images = Batches(train.subset(chosen), 1, model.card.preparation, device).on_device()
+
+    def pieces(size: int) -> Iterable[Any]:
+        return replace(images, size=size).whole()
+
+    sample = f"{len(chosen):,} of {len(train):,} training pictures of {train.name}, seed {asked.seed}"
+    loss = _loss(model, pieces, Classification(model), len(chosen), len(chosen), asked)
+    return Opened(run, run.folder.absolute().name, loss, sample)
+
+
+def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
+    device, goal = pick_device(asked.device), goal_of(recipe)
+    model = _plain(as_text(run.model().to(device), str(run.folder)), run)
+    tokenizer, parts = Tokenizer.read(run.folder), read_parts(goal)
+    texts = goal.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)
+    _check_data(run, fingerprint(texts.examples))
+    if isinstance(texts, ClassSet):
+        texts = replace(texts, weights=None, smoothing=0.0)
+    examples, form = texts.examples, form_of("false", tokenizer, device)
+    chosen = order(asked.seed, 0, len(examples))[: asked.samples]
+    chosen = chosen[examples.ids.lengths[chosen].argsort(descending=True, stable=True)]
+
+    def pieces(size: int) -> Iterable[Any]:
+        return (examples.batch(index, form).ready() for index in chosen.split(size))
+
+    weight = sum(piece.weight for piece in pieces(4096))
+    of = goal.example if goal.example.endswith("s") else f"{goal.example}s"
+    sample = f"{len(chosen):,} of {len(examples):,} training {of} of {examples.name}, seed {asked.seed}"
+    loss = _loss(model, pieces, texts.objective(model, device), weight, len(chosen), asked)
+    return Opened(run, run.folder.absolute().name, loss, sample, goal.loss, recipe.task != "number")
+
+
+def _loss(
+    model: Model, pieces: Callable[[int], Iterable[Any]], objective: Objective, weight: int, count: int, asked: Asked
+) -> SampleLoss:
+    """weight: the terms of the mean over the whole sample"""
+
+    def share(piece: Any) -> tuple[Tensor, Tensor]:
+        found = objective(piece, piece)
+        return found.loss * (piece.weight / weight), found.right / weight
+
+    return SampleLoss(model, pieces, share, asked.batch or count, count)
+
+
+def fitting(loss: SampleLoss) -> SampleLoss:
+    """With pieces as large as memory allows for a second derivative: a GPU is asked, elsewhere 128 will do."""
+    if loss.zeros().device.type != "cuda":
+        return replace(loss, size=min(loss.size, 128))
+    size = min(loss.size, 2048)
+    while True:
+        try:
+            replace(loss, pieces=partial(_first, loss), size=size).products(loss.zeros(2))
+            return replace(loss, size=size)
+        except torch.OutOfMemoryError:
+            if size == 1:
+                raise UserError("one sample is too large for this GPU's memory", hint="--device cpu") from None
+        torch.cuda.empty_cache()
+        size //= 2
+
+
+def _first(loss: SampleLoss, size: int) -> Iterable[Any]:
+    return islice(loss.pieces(size), 1)
+
+
+def _plain(model: Any, run: Run) -> Any:
+    if is_quantised(model):
+        raise UserError(
+            f"{run.folder} was trained in 8 bits", expected="a run whose loss has derivatives: rounding has none"
+        )
+    return model.requires_grad_(True)
+
+
+def _check_data(run: Run, now: dict[str, Any]) -> None:
+    """The sample must be one of what the run was trained on."""
+    path = run.folder / "data.json"
+    before = dict(read_json(path)) if path.is_file() else now
+    if before.get("fingerprint", now["fingerprint"]) != now["fingerprint"]:
+        raise UserError(
+            f"the training samples of {run.folder} are no longer those it was trained on",
+            expected=f"{before.get('samples')} samples as they were",
+            got=f"{now['samples']} samples",
+            hint="restore them, or train again",
+        )
+
+
+def weights_digest(run: Run) -> str:
+    """Of the file of weights, so that a measure of other weights is not taken for one of these."""
+    with (run.folder / "model.safetensors").open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def same_data(recipes: Iterable[Recipe]) -> bool:
+    """Whether runs lie on one scale: they learned from the same set."""
+    return len({getattr(recipe, "data", "") or getattr(recipe, "train", "") for recipe in recipes}) <= 1

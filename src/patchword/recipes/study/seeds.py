@@ -1,0 +1,46 @@
+"""The same recipe from several seeds: how far a result is luck."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.recipes.recipe import Recipe
+from patchword.recipes.study.spread import Spread
+from patchword.recipes.study.study import Result, Study
+
+
+def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
+    """A study whose runs are called seed-0, seed-1, ..., from the recipe's seed on."""
+    if count < 1:
+        raise UserError("--seeds", expected="1 or more", got=count)
+    seeds = range(recipe.seed, recipe.seed + count)
+    runs = {f"seed-{seed}": recipe.with_settings([f"seed={seed}"]) for seed in seeds}
+    each = f"each {recipe.expect.time}" if recipe.expect.time else "each as long as one run"
+    return Study(f"{name} from {count} {'seed' if count == 1 else 'seeds'}.", each, runs)
+
+
+def study_over_seeds(study: Study, count: int) -> Study:
+    """Every run of a study from several seeds, called NAME-seed-0 and so on."""
+    if count < 1:
+        raise UserError("--seeds", expected="1 or more", got=count)
+    if any("-seed-" in label for label in study.runs):
+        raise UserError("--seeds", expected="a recipe, or a study of single runs", got="a study that has seeds already")
+    runs = {
+        f"{label}-seed-{seed}": recipe.with_settings([f"seed={seed}"])
+        for label, recipe in study.runs.items()
+        for seed in range(recipe.seed, recipe.seed + count)
+    }
+    return replace(study, runs=runs)
+
+
+def check_seeds_folder(folder: Path) -> None:
+    """The folder of several runs must not be a run itself."""
+    if (folder / "recipe.yaml").is_file():
+        raise UserError(f"{folder} holds a single run already", hint="give these runs another --name")
+
+
+def spreads(results: Sequence[Result]) -> dict[str, Spread]:
+    """Of every measure, and of the loss."""
+    values = {name: [result.measures[name] for result in results] for name in results[0].measures}
+    return {name: Spread.of(found) for name, found in {**values, "loss": [result.loss for result in results]}.items()}

@@ -1,0 +1,195 @@
+"""A study: several runs that differ in one thing, brought into one table."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from pydantic import BaseModel
+
+from patchword.analysis.cost import count
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.models import REGISTRY
+from patchword.recipes.recipe import ModelChoice, Recipe
+from patchword.recipes.run import Run
+from patchword.recipes.text.inference.outputs import Advance
+from patchword.recipes.train import check_folder
+
+
+class Measure(Protocol):
+    """One number of a finished run beyond its evaluation, kept in the run's folder."""
+
+    @property
+    def name(self) -> str:
+        """in words; results call it so with underscores"""
+
+    @property
+    def unit(self) -> str:
+        """of its axis; a share is told in %"""
+
+    @property
+    def logarithmic(self) -> bool:
+        """whether factors count, not differences"""
+
+    def known(self, run: Run) -> float | None:
+        """What was kept of the weights that the run has now."""
+
+    def measure(self, run: Run, device: str, advance: Advance) -> None:
+        """Keeps it in the run's folder. advance: is told the share that is done, of 1."""
+
+
+def field_of(measure: Measure) -> str:
+    """its name among the measures of a result"""
+    return measure.name.replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs by what tells them apart; each is trained into a folder of that name below the study's."""
+
+    about: str
+    time: str
+    runs: Mapping[str, Recipe]
+    missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
+    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
+    panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
+    asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
+    measured: tuple[Measure, ...] = ()  # of each finished run, beyond its evaluation
+    against: str = ""  # what half of the runs have: "SAM" tells the run vit-sam beside the run vit
+
+    def possible(self, say: Callable[[str], None]) -> "Study":
+        """The runs whose data is here."""
+        reasons = {label: self.missing(recipe.located()) for label, recipe in self.runs.items()}
+        for label, reason in reasons.items():
+            if reason:
+                say(f"{label} is left out: {reason}")
+        if all(reasons.values()):
+            raise UserError("no run of this study can be done here", got=next(iter(reasons.values())))
+        return replace(self, runs={label: recipe for label, recipe in self.runs.items() if not reasons[label]})
+
+    def with_settings(self, settings: Iterable[str]) -> "Study":
+        """The same field changed in every run."""
+        changes = list(settings)
+        told = dict(text.split("=", 1) for text in changes if text.partition("=")[0].strip() in self.asks)
+        if told:
+            rest = [text for text in changes if text.partition("=")[0].strip() not in self.asks]
+            return self._filled({name.strip(): value for name, value in told.items()}).with_settings(rest)
+        for path in (setting.partition("=")[0].strip() for setting in changes):
+            if len({repr(_value_at(recipe, path)) for recipe in self.runs.values()}) > 1:
+                raise UserError(
+                    f"{path!r} is what this study compares", expected="a field that is the same in all runs"
+                )
+        return replace(self, runs={label: recipe.with_settings(changes) for label, recipe in self.runs.items()})
+
+    def _filled(self, told: Mapping[str, str]) -> "Study":
+        """What was told in the place of its name, wherever it stands in a run."""
+        runs = {label: recipe.model_copy(update=_replaced(recipe, told)) for label, recipe in self.runs.items()}
+        return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in told})
+
+    def check(self, folder: Path) -> None:
+        """Before training: every model can be made, and every run that has begun was begun with this recipe."""
+        for name, what in self.asks.items():
+            raise UserError(f"this study needs {name}=", expected=what, hint=f"--set {name}=FILE")
+        for label, recipe in self.runs.items():
+            _check_model(recipe.model)
+            if (folder / label / "recipe.yaml").is_file():
+                check_folder(recipe.located(), folder / label, resume=True)
+
+
+def _replaced(fields: BaseModel, told: Mapping[str, str]) -> dict[str, Any]:
+    """The texts among the fields of a recipe, or of what it consists of, with what was told."""
+    found: dict[str, Any] = {}
+    for field_name, value in fields:
+        if isinstance(value, str):
+            for name, text in told.items():
+                value = value.replace(f"{{{name}}}", text)
+            found[field_name] = value
+        elif isinstance(value, BaseModel):
+            found[field_name] = value.model_copy(update=_replaced(value, told))
+    return found
+
+
+def _check_model(choice: ModelChoice) -> None:
+    """A name with its fields; the weights of a folder are checked where they are read."""
+    if choice.name in REGISTRY.names():
+        with torch.device("meta"):
+            REGISTRY.create(choice.name, **choice.overrides())
+    elif not Path(choice.name).exists():
+        hint = "`patchword train bert-pretrain` makes one; or name another with model=FOLDER"
+        raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
+
+
+def _value_at(recipe: Recipe, path: str) -> Any:
+    """The value of a field, or of a field of its model, which may not be there."""
+    value: Any = recipe.model_dump(mode="json")
+    for step in ("model", "name") if path == "model" else path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of a study's table. metric: the measure that counts. part: of the data, on which it was measured."""
+
+    run: str
+    model: str
+    parameters: int
+    macs: int
+    metric: str
+    part: str
+    measures: dict[str, float]
+    loss: float
+    epochs: int
+    seconds: float
+    history: tuple[float, ...] = ()  # the metric on the validation samples after each epoch
+
+    @property
+    def score(self) -> float:
+        return self.measures[self.metric]
+
+    def to_json(self) -> dict[str, Any]:
+        """One field a measure, in its place."""
+        return {
+            "run": self.run,
+            "model": self.model,
+            "parameters": self.parameters,
+            "macs": self.macs,
+            "metric": self.metric,
+            "part": self.part,
+            **self.measures,
+            "loss": self.loss,
+            "epochs": self.epochs,
+            "seconds": self.seconds,
+        }
+
+
+def results(study: Study, folder: Path) -> list[Result]:
+    """The runs of a study that have been evaluated, in the study's order."""
+    done = [label for label in study.runs if (folder / label / "evaluation.json").is_file()]
+    if not done:
+        raise UserError(f"no run of {folder} is finished", hint="`patchword train` the study first")
+    return [_result(label, Run(folder / label), study.measured) for label in done]
+
+
+def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
+    evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
+    card = run.model().card
+    cost = count(card)
+    metric = str(evaluation.get("metric", "accuracy"))
+    measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
+    measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}
+    return Result(
+        run=label,
+        model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,
+        parameters=cost.parameters,
+        macs=cost.macs,
+        metric=metric,
+        part=evaluation.get("part", "test"),
+        measures=measures,
+        loss=float(evaluation["loss"]),
+        epochs=int(metrics[-1]["epoch"]) if metrics else 0,
+        seconds=float(metrics[-1]["seconds"]) if metrics else 0.0,
+        history=tuple(float(record.get(f"validation_{metric}", "nan")) for record in metrics),
+    )

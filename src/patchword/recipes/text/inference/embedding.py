@@ -1,0 +1,125 @@
+"""Texts as vectors: which layer, and how its tokens become one vector."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.core.sentence_transformers import encoder_folder
+from patchword.data.text.batching.assembly import Limit, sentences
+from patchword.data.text.batching.batches import TextBatch
+from patchword.layers.text.model import TextModel
+from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.reader import Reader, grouped
+
+Pool = Literal["mean", "first", "pooler", "none"]
+_CHARACTERS = 100_000  # of the texts that are worked on together
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How vectors are made. layer: 0 is what enters the first block. none: one vector for each token."""
+
+    layer: int
+    pool: Pool
+    normalize: bool
+    length: int
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Of some texts. vectors: (texts, width), or with `tokens` (tokens, width) and where each text begins and ends."""
+
+    vectors: NDArray[np.float32]
+    tokens: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        """texts"""
+        return len(self.offsets) - 1 if self.offsets else len(self.vectors)
+
+    def rows(self, text: int) -> slice:
+        """of one text"""
+        return slice(*self.offsets[text : text + 2]) if self.offsets else slice(text, text + 1)
+
+
+def manner_of(
+    reader: Reader, layer: int | None, pool: Pool | None, normalize: bool | None, length: int | None
+) -> Manner:
+    """What is not said is as the folder has it: sentence-transformers' pooling, else the mean of the last layer."""
+    config = reader.model.card.config
+    is_own = reader.head in ("vector", "pooled") and config["pool"] != "pooler"
+    chosen = layer_number(reader, -1 if layer is None else layer)
+    own = is_own and chosen == reader.depth and pool in (None, config["pool"])
+    pooled = pool or (cast(Pool, config["pool"]) if is_own else "mean")
+    if pooled == "pooler":
+        _require_pooler(reader, chosen)
+    scaled = normalize if normalize is not None else own and reader.head == "vector"
+    return Manner(chosen, pooled, scaled, _length(reader, length))
+
+
+def layer_number(reader: Reader, layer: int) -> int:
+    """Negative ones are counted from the last."""
+    found = layer + reader.depth + 1 if layer < 0 else layer
+    if not 0 <= found <= reader.depth:
+        raise UserError("--layer", expected=f"0 (what enters) to {reader.depth}, or -1 for the last", got=layer)
+    return found
+
+
+def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance = nobody) -> Iterator[Embedded]:
+    """Some texts at a time, so that the vectors of a large file are never held all at once."""
+    for group in grouped(texts, len, _CHARACTERS):
+        examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length))
+        reader.counts.add(examples)
+        parts = reader.outputs(examples, len(group), advance, lambda batch: _vectors(reader, batch, manner))
+        if manner.pool != "none":
+            yield Embedded(torch.stack(parts).numpy())
+            continue
+        tokens, lengths = reader.tokenizer.tokens(examples.ids.values), examples.ids.lengths.tolist()
+        yield Embedded(torch.cat(parts).numpy(), tuple(tokens), tuple(np.cumsum([0, *lengths]).tolist()))
+
+
+def _vectors(reader: Reader, batch: TextBatch, manner: Manner) -> Tensor:
+    """(texts, width), or the tokens as they lie in the batch"""
+    states = state_of(reader.model, batch, manner.layer)
+    match manner.pool:
+        case "mean":
+            found = batch.text.mean(states)
+        case "first":
+            found = batch.text.first(states)
+        case "pooler":
+            found = cast(Any, reader.model.head).pool(states, batch.text)
+        case "none":
+            found = states
+    return F.normalize(found, dim=-1) if manner.normalize else found
+
+
+def state_of(model: TextModel, batch: TextBatch, layer: int) -> Tensor:
+    last = layer == model.card.config["depth"]
+    return model.encode(batch.text) if last else model.states(batch.text)[layer]
+
+
+def _require_pooler(reader: Reader, layer: int) -> None:
+    if not hasattr(getattr(reader.model.head, "pool", None), "linear"):
+        raise UserError(f"the model in {reader.folder} has no pooler", expected="--pool mean or first")
+    if layer != reader.depth:
+        raise UserError("the pooler belongs to the last layer", expected=f"--layer {reader.depth}", got=layer)
+
+
+def _length(reader: Reader, asked: int | None) -> int:
+    if asked is not None:
+        if not 3 <= asked <= reader.positions:
+            raise UserError("--length", expected=f"3 to {reader.positions} tokens, as the model reads", got=asked)
+        return asked
+    folders = (reader.folder, encoder_folder(reader.folder))
+    path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)
+    told = read_json(path) if path else {}
+    said = told.get("max_seq_length") if isinstance(told, dict) else None
+    return min(said, reader.positions) if isinstance(said, int) and said > 2 else reader.positions

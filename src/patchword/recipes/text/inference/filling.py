@@ -1,0 +1,108 @@
+"""The words a model puts where [MASK] stands."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.text import Text
+from patchword.data.text.batching.assembly import joined
+from patchword.recipes.text.inference.reader import Reader
+
+
+@dataclass(frozen=True)
+class Filling:
+    word: str  # as text has it, with ## in front if it goes on with a word
+    probability: float
+    sentence: str  # the text with the word put in; other masks stay
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One [MASK] of a text: its characters, and the likeliest words, the best first."""
+
+    start: int
+    end: int
+    fillings: tuple[Filling, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"start": self.start, "end": self.end, "fillings": [vars(filling) for filling in self.fillings]}
+
+
+@torch.inference_mode()
+def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
+    """Special tokens are no words and are passed over; probabilities are those among all entries.
+
+    pieces: those that go on with a word (##ing) are named, too; else only where the mask follows a letter.
+    """
+    require_words(reader)
+    if reader.model.causal:
+        raise UserError(
+            f"the model in {reader.folder} reads only what stands before a word, and cannot fill a gap",
+            expected="a masked model, such as a BERT",
+            got=f"{reader.model.card.model!r}, which is causal",
+            hint=f'it goes on with a text: `patchword write {reader.folder} "The cat sat on"`',
+        )
+    mask = reader.tokenizer.require_mask()
+    found = reader.tokenizer.encode_masked([text])[0]
+    gaps = np.flatnonzero(found.ids == mask)
+    if not len(gaps):
+        name = reader.tokenizer.tokens([mask])[0]
+        raise UserError(f"there is no {name} in the text", hint=f'write it for a word: "The {name} sat on the mat"')
+    ids, _ = joined(reader.tokenizer, found.ids)
+    if len(ids) > reader.positions:
+        expected = f"{reader.positions} tokens at most, special ones included"
+        raise UserError("the text is longer than the model reads", expected=expected, got=f"{len(ids):,}")
+    places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
+    batch = Text(torch.as_tensor(ids).long()[None], places=places).to(reader.form.device)
+    answer = reader.model(batch)
+    scores = (answer[0] if isinstance(answer, tuple) else answer).float().cpu()
+    return [
+        _gap(reader, text, (int(found.starts[gap]), int(found.ends[gap])), row, top, pieces)
+        for gap, row in zip(gaps, scores, strict=True)
+    ]
+
+
+def filled(text: str, gaps: list[Gap], continues: str = "##") -> str:
+    """The text with the likeliest word in every gap."""
+    for gap in reversed(gaps):
+        text = put_in(text, (gap.start, gap.end), gap.fillings[0].word, continues)
+    return text
+
+
+def put_in(text: str, place: tuple[int, int], word: str, continues: str = "##") -> str:
+    """A piece that goes on with a word joins the one before it."""
+    before, after = text[: place[0]], text[place[1] :]
+    if word.startswith(continues) and len(word) > len(continues):
+        return before.rstrip() + word.removeprefix(continues) + after
+    return before + word + after
+
+
+def require_words(reader: Reader) -> None:
+    if reader.head not in ("words", "pretraining"):
+        raise UserError(
+            f"the model in {reader.folder} has no head for words",
+            expected="a run of bert-pretrain, or a masked language model's folder",
+            got=f"the head {reader.head!r}",
+            hint="a model that was fine-tuned, or that makes sentence vectors, has lost it; pretrain one with "
+            "`patchword train bert-pretrain --set text=FILE tokenizer=FOLDER`",
+        )
+
+
+def _gap(reader: Reader, text: str, place: tuple[int, int], scores: Tensor, top: int, pieces: bool) -> Gap:
+    shares = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded table has rows of no word
+    allowed = torch.ones_like(shares, dtype=torch.bool)
+    allowed[list(reader.tokenizer.specials)] = False
+    continues = torch.as_tensor(reader.tokenizer.continues)
+    if reader.tokenizer.spaced and not text[: place[0]].strip():
+        continues = torch.zeros_like(continues)  # the first word of a text has no space that would mark it
+    if not pieces and not text[: place[0]][-1:].isalnum():
+        allowed &= ~continues
+    best = shares.masked_fill(~allowed, -1).topk(min(top, int(allowed.sum())))
+    written = zip(reader.tokenizer.written(best.indices), continues[best.indices].tolist(), strict=True)
+    words = [f"##{word}" if goes_on else word for word, goes_on in written]
+    pairs = zip(words, best.values.tolist(), strict=True)
+    return Gap(*place, tuple(Filling(word, share, put_in(text, place, word)) for word, share in pairs))

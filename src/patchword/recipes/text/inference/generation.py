@@ -1,0 +1,119 @@
+"""Texts that a trained causal model writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.data.text.formats.news import FieldTokens, prompt_ids
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.objectives.generation.beam_search import beam_search
+from patchword.objectives.generation.causal import CausalSteps
+from patchword.objectives.generation.sampling import Choice, Drawn, Likeliest, Written, stream, write
+from patchword.recipes.text.inference.reader import Reader
+
+_HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose others are still to come
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How to write. temperature 0: always the likeliest token. beams: search instead of drawing; 0 is without."""
+
+    tokens: int = 100
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    beams: int = 0
+    penalty: float = 0.6
+    seed: int = 0
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        drawn = self.temperature > 0 and not self.beams
+        if not drawn and (self.top_k is not None or self.top_p < 1):
+            how = "beams search" if self.beams else "temperature 0 takes the likeliest token"
+            raise UserError("nothing is drawn", expected="top-k and top-p only where tokens are drawn", got=how)
+        if self.samples > 1 and not drawn and self.samples > self.beams:
+            limit = f"{self.beams} at most, as many as beams" if self.beams else "1"
+            raise UserError("samples", expected=limit, got=self.samples, hint="all others would be the same")
+
+    def choice(self) -> Choice:
+        return Drawn(self.temperature, self.top_k, self.top_p, self.seed) if self.temperature > 0 else Likeliest()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a text begins with, in tokens, and the tokens that end it. shown: the same to read, if it is to be shown."""
+
+    ids: Sequence[int]
+    ends: tuple[int, ...]
+    shown: str = ""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """text: behind the prompt. score: the sum of its tokens' log-probabilities. ended: by itself, not by a limit."""
+
+    text: str
+    tokens: int
+    score: float
+    ended: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+def prompt_of(tokenizer: Tokenizer, text: str) -> Prompt:
+    """A text to go on with; an empty one begins where a text ended before."""
+    ids = [*tokenizer.frame.before, *tokenizer.ids_of([text])[0].tolist()]
+    ends = () if tokenizer.end is None else (tokenizer.end,)
+    return Prompt(ids or ends, ends, text)
+
+
+def prompt_of_news(tokenizer: Tokenizer, given: Mapping[str, str], wanted: str) -> Prompt:
+    """A field of an article to write, by others that are given."""
+    tokens = FieldTokens.of(tokenizer)
+    return Prompt(prompt_ids(tokenizer, tokens, given, wanted).tolist(), (tokens.end[wanted],))
+
+
+def continue_text(reader: Reader, prompt: Prompt, wish: Wish) -> list[Continuation]:
+    """As many as samples are wished for; of a search by beams the best first."""
+    if wish.beams:
+        steps = _steps(reader, prompt, 1)
+        found = beam_search(steps, wish.beams, wish.tokens, prompt.ends, wish.penalty)[0][: wish.samples]
+    else:
+        found = write(_steps(reader, prompt, wish.samples), wish.choice(), wish.tokens, prompt.ends)
+    return [_read(reader.tokenizer, prompt, written) for written in found]
+
+
+def stream_text(reader: Reader, prompt: Prompt, wish: Wish) -> Iterator[str]:
+    """One text in pieces, as its tokens come."""
+    tokens: list[int] = []
+    told = 0
+    for found, _ in stream(_steps(reader, prompt, 1), wish.choice(), wish.tokens, prompt.ends):
+        if found[0] in prompt.ends:
+            break
+        tokens.append(found[0])
+        text = behind(reader.tokenizer, prompt.ids, tokens).rstrip(_HALF)
+        yield text[told:]
+        told = max(told, len(text))
+    yield behind(reader.tokenizer, prompt.ids, tokens)[told:]
+
+
+def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
+    """The text of tokens behind others, whose last may decide on a space."""
+    start, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *tokens])
+    return whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode(tokens)
+
+
+def _steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
+    """Special tokens are not written, but for those that end the text; nor rows of the table that are no entry."""
+    tokenizer = reader.tokenizer
+    spare = range(tokenizer.vocabulary, int(reader.model.card.config["vocabulary"]))
+    never = [*(number for number in tokenizer.specials if number not in prompt.ends), *spare]
+    return CausalSteps(reader.model, [prompt.ids] * samples, never=never)
+
+
+def _read(tokenizer: Tokenizer, prompt: Prompt, written: Written) -> Continuation:
+    text = behind(tokenizer, prompt.ids, written.tokens)
+    return Continuation(text, len(written.tokens), written.score, written.ended)

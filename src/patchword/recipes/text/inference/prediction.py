@@ -1,0 +1,57 @@
+"""Answers of a fine-tuned model on texts it has never seen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from patchword.recipes.recipe import read_recipe
+from patchword.recipes.text.inference.answers import TextAnswer
+from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.reader import Reader, grouped
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.tasks.all_tasks import GOALS, goal_of, task_of_head
+from patchword.recipes.text.tasks.spec import Wanted
+
+
+def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
+    """The run's own; of a folder that is no run, one that fits its head."""
+    path = reader.folder / "recipe.yaml"
+    if path.is_file():
+        recipe = read_recipe(path)
+        if isinstance(recipe, TextRecipe):
+            return recipe
+        if isinstance(recipe, PretrainingRecipe):
+            hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows what it learned'
+            raise UserError(f"{reader.folder} was pretrained; it answers nothing yet", expected="a run", hint=hint)
+    task = task_of_head(reader.head, reader.model.card.config["classes"])
+    if task is None:
+        heads = dict.fromkeys(goal.head for goal in GOALS.values())
+        hint = "fine-tune it: `patchword train classify-text --set model=FOLDER train=FILE`"
+        raise UserError(f"{reader.folder} has no head that answers", expected=" or ".join(heads), hint=hint)
+    return TextRecipe(task=task, length=reader.positions, pair="pair" if paired else "")
+
+
+def may_be_unanswered(folder: Path) -> bool:
+    """Whether the questions a run was trained on had some without an answer, which the run remembers."""
+    remembered = folder / "data.json"
+    return remembered.is_file() and bool(read_json(remembered).get("unanswered"))
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model, the recipe it was trained by, how many classes or answers to name, and whether "" is an answer."""
+
+    reader: Reader
+    recipe: TextRecipe
+    top: int = 3
+    empty: bool = False
+
+    def answers(self, asked: Sequence[Asked], advance: Advance = nobody) -> Iterator[TextAnswer]:
+        """In the order of what is asked."""
+        goal, wanted = goal_of(self.recipe), Wanted(self.top, self.empty)
+        for group in grouped(asked, lambda one: len(one.text)):
+            yield from goal.answers(self.reader, group, wanted, advance)

@@ -1,0 +1,106 @@
+"""A trained text model, its tokenizer, and the folder they came from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from patchword.core.errors import UserError
+from patchword.data.text.batching.batches import Examples, Form
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.text.model import TextModel
+from patchword.models import REGISTRY
+from patchword.recipes.device import pick_device, pick_precision
+from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.run import Run
+from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
+from patchword.recipes.text.model import form_of, open_text_model
+from patchword.training.step import Precision, autocast
+
+_ROWS = 4096  # texts that are worked on together
+_CHARACTERS = 1_000_000  # the same in characters
+
+Thing = TypeVar("Thing")
+
+
+@dataclass
+class Counts:
+    """Texts so far of which something was cut off, and texts that were read in several windows."""
+
+    shortened: int = 0
+    windowed: int = 0
+
+    def add(self, examples: Examples) -> None:
+        self.shortened += examples.shortened
+        self.windowed += examples.windowed
+
+
+@dataclass(frozen=True)
+class Reader:
+    folder: Path
+    model: TextModel
+    tokenizer: Tokenizer
+    form: Form
+    precision: Precision = "float32"
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def head(self) -> str:
+        return str(self.model.card.config["head"])
+
+    @property
+    def depth(self) -> int:
+        return int(self.model.card.config["depth"])
+
+    @property
+    def positions(self) -> int:
+        return int(self.model.card.config["positions"])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """of its classes or tags; numbers, if they have no names"""
+        card = self.model.card
+        return card.labels or tuple(str(number) for number in range(card.config["classes"]))
+
+    def outputs(self, examples: Examples, rows: float, advance: Advance, ask: Ask | None = None) -> Outputs:
+        """What the model answers to every text. rows: what is told to be done in all."""
+        asked = ask or (lambda batch: self.model(batch.text))
+        share = rows / len(examples)
+        with autocast(self.precision, self.form.device):
+            return packed_outputs(asked, examples, self.form, lambda done: advance(share * done))
+
+
+def open_reader(
+    name: str, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
+) -> Reader:
+    """A folder with weights and a tokenizer: a run, by its name below `runs` too, or one of another library."""
+    folder = folder_of(name)
+    if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
+        Run(folder).model()  # says what to do about it
+    model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
+    target = pick_device(device)
+    form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)
+    return Reader(folder, model.to(target).eval(), tokenizer, form, chosen)
+
+
+def folder_of(name: str) -> Path:
+    found = next((path for path in (Path(name), Path("runs") / name) if path.exists()), None)
+    if found is None:
+        known = name in REGISTRY.names()
+        hint = "a name alone has random weights: train it, or name a folder with weights" if known else ""
+        raise UserError(f"there is nothing at {name}", expected="a run, or a model's folder", hint=hint)
+    return found
+
+
+def grouped(things: Sequence[Thing], size: Callable[[Thing], int], most: int = _CHARACTERS) -> Iterator[list[Thing]]:
+    """Some at a time, so that the tokens of a large file are never held all at once."""
+    group: list[Thing] = []
+    total = 0
+    for thing in things:
+        if group and (len(group) == _ROWS or total + size(thing) > most):
+            yield group
+            group, total = [], 0
+        group.append(thing)
+        total += size(thing)
+    if group:
+        yield group

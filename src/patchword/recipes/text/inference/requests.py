@@ -1,0 +1,80 @@
+"""What a text run is asked: texts, questions or sentences, from what was typed, files, or what is piped in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchword.core.errors import UserError
+from patchword.data.text.formats.conll import read_conll
+from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.formats.squad import read_squad
+from patchword.recipes.text.inference.input import PIPE, TABLES, Asked, Columns, file_of, read_texts, whole
+
+
+@dataclass(frozen=True)
+class Words:
+    """What was typed besides the inputs. pair: the second text of a typed text, or a table's column."""
+
+    text: str = ""
+    pair: str = ""
+    question: str = ""
+
+
+def texts_asked(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
+    """columns: with a second one, if the run reads pairs"""
+    if words.pair and not columns.pair:
+        raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
+    typed = [word for word in inputs if word != PIPE and file_of(word) is None]
+    if not typed or not columns.pair:
+        return read_texts(inputs, columns)
+    if len(inputs) > 1 or not words.pair.strip():
+        example = 'patchword predict RUN "first text" --pair "second text"'
+        raise UserError("this run reads pairs of texts", expected="one text and --pair", hint=f"e.g. {example}")
+    return [replace(asked, pair=words.pair) for asked in read_texts(inputs)]
+
+
+def questions_asked(columns: Columns, inputs: Sequence[str], words: Words) -> Iterator[Asked]:
+    if words.question:
+        if len(inputs) > 1 or not words.question.strip():
+            raise UserError("--question", expected="one question on one text", got=f"{len(inputs)} texts")
+        yield replace(whole(inputs[0]), pair=words.question)
+        return
+    for word in inputs:
+        path = file_of(word) if word != PIPE else None
+        if path is not None and path.suffix.lower() in TABLES:
+            yield from read_texts([word], columns)
+        elif path is not None and path.suffix.lower() == ".json":
+            for found in read_squad(path, answers="left out"):
+                yield Asked(found.context, found.question, {"file": str(path), "id": found.id})
+        else:
+            expected = f'--question "...", or a file in SQuAD\'s form (.json), or a table ({" ".join(TABLES)})'
+            raise UserError("what is the question?", expected=expected)
+
+
+def sentences_asked(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
+    """Texts, or words that a CoNLL file has cut already."""
+    for word in inputs:
+        path = file_of(word) if word != PIPE else None
+        if path is None or path.suffix.lower() in (*TABLES, ".txt"):
+            yield from read_texts([word], columns)
+        else:
+            for line, sentence in _cut_words(path):
+                yield Asked(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)
+
+
+def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The words of each sentence and its line; a file to be tagged may have nothing but words."""
+    lines = [line.strip() for line in lines_of(read_utf8(path))]
+    if path.suffix.lower() == ".conllu" or any(len(line.split()) > 1 for line in lines):
+        column = "form" if path.suffix.lower() == ".conllu" else None
+        yield from ((sentence.line, sentence.words) for sentence in read_conll(path, column))
+        return
+    begun: list[str] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line:
+            begun.append(line)
+        elif begun:
+            yield number - len(begun), tuple(begun)
+            begun = []
+    if not any(lines):
+        raise UserError(f"{path} has no sentences", expected="a word on each line, sentences apart")

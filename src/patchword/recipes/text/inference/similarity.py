@@ -1,0 +1,112 @@
+"""One word in several sentences: how alike its vectors are, layer by layer (Ethayarajh, 2019)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.core.text import Text
+from patchword.data.text.batching.assembly import joined
+from patchword.data.text.corpus.word_spans import Place, places_of
+from patchword.recipes.text.inference.embedding import layer_number
+from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.reader import Reader
+
+
+@dataclass(frozen=True)
+class Use:
+    """The word as one sentence uses it."""
+
+    text: str
+    start: int
+    end: int
+
+    def marked(self, around: int = 36) -> str:
+        """The word in brackets, and so many characters before and after it, cut between words."""
+        before, after = self.text[: self.start], self.text[self.end :]
+        if len(before) > around:
+            before = "… " + (before[-around:].partition(" ")[2] or before[-around:])
+        if len(after) > around:
+            after = (after[:around].rpartition(" ")[0] or after[:around]) + " …"
+        return " ".join(f"{before}[{self.text[self.start : self.end]}]{after}".split())
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """layers: number -> (uses, uses) cosines.
+
+    left_out: sentences without the word, or where it comes after all the model reads. unread: more than are compared.
+    """
+
+    word: str
+    uses: tuple[Use, ...]
+    layers: dict[int, Tensor]
+    left_out: int = 0
+    unread: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        cosines = {str(layer): [[round(v, 6) for v in row] for row in m.tolist()] for layer, m in self.layers.items()}
+        return {"word": self.word, "uses": [vars(use) for use in self.uses], "layers": cosines}
+
+
+@torch.inference_mode()
+def similar(
+    reader: Reader, word: str, asked: Sequence[Asked], layers: Sequence[int] = (-1,), most: int = 40
+) -> Similarity:
+    """The vector of a word is the mean of its pieces'. Layer 0, which knows no context, always comes first."""
+    if not word.strip() or any(letter.isspace() for letter in word.strip()):
+        raise UserError("cannot look for this word", expected="one word", got=repr(word))
+    chosen = list(dict.fromkeys([0, *(layer_number(reader, layer) for layer in layers)]))
+    uses: list[Use] = []
+    vectors: list[Tensor] = []
+    left_out = unread = 0
+    for number, one in enumerate(asked):
+        if len(uses) == most:
+            unread = len(asked) - number
+            break
+        places = places_of(word.strip(), one.text)
+        found = _vectors(reader, one.text, places, chosen) if places else {}
+        if not found:
+            left_out += 1
+            _require_typed(one, word, bool(places))
+        for place, vector in list(found.items())[: most - len(uses)]:
+            uses.append(Use(one.text, *place))
+            vectors.append(vector)
+    if len(uses) < 2:
+        raise UserError(
+            f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="twice, in sentences that use it"
+        )
+    unit = F.normalize(torch.stack(vectors), dim=-1)
+    cosines = torch.einsum("ild,jld->lij", unit, unit).clamp(-1, 1)
+    return Similarity(word.strip(), tuple(uses), dict(zip(chosen, cosines, strict=True)), left_out, unread)
+
+
+def _require_typed(one: Asked, word: str, was_there: bool) -> None:
+    """A sentence that was typed must have the word; a line of a file need not."""
+    if one.place:
+        return
+    what = "comes after all that the model reads" if was_there else "is not in it as a whole word"
+    raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=f"it {what}")
+
+
+def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequence[int]) -> dict[Place, Tensor]:
+    """(layers, width) of each place that the model reaches"""
+    found = reader.tokenizer.encode([text])[0]
+    frame = reader.tokenizer.frame
+    room = reader.positions - frame.single
+    ids, _ = joined(reader.tokenizer, found.ids[:room])
+    states = reader.model.states(Text(torch.as_tensor(ids).long()[None]).to(reader.form.device))
+    stacked = torch.stack([states[layer][0] for layer in layers]).float().cpu()
+    starts, ends = found.starts[:room], found.ends[:room]
+    seen = len(text) if len(found) <= room else int(ends[-1])
+    vectors = {}
+    for start, end in (place for place in places if place[1] <= seen):
+        pieces = np.flatnonzero((ends > start) & (starts < end))
+        if len(pieces):
+            vectors[start, end] = stacked[:, torch.as_tensor(pieces) + len(frame.before)].mean(1)
+    return vectors

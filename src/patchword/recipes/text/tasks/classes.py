@@ -1,0 +1,114 @@
+"""What is learned of each text of a table: its class, its labels, or a number."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.data.text.batching.batches import Examples
+from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
+from patchword.data.text.formats.tables import Table
+from patchword.recipes.text.inference.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
+from patchword.recipes.text.tasks.spec import Labels, Wanted
+from patchword.recipes.text.tasks.table import TableGoal
+from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet, TableSet
+
+
+class ClassGoal(TableGoal):
+    name = "classes"
+
+    def idle(self) -> dict[str, str]:
+        return {field: why for field, why in super().idle().items() if field not in ("weights", "smoothing")}
+
+    def own_metrics(self, labels: Labels) -> tuple[str, ...]:
+        return ("accuracy", "f1", "matthews") if len(labels) == 2 else ("accuracy", "f1-macro")
+
+    def own_labels(self, rows: Table) -> Labels:
+        names = label_names(rows.columns["label"])
+        if len(names) == len(rows) > 2:
+            raise UserError(
+                f"every text of {rows.path} has a label of its own",
+                expected="a column of classes",
+                got=self.recipe.label,
+                hint="name the column with label=..., or learn a number with task=number",
+            )
+        if len(names) < 2:
+            raise UserError(
+                f"all texts of {rows.path} have the same label", expected="two classes or more", got=names[0]
+            )
+        return names
+
+    def read_file(self, path: Path) -> Table:
+        table = super().read_file(path)
+        tell_missing(table)
+        return table
+
+    def truth(self, rows: Table, labels: Labels) -> Tensor:
+        return label_ids(rows, labels)
+
+    def strata(self, rows: Table, groups: Tensor) -> Tensor:
+        """The class of each group's first row."""
+        return label_ids(rows, label_names(rows.columns["label"]))[groups]
+
+    def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
+        weights = _balancing(truth, len(labels)) if self.recipe.weights else None
+        metrics = self.metrics(labels)
+        return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.smoothing)
+
+    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+        best = scores.softmax(-1).topk(min(wanted.top, len(names)))
+        return ClassAnswer(tuple(zip((names[k] for k in best.indices.tolist()), best.values.tolist(), strict=True)))
+
+
+def _balancing(truth: Tensor, classes: int) -> Tensor:
+    """each class as much as the mean class"""
+    counts = torch.bincount(truth, minlength=classes).clamp(min=1)
+    return len(truth) / (classes * counts.float())
+
+
+class LabelsGoal(TableGoal):
+    name = "labels"
+    loss = "binary cross-entropy (nats)"
+    may_be_empty = ("label",)
+
+    def own_metrics(self, labels: Labels) -> tuple[str, ...]:
+        return ("multilabel-f1-micro", "multilabel-f1-macro", "multilabel-accuracy")
+
+    def own_labels(self, rows: Table) -> Labels:
+        names = label_names(label for row in split_labels(rows) for label in row)
+        if not names:
+            raise UserError(f"no text of {rows.path} has a label", expected="labels such as a|b")
+        return names
+
+    def truth(self, rows: Table, labels: Labels) -> Tensor:
+        return label_flags(rows, labels)
+
+    def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
+        return LabelsSet(rows, examples, truth, labels, self.metrics(labels))
+
+    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+        return LabelsAnswer(tuple(zip(names, scores.sigmoid().tolist(), strict=True)))
+
+
+class NumberGoal(TableGoal):
+    name = "number"
+    loss = "squared error"
+
+    def classes(self, labels: Labels) -> int:
+        return 1
+
+    def own_metrics(self, labels: Labels) -> tuple[str, ...]:
+        return ("pearson", "spearman")
+
+    def own_labels(self, rows: Table) -> Labels:
+        return ()
+
+    def truth(self, rows: Table, labels: Labels) -> Tensor:
+        return numbers(rows)
+
+    def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
+        return NumberSet(rows, examples, truth, labels, self.metrics(labels))
+
+    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+        return NumberAnswer(float(scores[0]))

@@ -1,0 +1,144 @@
+"""What a run on texts is about: one object for each task that a recipe can name.
+
+Whatever differs from task to task is asked of the run's goal: how its files are read and parted, which head the model
+gets, what examples are made of the rows, how a trained model is asked. What is learned from the examples and how the
+answers are judged is asked of the set of texts that the goal makes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from patchword.core.errors import UserError
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.recipes.text.inference.answers import TextAnswer
+from patchword.recipes.text.inference.input import Asked, Columns, piped
+from patchword.recipes.text.inference.outputs import Advance
+from patchword.recipes.text.inference.reader import Reader
+from patchword.recipes.text.inference.requests import Words
+from patchword.recipes.text.recipe import TextRecipe, TextTaskName
+from patchword.recipes.text.tasks.sets import TextSet
+
+Rows = TypeVar("Rows")  # of a file
+Labels = tuple[str, ...]
+IN_WINDOWS = (
+    "only single texts and questions are read in windows; of pairs the longer text is cut, long sentences of tags are "
+    "always read on"
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Of an answer: how many classes or spans to name, and whether "" is an answer to a question."""
+
+    top: int = 3
+    empty: bool = False
+
+
+@dataclass(frozen=True)
+class TextGoal(ABC, Generic[Rows]):
+    recipe: TextRecipe
+
+    name: ClassVar[TextTaskName]
+    head: ClassVar[str]
+    unit: ClassVar[str] = "texts"  # what the loss is a mean over
+    row: ClassVar[str] = "text"  # what a file has many of
+    example: ClassVar[str] = "text"  # what is read at once
+    loss: ClassVar[str] = "cross-entropy (nats)"
+    score: ClassVar[str] = "accuracy"  # what a recipe expects, in words
+    asked_as: ClassVar[tuple[str, ...]] = ("text", "pair")  # what is told of what was asked, beside an answer
+
+    @property
+    @abstractmethod
+    def hint(self) -> str:
+        """how training texts are named"""
+
+    @property
+    def paired(self) -> bool:
+        """whether two texts are read together"""
+        return False
+
+    def idle(self) -> dict[str, str]:
+        """settings that would do nothing, and why"""
+        return {"weights": "they balance classes, task=classes", "smoothing": "it is for classes, task=classes"}
+
+    def classes(self, labels: Labels) -> int:
+        """of the model's head"""
+        return len(labels)
+
+    @abstractmethod
+    def metrics(self, labels: Labels) -> tuple[str, ...]:
+        """what answers are scored by; the first chooses the best epoch"""
+
+    def metric(self, labels: Labels) -> str:
+        """What the best epoch is chosen by."""
+        known, asked = self.metrics(labels), self.recipe.metric
+        if asked and asked not in known:
+            raise UserError(f"this task is not scored by {asked!r}", expected=" or ".join(known))
+        return asked or known[0]
+
+    def read(self, part: str) -> Rows:
+        path = Path(getattr(self.recipe, part))
+        if not path.exists():
+            raise UserError(f"there is no file {path}", expected=f"the {part} texts")
+        return self.read_file(path)
+
+    @abstractmethod
+    def read_file(self, path: Path) -> Rows: ...
+
+    @abstractmethod
+    def labels(self, rows: Rows) -> Labels:
+        """their names, in order"""
+
+    @abstractmethod
+    def check(self, path: Path, rows: Rows, labels: Labels) -> None:
+        """A label that training has not seen is an error."""
+
+    def check_trained(self, path: Path, rows: Rows) -> None:
+        """What is trained on may have to be more than what is scored."""
+
+    @abstractmethod
+    def known_by(self, rows: Rows) -> Iterator[tuple[Hashable, str]]:
+        """of each row what makes it the same as another, and its place in words"""
+
+    @abstractmethod
+    def groups(self, rows: Rows) -> Tensor:
+        """(rows,) rows with the same number are set aside together"""
+
+    def strata(self, rows: Rows, groups: Tensor) -> Tensor:
+        """(rows,) from 0 on: of each alike a share is set aside"""
+        return torch.zeros_like(groups)
+
+    @abstractmethod
+    def taken(self, rows: Rows, index: Sequence[int]) -> Rows: ...
+
+    @abstractmethod
+    def texts(self, tokenizer: Tokenizer, rows: Rows, labels: Labels, name: str) -> TextSet: ...
+
+    @property
+    @abstractmethod
+    def own_columns(self) -> Columns:
+        """of a table that is asked about, where none is named"""
+
+    def columns(self, words: Words) -> Columns:
+        own = self.own_columns
+        return replace(own, text=words.text or own.text, pair=(words.pair or own.pair) if own.pair else "")
+
+    def asked(self, inputs: Sequence[str], words: Words = Words()) -> list[Asked]:
+        """All that is to be answered; anything wrong with it is an error before the first answer."""
+        if words.question and "question" not in self.asked_as:
+            raise UserError("this run answers no questions", expected="a run of the recipe squad", got=self.name)
+        return list(self.read_asked(inputs or [piped()], words))
+
+    @abstractmethod
+    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]: ...
+
+    @abstractmethod
+    def answers(
+        self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance
+    ) -> Iterator[TextAnswer]: ...

@@ -1,0 +1,165 @@
+"""Timing a model: each in a process of its own, so that memory is its own and a failure is its own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any, ClassVar, Protocol, Self
+
+import torch
+from torch import nn
+
+from patchword.analysis.speed import Speed, resident, timed
+from patchword.core.grid import sides
+from patchword.models import REGISTRY
+from patchword.training.step import Precision, autocast
+
+MEMORY = {
+    "cuda": "memory: the most that torch held on the GPU, weights and activations (torch.cuda.max_memory_allocated)",
+    "cpu": "memory: what a process of its own grew by, from before the model was made to the peak; about 20 MiB of it "
+    "are the libraries' (blank where the system does not tell; Linux does)",
+}
+
+
+class AnySetting(Protocol):
+    """How models are timed. module: what the new process runs; `answered` is its main."""
+
+    module: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def batch(self) -> int:
+        """the largest"""
+        ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    def smaller(self) -> Self | None:
+        """the same for less memory; None: there is none"""
+        ...
+
+    def read(self, answer: dict[str, Any]) -> Any:
+        """what `measure` found, from JSON"""
+        ...
+
+    def taken(self, found: Any) -> Sequence[float]:
+        """the seconds of a call, for each batch"""
+        ...
+
+    def tell(self, found: Any) -> str:
+        """what was found, in a few words"""
+        ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How models of images are timed."""
+
+    module: ClassVar[str] = "patchword.timing.images"
+    device: str
+    precision: Precision
+    batch: int
+    seconds: float  # to measure; a warm-up comes before
+    compiled: bool = False
+
+    def smaller(self) -> "Setting | None":
+        return replace(self, batch=self.batch // 2) if self.batch > 1 else None
+
+    def read(self, answer: dict[str, Any]) -> Speed:
+        return Speed(**answer)
+
+    def taken(self, found: Speed) -> list[float]:
+        return [found.seconds]
+
+    def tell(self, found: Speed) -> str:
+        return f"{found.rate:,.1f} images/s"
+
+
+class NotMeasuredError(RuntimeError):
+    """A model that could not be timed, and why."""
+
+
+def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> Any:
+    """What `measure` finds of a model; with a smaller batch while there is too little memory."""
+    while True:
+        answer = _ask(name, setting)
+        if "failure" not in answer:
+            return setting.read(answer)
+        smaller = setting.smaller() if answer["out_of_memory"] else None
+        if smaller is None:
+            raise NotMeasuredError(answer["failure"])
+        told(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
+        setting = smaller
+
+
+def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
+    """The answer of a new process, which hears no Ctrl-C of its own; it ends when this one is interrupted."""
+    words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
+    if done.returncode == -9:
+        return {"failure": "the system killed it, most likely for want of memory", "out_of_memory": True}
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+        return {"failure": f"its process ended with code {done.returncode}: {last}", "out_of_memory": False}
+    return answer
+
+
+def measure(name: str, setting: Setting) -> Speed:
+    """In this process: inference without gradients on random pixels, with fresh weights."""
+    device = torch.device(setting.device)
+    before = resident()
+    model = REGISTRY.create(name).eval().to(device)
+    taken = timed(_call(model, setting, device), device, setting.seconds)
+    if device.type == "cuda":
+        memory: int | None = torch.cuda.max_memory_allocated(device)
+    else:
+        after = resident(peak=True) if device.type == "cpu" else None
+        memory = after - before if after is not None and before is not None else None
+    return Speed(setting.batch, len(taken), median(taken), memory)
+
+
+def _call(model: Any, setting: Setting, device: torch.device) -> Callable[[], object]:
+    config = model.card.config
+    images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=device)
+    run: nn.Module = torch.compile(model) if setting.compiled else model  # type: ignore[assignment]  # torch types it as a function
+
+    def work() -> object:
+        with autocast(setting.precision, device):
+            return run(images)
+
+    return work
+
+
+def main() -> None:
+    answered(lambda name, setting: measure(name, Setting(**setting)))
+
+
+def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
+    """What the new process does: its last line is the answer."""
+    name, setting = sys.argv[1], json.loads(sys.argv[2])
+    try:
+        answer = asdict(measure(name, setting))
+    except Exception as error:  # whatever it is, the process that asked tells it and goes on
+        first = (str(error).splitlines() or ["without a word"])[0]
+        answer = {"failure": f"{type(error).__name__}: {first}", "out_of_memory": _is_memory(error)}
+    print(json.dumps(answer))
+
+
+def _is_memory(error: Exception) -> bool:
+    # On the CPU torch has no class of its own for it.
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+if __name__ == "__main__":
+    main()
