@@ -15,7 +15,7 @@ from patchword.bench.result import write_results
 from patchword.bench.text_inputs import natural_lengths
 from patchword.bench.texts import bench_reading
 from patchword.cli.models.bench import print_result
-from patchword.recipes.device import pick_device, pick_precision
+from patchword.core.device import pick_device, pick_precision
 
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
 

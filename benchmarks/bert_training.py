@@ -23,8 +23,8 @@ from patchword.bench.result import Result, write_results
 from patchword.bench.text_inputs import Texts, natural_lengths
 from patchword.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, stepping, turns
 from patchword.cli.models.bench import print_result
+from patchword.core.device import pick_device, pick_precision
 from patchword.layers.text.model import TextModel
-from patchword.recipes.device import pick_device, pick_precision
 
 PLAIN = "a plain script"
 TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}

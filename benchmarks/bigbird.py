@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
+from patchword.core.device import machine, pick_device
 from patchword.core.scope import Scope
 from patchword.layers import Attention, Blocks, Pattern
-from patchword.recipes.device import machine, pick_device
 
 LENGTHS = (1024, 2048, 4096, 8192)
 KINDS = ("Big Bird", "full, plain", "full, fused")

@@ -20,10 +20,10 @@ from feed_forward_wide import CHOICES, gelu_of, raised
 from torch import Tensor
 from triton.testing import do_bench
 
+from patchword.core.device import machine
 from patchword.kernels.mlp import fused_mlp as kernel
 from patchword.kernels.mlp.fused_mlp import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
 from patchword.kernels.mlp.tuning import WIDTHS, Plan, launch
-from patchword.recipes.device import machine
 
 DEVICE = torch.device("cuda")
 ROWS = {96: 802_816, 192: 200_704}  # of Swin-T, 256 pictures

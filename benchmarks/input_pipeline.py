@@ -20,9 +20,9 @@ import torch
 from rich.console import Console
 
 from patchword.bench.benchmark import wait
+from patchword.core.device import machine
 from patchword.core.files import write_json
 from patchword.recipes import find_recipe
-from patchword.recipes.device import machine
 from patchword.recipes.train import assemble, gather
 from patchword.training.loop import Loop
 

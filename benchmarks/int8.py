@@ -20,10 +20,10 @@ import onnxruntime
 import torch
 
 import patchword
+from patchword.core.device import machine, pick_device
 from patchword.core.text import Text
 from patchword.layers.quantize import quantise
 from patchword.layers.text.model import TextModel
-from patchword.recipes.device import machine, pick_device
 from patchword.weights.export.export import export
 
 ROUNDS = 8  # all take turns, so that a busy moment hurts each of them

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import patchword
-from patchword.recipes.device import machine, pick_device
+from patchword.core.device import machine, pick_device
 
 MODELS = ("vit-base-16", "swin-tiny", "cvt-13", "pvt-small", "resnet-50", "regnety-4gf")
 ROUNDS = 4  # the two take turns, so that a busy moment hurts both

@@ -19,7 +19,7 @@ import torch
 from patchword.bench.images import Setting, bench_images, peers_of
 from patchword.bench.result import Result, write_results
 from patchword.cli.models.bench import print_result
-from patchword.recipes.device import pick_device, pick_precision
+from patchword.core.device import pick_device, pick_precision
 
 FIRST = "deit-small"  # whose time of a multiplication is the measure
 MODELS = ("deit-small", "vit-base-16", "swin-tiny", "swin-base")

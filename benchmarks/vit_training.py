@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import patchword
-from patchword.recipes.device import machine, pick_device
+from patchword.core.device import machine, pick_device
 
 Step = Callable[[], None]
 ROUNDS = 6  # the two take turns, so that a busy moment hurts both

@@ -16,8 +16,8 @@ from torch.profiler import ProfilerActivity, profile
 from patchword.bench import images, texts
 from patchword.bench.images import OURS, Setting
 from patchword.bench.text_inputs import Texts
+from patchword.core.device import pick_precision
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_precision
 
 DEVICE = torch.device("cuda")
 TOKENS = 65_536  # of a step of texts

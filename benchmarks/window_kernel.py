@@ -23,8 +23,8 @@ from torch import Tensor
 from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
 
 from patchword.bench.result import as_typed
+from patchword.core.device import machine
 from patchword.kernels.window_attention.operation import Share
-from patchword.recipes.device import machine
 
 MODELS = ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
 BOUNDS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}

@@ -28,10 +28,10 @@ from gensim.models import KeyedVectors, Word2Vec
 from gensim.models.word2vec import LineSentence
 from gensim.test.utils import datapath
 
+from patchword.core.device import machine, pick_device
 from patchword.data.progress import nothing
 from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
 from patchword.data.text.tokenizers.training import texts_in
-from patchword.recipes.device import machine, pick_device
 from patchword.recipes.vectors.words_training import Wish, learn_numbers
 
 SHOWN = ("king", "france", "water", "music")

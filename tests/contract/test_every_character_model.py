@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import character_models, difference, randomise, smallest
 from patchword.analysis.cost import count, text_of
 from patchword.core.text import Rows, Text
 from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models import REGISTRY
+from support.helpers import character_models, difference, randomise, smallest
 
 TINY = {
     "characters": 12,

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import patchword
-from helpers import image_models, pixels, randomise, smallest, text_models, texts, tiny_text
 from patchword.analysis.sharpness.hessian import normal
 from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.kernels.mlp import gelu
 from patchword.layers.activation import Gelu
 from patchword.models import REGISTRY
+from support.helpers import image_models, pixels, randomise, smallest, text_models, texts, tiny_text
 
 STEP = 1e-6
 

@@ -8,13 +8,13 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import assert_sharp, difference, image_families, image_models, pixels, randomise, smallest
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.layers import TokenMixing, plain_attention, record_attention
 from patchword.layers import activation_checkpointing as recompute
 from patchword.models import REGISTRY
+from support.helpers import assert_sharp, difference, image_families, image_models, pixels, randomise, smallest
 
 SIZES = [(29, 31), (20, 36)]  # divisible by nothing; not square
 

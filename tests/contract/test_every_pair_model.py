@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, tiny_pair
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
@@ -17,6 +16,7 @@ from patchword.layers import activation_checkpointing as recompute
 from patchword.layers import plain_attention, record_attention
 from patchword.models import REGISTRY
 from patchword.objectives.generation.translating import alignment, looks_back
+from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, tiny_pair
 
 BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in pair_models()))

@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
-from helpers import (
+from patchword.analysis.cost import count, text_of
+from patchword.core.errors import UserError
+from patchword.core.text import Rows, Text
+from patchword.layers import activation_checkpointing as recompute
+from patchword.layers import plain_attention, record_attention
+from patchword.models import REGISTRY
+from support.helpers import (
     TINY_TEXT,
     assert_sharp,
     difference,
@@ -20,12 +26,6 @@ from helpers import (
     texts,
     tiny_text,
 )
-from patchword.analysis.cost import count, text_of
-from patchword.core.errors import UserError
-from patchword.core.text import Rows, Text
-from patchword.layers import activation_checkpointing as recompute
-from patchword.layers import plain_attention, record_attention
-from patchword.models import REGISTRY
 
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in text_models()))
 BATCH = texts(17, 9, 24, 2)

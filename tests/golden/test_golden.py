@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import patchword
-from helpers import assert_sharp, difference, swap_heads
+from support.helpers import assert_sharp, difference, swap_heads
 
 # Whose names a file has, and what its tensors cannot tell.
 FILES = {

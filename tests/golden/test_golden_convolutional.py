@@ -9,11 +9,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import patchword
-from helpers import difference, randomise
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.weights.names.vision import mixer, regnet, resnet
+from support.helpers import difference, randomise
 
 TABLES = {"mixer": mixer, "resnet": resnet, "regnety": regnet}
 

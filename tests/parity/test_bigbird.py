@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from compare import first_drift
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import patchword
-from helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers.attention.block_sparse import draw
+from support.helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts
+from support.parity import first_drift
 
 transformers = pytest.importorskip("transformers")
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import torch
-from compare import first_drift, states, their_states
 from safetensors.torch import load_file, save_file
 
 import patchword
-from helpers import pixels, randomise
 from patchword.core.errors import UserError
+from support.helpers import pixels, randomise
+from support.parity import first_drift, states, their_states
 
 transformers = pytest.importorskip("transformers")
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from compare import first_drift
 from torch import Tensor
 
 import patchword
-from helpers import TINY_TEXT, assert_sharp, difference, randomise, swap_heads, texts, tiny_text
 from patchword.core.text import Rows, Text
+from support.helpers import TINY_TEXT, assert_sharp, difference, randomise, swap_heads, texts, tiny_text
+from support.parity import first_drift
 
 PAD = 1  # of RoBERTa, which tells padding from words by it
 V, P, W, D, H, F = (TINY_TEXT[size] for size in ("vocabulary", "positions", "width", "depth", "heads", "hidden"))

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import first_drift
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import patchword
-from helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts, tiny_text
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import Block, Causal, Everything, Norm, Pattern
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
 from patchword.objectives.generation.sampling import Likeliest, write
+from support.helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts, tiny_text
+from support.parity import first_drift
 
 transformers = pytest.importorskip("transformers")
 

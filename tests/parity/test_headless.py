@@ -5,8 +5,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import patchword
-from helpers import TINY, difference, pixels, randomise
 from patchword.core.errors import UserError
+from support.helpers import TINY, difference, pixels, randomise
 
 transformers = pytest.importorskip("transformers")
 

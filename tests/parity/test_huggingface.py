@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from compare import first_drift, states, their_states
 from safetensors.torch import load_file, save_file
 
 import patchword
-from helpers import TINY, assert_sharp, pixels, randomise, swap_heads, tiny
+from support.helpers import TINY, assert_sharp, pixels, randomise, swap_heads, tiny
+from support.parity import first_drift, states, their_states
 
 transformers = pytest.importorskip("transformers")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import TEXT_SIZES, first_drift, opened_whole
 from safetensors.torch import save_file
 from torch import Tensor
 
 import patchword
-from helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts, tiny_text
 from patchword.core.errors import UserError
 from patchword.core.text import Text
+from support.helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts, tiny_text
+from support.parity import TEXT_SIZES, first_drift, opened_whole
 
 transformers = pytest.importorskip("transformers")
 

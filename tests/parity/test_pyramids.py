@@ -8,12 +8,12 @@ ever once it has seen a map as small as the window (so each test makes its own).
 
 import pytest
 import torch
-from compare import first_drift, states, their_states
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 import patchword
-from helpers import assert_sharp, pixels, randomise, swap_heads
+from support.helpers import assert_sharp, pixels, randomise, swap_heads
+from support.parity import first_drift, states, their_states
 
 transformers = pytest.importorskip("transformers")
 

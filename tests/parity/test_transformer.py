@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from helpers import assert_sharp, difference, pairs, tiny_pair
 from patchword.core.text import Pair
 from patchword.layers import Attention, Block, Causal, EncoderDecoder, Everything, Norm, Pattern
+from support.helpers import assert_sharp, difference, pairs, tiny_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 

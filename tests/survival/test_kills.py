@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from survival_runs import (
+from support.survival_runs import (
     COUNT,
     Kind,
     acknowledged,

@@ -8,7 +8,16 @@ import time
 
 import pytest
 
-from survival_runs import COUNT, acknowledged, assert_the_same, begun_at, finished, kind_of, wait_for, whole_place
+from support.survival_runs import (
+    COUNT,
+    acknowledged,
+    assert_the_same,
+    begun_at,
+    finished,
+    kind_of,
+    wait_for,
+    whole_place,
+)
 
 STOPS = max(1, round(10 * COUNT))  # of each kind
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from interpreted import hasten
-from material import QUICK, silent
 from patchword.cli import main
 from patchword.kernels.common import availability
 from patchword.kernels.common import launch as launching
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
+from support.interpreted import hasten
+from support.material import QUICK, silent
 
 Command = Callable[..., tuple[int, str, str]]
 

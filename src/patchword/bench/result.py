@@ -10,8 +10,8 @@ import torch
 
 from patchword.bench.benchmark import Finish
 from patchword.bench.hardware_limits import Ceilings
+from patchword.core.device import machine
 from patchword.core.files import write_json
-from patchword.recipes.device import machine
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.data.image.decoding import decode
 from patchword.layers import Pyramid
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 
 _PART = 256

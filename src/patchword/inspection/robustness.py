@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.augmentation.augmentation import prepared
@@ -15,7 +16,6 @@ from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
 from patchword.inspection.sharpness import weights_digest
 from patchword.layers.model import Model
-from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.text.inference.outputs import Advance, nobody
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from patchword.analysis.sharpness.loss import SampleLoss
+from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batches
@@ -25,7 +26,6 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.classification import Classification
-from patchword.recipes.device import pick_device
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import split
 from patchword.recipes.recipe import Recipe

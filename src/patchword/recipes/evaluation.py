@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import write_json
 from patchword.data.image.batches import Batches
@@ -17,7 +18,6 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.distillation.images import token_accuracies
 from patchword.objectives.metrics.classification import Scores, score
-from patchword.recipes.device import pick_device
 from patchword.recipes.elmo.evaluation import ElmoEvaluation, evaluate_elmo
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.image.recipe import ImageRecipe

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
-from patchword.recipes.device import pick_precision
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import resume_command
 from patchword.recipes.sample_names import rows_named

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
+from patchword.core.device import machine
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compiled
 from patchword.layers.activation_checkpointing import recompute
-from patchword.recipes.device import machine
 from patchword.recipes.distillation.gather import compressed
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.elmo import task as elmo_task

@@ -67,8 +67,8 @@ def bench(
 
     from patchword.bench.images import Setting
     from patchword.bench.result import write_results
+    from patchword.core.device import pick_device, pick_precision
     from patchword.models import REGISTRY
-    from patchword.recipes.device import pick_device, pick_precision
 
     name = model if model in REGISTRY.names() or f"{model}-base" not in REGISTRY.names() else f"{model}-base"
     REGISTRY.find(name)  # says which names there are

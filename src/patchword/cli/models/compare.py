@@ -124,8 +124,8 @@ def _messages(as_json: bool) -> "Console":
 
 def _images(asked: _Asked) -> _Plan:
     from patchword.analysis.published.comparison import chosen, row_of
+    from patchword.core.device import machine, pick_device, pick_precision
     from patchword.core.errors import UserError
-    from patchword.recipes.device import machine, pick_device, pick_precision
     from patchword.reports.comparison.image import ImageComparison
     from patchword.timing.images import Setting
     from patchword.timing.plan import Rates, image_jobs
@@ -142,7 +142,7 @@ def _images(asked: _Asked) -> _Plan:
 
 def _texts(asked: _Asked) -> _Plan:
     from patchword.analysis.published.text_comparison import chosen_texts, text_row_of
-    from patchword.recipes.device import machine, pick_device
+    from patchword.core.device import machine, pick_device
     from patchword.reports.comparison.text import TextComparison
     from patchword.timing.plan import Rates, text_jobs
 
@@ -156,7 +156,7 @@ def _settings(asked: _Asked) -> "list[TextSetting]":
     """On the CPU in float32 and int8, and on the accelerator if there is one, unless something else was asked for."""
     import torch
 
-    from patchword.recipes.device import pick_device, pick_precision
+    from patchword.core.device import pick_device, pick_precision
     from patchword.timing.texts import TextSetting
 
     cpu, place = torch.device("cpu"), pick_device(asked.device)

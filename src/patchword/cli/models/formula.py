@@ -114,7 +114,7 @@ def draw(sizes: "Sizes", folder: Path, out: "Console") -> None:
     from rich.progress import track
 
     from patchword.analysis.formula import KINDS, counted, measured
-    from patchword.recipes.device import machine, pick_device
+    from patchword.core.device import machine, pick_device
     from patchword.reports.comparison.formulas import Curve, write_formulas
 
     device, every = pick_device("auto"), [sizes.at(side) for side in sides_around(sizes)]

@@ -1,7 +1,7 @@
 """Big Bird (Zaheer et al., 2020): BERT for texts of 4096 tokens, whose cost grows with the length and not its square.
 
 Attention runs in blocks: the first and the last are global, each block reads its neighbours and a few drawn at random
-(`layers/attention/block_sparse.py`). Texts of up to 704 tokens run full attention, which is decided for each batch. Which
+(`layers/attention/block_sparse.py`). Texts of up to 704 tokens run full attention, decided per batch. Which
 block is the last and which are drawn follows from the padded length of a batch, so that the vectors of a text may
 depend on the length of those beside it.
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.batches import TextBatch, TextBatches
@@ -23,7 +24,6 @@ from patchword.objectives.distillation.distillation import (
     look_at_text,
     reads,
 )
-from patchword.recipes.device import pick_precision
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.task import Task

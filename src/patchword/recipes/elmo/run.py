@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.characters import CharacterReader, Sentences
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.training.step import autocast
 from patchword.weights import load
 

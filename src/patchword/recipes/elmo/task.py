@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from rich.console import Console
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.core.work_sharing import ALONE, Group
@@ -22,7 +23,6 @@ from patchword.data.text.tokenizers.training import texts_in
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
 from patchword.objectives.bidirectional_lm import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of
 from patchword.recipes.notes import print_notes

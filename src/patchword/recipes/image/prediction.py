@@ -7,13 +7,13 @@ from typing import Literal
 
 import torch
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.images import OnDisk
 from patchword.data.image.sources import PICTURES
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.training.step import autocast
 
 _BATCH = 64

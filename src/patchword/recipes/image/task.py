@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 
 from patchword.core.card import Preparation
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.core.work_sharing import ALONE, Group
@@ -23,7 +24,6 @@ from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.notes import print_notes
 from patchword.training.loop import Validation

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from rich.console import Console
 from torch import Tensor
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.randomness import order
@@ -20,7 +21,6 @@ from patchword.data.text.batching.packing import filled
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.text import MaskedWords
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
 from patchword.recipes.pretraining.recipe import PretrainingRecipe

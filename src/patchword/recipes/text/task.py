@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
+from patchword.core.device import pick_device
 from patchword.layers import Translator
 from patchword.objectives.metrics.bleu import Bleu, bleu, require_sacrebleu
-from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.translation.data import Languages, Pairs, parted, read_files, tokenised
 from patchword.recipes.translation.recipe import TranslationRecipe

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from rich.console import Console
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.pair_batches import PairBatch, PairBatches
@@ -16,7 +17,6 @@ from patchword.layers import Translator
 from patchword.models import REGISTRY
 from patchword.objectives.metrics.bleu import bleu, require_sacrebleu
 from patchword.objectives.translation import NextWords
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.translation.data import Languages, Pairs, languages_of, parted, read_all, tokenised
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.translation.run import as_translator, open_tokenizers, open_translator, save_tokenizers

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
+from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
-from patchword.recipes.device import pick_device
 from patchword.recipes.text.inference.input import Asked
 from patchword.recipes.text.inference.reader import folder_of
 from patchword.recipes.translation.alignment import Alignment, aligned

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from patchword.core.device import pick_device
 from patchword.layers import OverVectors
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.device import pick_device
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.tasks.all_tasks import goal_of

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.data.text.batching.assembly import words as in_pieces
@@ -19,7 +20,6 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel, Translator
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
-from patchword.recipes.device import pick_precision
 from patchword.recipes.elmo.run import vectors as elmo_vectors
 from patchword.recipes.run import Run
 from patchword.recipes.text.inference.reader import folder_of

@@ -11,12 +11,12 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import ALONE, Group
 from patchword.data.text.batching.batches import Form, TextBatch, TextBatches
 from patchword.layers import OverVectors
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.inference.outputs import outputs_of

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import Examples, Form
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
-from patchword.recipes.device import pick_device, pick_precision
 from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run import Run
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs

@@ -1,0 +1,58 @@
+"""Random maps, partitions and inputs for the tests of window attention."""
+
+import random
+
+import pytest
+import torch
+
+from patchword.core.grid import Grid
+from patchword.layers import Interlaced, Windows
+from support.kernel_tests import DEVICE
+
+needs_triton = pytest.mark.usefixtures("triton", "fresh_launches")
+KINDS = {
+    "windows": lambda draw, grid: Windows(draw(grid.height), draw(grid.width)),
+    "shifted windows": lambda draw, grid: Windows(1 + draw(grid.height), 1 + draw(grid.width), shift=draw(3)),
+    "vertical stripes": lambda draw, grid: Windows(None, draw(grid.width)),
+    "horizontal stripes": lambda draw, grid: Windows(draw(grid.height), None),
+    "interlaced": lambda draw, grid: Interlaced(draw(grid.height), draw(grid.width)),
+    "rows of a pale": lambda draw, grid: Interlaced(draw(grid.height), None),
+    "columns of a pale": lambda draw, grid: Interlaced(None, draw(grid.width)),
+}
+
+
+def drawn(kind, seed, most=5):
+    """A map and a cut of it, with at most so many groups: the interpreter takes its time for each."""
+    numbers = random.Random(f"{kind} {seed}")
+    while True:
+        grid = Grid(numbers.randint(1, 9), numbers.randint(1, 9))
+        partition = KINDS[kind](lambda largest: numbers.randint(1, largest), grid)
+        if partition.cut(grid).groups <= most:
+            return partition, grid, numbers
+
+
+def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
+    """held, tables and taps"""
+    generator = torch.Generator().manual_seed(seed)
+
+    def random_(*shape):
+        return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_()
+
+    width, tokens = len(cuts) * heads * head, cuts[0].rows.length * cuts[0].columns.length
+    held = [random_(1, tokens, 3 * width)] if joint else [random_(1, tokens, width) for _ in range(3)]
+    none = torch.empty(0, device=DEVICE)
+    tables = [random_(cut.offsets, heads) if table else none for cut in cuts]
+    shapes = ((heads * head, 1, 3, 3), (heads * head,))
+    return held, tables, [random_(*shape) if taps else none for _ in cuts for shape in shapes]
+
+
+def learned(way, lists, cuts, heads, head):
+    """the answer and all gradients"""
+    inputs = [tensor for part in lists for tensor in part if tensor.requires_grad]
+    answer = way(*lists, cuts, heads, head**-0.5)
+    slopes = torch.linspace(-1, 1, answer.numel(), device=DEVICE, dtype=answer.dtype).view_as(answer)
+    return [answer.detach(), *torch.autograd.grad(answer, inputs, slopes)]
+
+
+def exactly(lists):
+    return [[tensor.detach().double().requires_grad_(tensor.requires_grad) for tensor in part] for part in lists]

@@ -1,0 +1,629 @@
+import csv
+import io
+import json
+import pickle
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count as endless
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+import patchword
+from patchword.core.errors import UserError
+from patchword.models import REGISTRY
+from patchword.recipes import RECIPES, find_recipe
+from patchword.recipes import train as recipe_run
+from patchword.recipes.recipe import read_recipe
+from support.helpers import tiny
+from support.material import (
+    QUICK,
+    everything_below,
+    idx_bytes,
+    settings,
+    without_sets,
+    write_classes,
+    write_idx_set,
+    write_picture,
+)
+
+INNER = {
+    "recipes": ["list", "cat", "copy"],
+    "data": ["check", "get", "shard", "show"],
+    "tokenizer": ["train", "show"],
+    "vectors": ["train", "near", "analogy"],
+}
+VERBS = [
+    "attend",
+    "robustness",
+    "positions",
+    "attention-as-convolution",
+    "bench",
+    "demo",
+    "models",
+    "show",
+    "cost",
+    "compare",
+    "windows",
+    "write",
+    "recipes",
+    "train",
+    "translate",
+    "evaluate",
+    "predict",
+    "fill",
+    "embed",
+    "similar",
+    "sharpness",
+    "surface",
+    "export",
+    "data",
+    "tokenizer",
+    "vectors",
+    "doctor",
+]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """An empty folder to work in, and a machine without sets."""
+    monkeypatch.chdir(tmp_path)
+    without_sets(monkeypatch, tmp_path / "data")
+
+
+@pytest.fixture
+def refused(command):
+    """The words are refused with one clear message and exit code 2, and write nothing; answers the message."""
+
+    def run(*words: object) -> str:
+        before = {path: path.read_bytes() if path.is_file() else b"" for path in everything_below(Path.cwd())}
+        code, told, complaint = command(*words)
+        assert code == 2, (told, complaint)
+        assert complaint.startswith("error: ")
+        assert complaint.count("error:") == 1
+        assert "Traceback" not in told + complaint
+        after = {path: path.read_bytes() if path.is_file() else b"" for path in everything_below(Path.cwd())}
+        assert after == before
+        return complaint
+
+    return run
+
+
+def train_words(*fields: str, recipe: str = "digits-vit") -> list[str]:
+    return ["train", recipe, "--name", "bad", *settings(*QUICK, *fields)]
+
+
+# Bad input
+
+
+def test_an_unknown_model_names_the_nearest(refused):
+    for words in (train_words("model=vit-exercize"), ["cost", "vit-exercize"], ["show", "vit-exercize"]):
+        assert re.search(r"no model is called 'vit-exercize'\n.*did you mean 'vit-exercise'", refused(*words))
+
+
+def test_a_width_the_heads_do_not_divide(refused):
+    for words in (train_words("model.heads=3"), ["cost", "vit-exercise", "--set", "heads=3"]):
+        told = refused(*words)
+        assert re.search(r"width \d+ cannot be shared by 3 heads", told)
+        assert "try heads=" in told
+
+
+def test_an_image_the_patch_does_not_divide(refused):
+    assert "8 x 8 cannot be cut into patches of 3 x 3" in refused(*train_words("model.patch=3"))
+    told = refused("cost", "vit-base-16", "--set", "image=[224, 230]")
+    assert "224 x 230 cannot be cut into patches of 16 x 16" in told
+    assert "resize the image to 224 x 224" in told
+
+
+def test_a_wrong_number_of_channels(refused):
+    assert "expected 2, got 1\n  set model.channels=1" in refused(*train_words("model.channels=2"))
+    write_classes(Path("pets"))
+    assert "1 or 3 channels" in refused(*train_words("data=pets", "model.channels=2"))
+    with pytest.raises(UserError, match=r"wrong shape: expected \(batch, 3, height, width\), got \(2, 1, 32, 32\)"):
+        tiny()(torch.zeros(2, 1, 32, 32))
+
+
+@pytest.mark.parametrize("file", ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"])
+def test_a_truncated_idx_file(refused, file):
+    write_idx_set(Path("data/fashion-mnist"))
+    path = Path("data/fashion-mnist") / file
+    path.write_bytes(path.read_bytes()[:-3])
+    told = refused(*train_words(recipe="fashion-mnist-vit"))
+    assert re.search(rf"{file} is truncated: expected [\d,]+ bytes", told)
+
+
+def test_a_label_out_of_range(refused):
+    write_idx_set(Path("data/fashion-mnist"), labels=[1, 2, 3, 10])
+    told = refused(*train_words(recipe="fashion-mnist-vit"))
+    assert "the label of sample 3 of fashion-mnist is out of range: expected 0 to 9 (10 classes), got 10" in told
+    assert "sample" in refused(*train_words("model.classes=9"))
+
+
+def test_idx_files_of_another_kind(refused):
+    """Labels where the pictures should be."""
+    write_idx_set(Path("data/fashion-mnist"))
+    Path("data/fashion-mnist/train-images-idx3-ubyte").write_bytes(idx_bytes([1] * 30))
+    assert "images" in refused(*train_words(recipe="fashion-mnist-vit"))
+
+
+def test_an_empty_class_folder(refused):
+    write_classes(Path("pets"))
+    Path("pets/bird").mkdir()
+    assert "pets/bird is empty" in refused(*train_words("data=pets"))
+
+
+def test_a_corrupt_picture_is_named(refused):
+    write_classes(Path("pets"), count=4)
+    for number in range(4):
+        path = Path(f"pets/dog/{number}.png")
+        path.write_bytes(path.read_bytes()[:50])
+    assert re.search(r"cannot read the picture .*pets/dog/\d\.png", refused(*train_words("data=pets")))
+
+
+def test_too_few_pictures_to_hold_any_out(refused):
+    write_classes(Path("pets"), count=1)
+    refused(*train_words("data=pets"))
+    write_classes(Path("split/train"), count=1)
+    write_classes(Path("split/test"), count=1)
+    refused(*train_words("data=split"))
+
+
+def test_a_checkpoint_of_another_shape(refused, mine):
+    tensors = load_file(mine / "model.safetensors")
+    tensors["head.linear.weight"] = tensors["head.linear.weight"][:, :-1].contiguous()
+    save_file(tensors, mine / "model.safetensors")
+    for words in (["evaluate", mine], ["predict", mine, write_picture(Path("a.png"))], ["cost", mine]):
+        told = refused(*words)
+        assert "does not fit 'vit-exercise': 1 tensors differ" in told
+        assert "misshapen   head.linear.weight: expected (10, 16), got (10, 15)" in told
+
+
+@pytest.mark.parametrize("name", ["model.pt", "pytorch_model.bin", "model.safetensors"])
+def test_a_pickle(refused, mine, name):
+    (mine / "model.safetensors").unlink()
+    (mine / name).write_bytes(pickle.dumps({"weight": [1.0]}))
+    told = refused("cost", mine / name)
+    assert f"{name} is a pickle, which can run any code when it is opened" in told
+    assert "convert it once" in told
+    assert "is a pickle" in refused("cost", mine)
+
+
+def test_a_weight_file_of_any_header_length_is_no_pickle(tmp_path):
+    """A safetensors file begins with the length of its header; every 32nd begins with a pickle's first byte."""
+    model, starts = tiny(), set()
+    for length in range(32):
+        model.card = replace(model.card, labels=("x" * (8 * length + 1),))
+        patchword.save(model, tmp_path)
+        starts.add((tmp_path / "model.safetensors").read_bytes()[0])
+        assert patchword.load(tmp_path).card == model.card
+    assert 0x80 in starts
+
+
+def test_an_unknown_recipe_field_names_the_nearest(refused):
+    assert "a recipe has no field 'epoch'\n  did you mean 'epochs'" in refused(*train_words("epoch=3"))
+    assert "has no field 'dept'\n  did you mean 'depth'" in refused(*train_words("model.dept=3"))
+    Path("mine.yaml").write_text("bach: 3\n")
+    assert "a recipe has no field 'bach'\n  did you mean 'batch'" in refused("train", "mine.yaml")
+
+
+@pytest.mark.parametrize("where", ["--runs file", "--runs file/deeper", "--name ../file/bad", "--name file/x/y"])
+def test_a_run_folder_that_cannot_be_written(refused, where):
+    Path("runs").mkdir()
+    for path in ("file", "runs/file"):
+        Path(path).write_text("in the way")  # binds root too, unlike permissions
+    assert "cannot make the folder" in refused(*train_words(), *where.split())
+
+
+def test_a_run_whose_name_is_a_file(refused):
+    Path("runs").mkdir()
+    Path("runs/bad").write_text("in the way")
+    assert "cannot make the folder runs/bad" in refused(*train_words())
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "model.width=0",
+        "model.heads=0",
+        "model.patch=0",
+        "model.image=0",
+        "model.image=-8",
+        "model.depth=-1",
+        "model.hidden=0",
+        "model.dropout=2",
+        "model.attention_dropout=-0.5",
+        "model.drop_path=2",
+        "seed=100000000000000000000",
+    ],
+)
+def test_sizes_that_make_no_sense(refused, field):
+    assert field.split("=")[0].split(".")[-1] in refused(*train_words("model.depth=2", field))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "digit-vit"], r"no recipe is called 'digit-vit'\n  did you mean 'digits-vit'"),
+        (["train", "gone.yaml"], r"cannot read the recipe gone\.yaml"),
+        (
+            train_words("data=fashion-mnist"),
+            r"not on this machine\n.*\n.*1\. put .*\n.*2\. apt-get .*\n.*3\. patchword",
+        ),
+        (train_words("device=tpu"), r"recipe field 'device': expected auto, cpu, cuda"),
+        (train_words("epochs=x"), r"recipe field 'epochs'"),
+        (["evaluate", "nothing"], r"nothing is not a run: expected a folder with recipe\.yaml"),
+        (["predict", "nothing", "a.png"], r"nothing is not a run"),
+        (["cost", "vit-exercise", "--block", "4"], r"has no block 4: expected 0 to 3"),
+        (["cost", "vit-exercise", "--block", "-1"], r"has no block -1"),
+        (["cost", "vit-exercise", "--part", "stages.0.encodr"], r"did you mean 'stages\.0\.encoder'"),
+        (["cost", "cswin-mini", "--set", "width=1"], r"local positions \(LePE\): expected a channel or more"),
+        (["cost", "swin-tiny", "--set", "image=99999"], r"16,384 at most.*, got 99999"),
+        (["cost", "vit-exercise", "--set", "image"], r"cannot set 'image': expected field=value"),
+        (["cost", "vit-exercise", "--set", "imag=3"], r"has no field 'imag'\n  did you mean 'image'"),
+        (["models", "bart-*"], r"no model matches 'bart-\*'"),
+        (["recipes", "cat", "x"], r"no recipe is called 'x'"),
+        (["data", "get", "mnits"], r"no data set is called 'mnits'\n  did you mean 'mnist'"),
+        (["data", "get", "mnist", "--yes"], r"cannot download"),
+    ],
+    ids=lambda value: " ".join(value[:4]) if isinstance(value, list) else "",
+)
+def test_other_mistakes(refused, words, message):
+    assert re.search(message, refused(*words))
+
+
+@pytest.mark.parametrize("setting", ["image=[1", "name=x", "self=1", "image={", "patch=0"])
+def test_settings_that_cannot_be_read(refused, setting):
+    refused("cost", "vit-exercise", "--set", setting)
+
+
+def test_pictures_that_cannot_be_read(refused, trained):
+    Path("empty").mkdir()
+    Path("broken.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+    assert "there is nothing at gone.png" in refused("predict", trained, "gone.png")
+    assert "no pictures to classify" in refused("predict", trained, "empty")
+    assert "cannot read the picture broken.png" in refused("predict", trained, "broken.png", "--csv", "out.csv")
+    write_picture(Path("a.png"))
+    assert "cannot make the folder a.png" in refused("predict", trained, "a.png", "--csv", "a.png/out.csv")
+
+
+def test_a_run_that_has_not_ended_an_epoch(refused, mine):
+    (mine / "model.safetensors").unlink()
+    assert "has no weights yet" in refused("evaluate", mine)
+
+
+def test_a_process_ends_with_code_2():
+    words = [sys.executable, "-m", "patchword", "cost", "vit-exercise", "--block", "7"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: 'vit-exercise' has no block 7: expected 0 to 3, got 7\n"
+
+
+# Help
+
+
+def test_every_help_answers_without_torch():
+    script = """
+import sys
+from typer.testing import CliRunner
+from patchword.cli.app import app
+verbs = [command.name for command in app.registered_commands]
+inner = [[group.name, command.name] for group in app.registered_groups
+         for command in group.typer_instance.registered_commands]
+groups = [group.name for group in app.registered_groups]
+for words in [[], *([verb] for verb in verbs + groups), *inner]:
+    for option in ("--help", "-h"):
+        answer = CliRunner().invoke(app, [*words, option])
+        assert answer.exit_code == 0, (words, answer.output)
+        assert "Usage" in answer.output, words
+        if words:
+            print(words[-1], len(answer.output.strip().splitlines()))
+heavy = {"torch", "numpy", "matplotlib", "PIL", "sklearn", "transformers", "tokenizers"} & sys.modules.keys()
+assert not heavy, heavy
+print("verbs", sorted(verbs + groups))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *helps, last = done.stdout.splitlines()
+    assert last == f"verbs {sorted(VERBS)}"
+    inner = [name for names in INNER.values() for name in names]
+    assert sorted(line.split()[0] for line in helps) == sorted([*VERBS, *inner] * 2)
+
+
+def test_the_version(command):
+    assert command("--version")[:2] == (0, f"patchword {patchword.__version__}\n")
+
+
+# For other programs
+
+
+def test_cost_as_json(command):
+    code, told, _ = command("cost", "vit-exercise", "--block", 0, "--json")
+    cost = json.loads(told)
+    assert code == 0
+    assert (cost["parameters"], cost["macs"]["total"]) == (49_984, 2_777_600)
+    assert (cost["macs"]["linear"], cost["macs"]["attention"]) == (2_457_600, 320_000)
+    whole = json.loads(command("cost", "vit-exercise", "--json")[1])
+    assert (whole["parameters"], whole["macs"]["total"], whole["part"]) == (205_066, 11_161_216, "")
+    larger = json.loads(command("cost", "vit-base-16", "--set", "image=384", "--json")[1])
+    assert larger["input"] == [1, 3, 384, 384]
+    assert larger["macs"]["total"] > 3 * 17_563_828_224
+
+
+def test_cost_in_words(command):
+    _, told, _ = command("cost", "vit-exercise", "--block", 0, "--steps")
+    assert "query, key, value   3 x N x D x D = 3 x 50 x 64 x 64 = 614,400" in told
+    assert re.search(r"linear layers +2,457,600 MACs\n +attention products +320,000 MACs\n", told)
+    assert re.search(r"total +2,777,600 MACs\n +parameters +49,984\n", told)
+    assert "N = 50 (tokens)" in told
+    _, whole, _ = command("cost", "vit-exercise")
+    assert re.search(r"stages\.0\.encoder\.blocks\.0 to 3 +11,110,400 +199,936\n", whole)
+    assert re.search(r"parameters +205,066\n", whole)
+
+
+def test_cost_names_the_directions_of_shared_heads(command):
+    _, told, _ = command("cost", "cswin-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", told) == ["vertical", "horizontal"]
+    _, told, _ = command("cost", "pale-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", told) == ["rows", "columns"]
+    assert "query x key  " in command("cost", "swin-mini", "--block", 0)[1]
+
+
+def test_show_tells_convolutions_in_few_words(command):
+    _, told, _ = command("show", "resnet-mini")
+    assert "convolution: Conv2d(16 -> 32, 3 x 3, stride 2)  1 x 32 x 14 x 14  4,608\n" in told
+    assert "norm: BatchNorm2d(32)  1 x 32 x 14 x 14  64\n" in told
+    assert "depthwise" in command("show", "pale-mini")[1]
+
+
+def test_a_checkpoint_can_be_counted_at_another_size(command, mine):
+    """What --set says is put before the weights are read."""
+    code, told, _ = command("cost", mine, "--set", "image=16", "--json")
+    assert code == 0
+    assert json.loads(told)["input"][2:] == [16, 16]
+
+
+def test_models_as_json_and_in_words(command):
+    rows = json.loads(command("models", "--json")[1])
+    assert [row["name"] for row in rows] == REGISTRY.names()
+    assert {row["name"]: row["macs"] for row in rows}["vit-base-16"] == 17_563_828_224
+    some = json.loads(command("models", "deit-*-distilled", "--json")[1])
+    assert [row["name"] for row in some] == REGISTRY.names("deit-*-distilled")
+    assert len(some) == 4
+    _, told, _ = command("models")
+    assert all(name in told for name in REGISTRY.names())
+    assert re.search(r"vit-base-16 .* 86,567,656 .* 17,563,828,224 .* 3 x 224 x 224 .* arXiv:2010\.11929", told)
+
+
+def test_show(command):
+    code, told, _ = command("show", "deit-tiny-distilled")
+    assert code == 0
+    assert "…" not in told
+    assert "5,910,800 parameters" in told
+    assert re.search(r"0 \.\. 11: Block x 12 +1 x 198 x 192", told)
+    assert "distilled: Linear" in told
+
+
+# Recipes and data
+
+
+def test_recipes_are_listed_printed_and_copied(command, refused):
+    for words in (["recipes"], ["recipes", "list"]):
+        _, told, _ = command(*words)
+        assert all(name in told for name in RECIPES)
+    _, told, _ = command("recipes", "cat", "digits-vit")
+    assert yaml.safe_load(told) == find_recipe("digits-vit").model_dump(mode="json")
+    code, told, _ = command("recipes", "copy", "digits-vit")
+    assert (code, "patchword train digits-vit.yaml" in told) == (0, True)
+    assert read_recipe(Path("digits-vit.yaml")) == find_recipe("digits-vit")
+    assert "digits-vit.yaml is there already" in refused("recipes", "copy", "digits-vit")
+    command("recipes", "copy", "digits-vit", "new/place.yaml")
+    assert read_recipe(Path("new/place.yaml")) == find_recipe("digits-vit")
+
+
+def test_data_says_what_is_here(command):
+    write_idx_set(Path("data/kmnist"))
+    _, told, _ = command("data")
+    lines = {line.split()[1]: line for line in told.splitlines() if line.startswith("│ ")}
+    assert "data folder" in " ".join(told.split())
+    assert set(lines) >= {"fashion-mnist", "mnist", "kmnist", "digits"}
+    assert "not here" in lines["mnist"]
+    assert "not here" not in lines["kmnist"]
+
+
+def test_data_is_fetched_only_when_allowed(command, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    code, told, _ = command("data", "get", "mnist")
+    assert code == 1
+    assert "install or download mnist" in told
+    assert everything_below(Path("data")) == []
+    write_idx_set(Path("data/mnist"))
+    assert command("data", "get", "mnist")[0] == 0  # here already: nothing to ask
+
+
+# End to end
+
+
+def overall(told: str) -> str:
+    return re.findall(r"^Test Accuracy \(Overall\): \d+\.\d\d% \(\d+/359\)$", told, re.M)[0]
+
+
+def test_train_evaluate_predict(command, refused):
+    code, told, complaint = command(*train_words(), "--name", "first")
+    run = Path("runs/first")
+    assert (code, complaint) == (0, "")
+    assert len(re.findall(r"^Test Accuracy of Class \d \(\d\): \d+\.\d\d% \(\d+/\d+\)$", told, re.M)) == 10
+    assert re.search(r"^Test Loss: \d+\.\d{4}$", told, re.M)
+    assert "report: runs/first/report.html" in told
+    names = {path.name for path in run.iterdir()}
+    assert names >= {
+        "recipe.yaml",
+        "config.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "checkpoints",
+        "evaluation.json",
+    }
+    result, report = overall(told), (run / "report.html").read_text()
+    assert result.split()[3] in report  # the percentage
+    assert not re.search(r"(src|href)=.https?:", report)
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert f"({round(evaluation['accuracy'] * 359)}/359)" in result
+
+    (run / "report.html").unlink()
+    for word in ("first", "runs/first"):
+        code, again, _ = command("evaluate", word)
+        assert (code, overall(again)) == (0, result)
+    minute = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"  # at which it was written
+    assert len(re.findall(minute, report)) == 1
+    assert re.sub(minute, "", (run / "report.html").read_text()) == re.sub(minute, "", report)
+
+    from sklearn.datasets import load_digits
+
+    Path("pictures").mkdir()
+    for number, digit in enumerate(load_digits().images[:5]):
+        Image.fromarray((digit * 255 / 16).round().astype(np.uint8)).save(f"pictures/{number}.png")
+    code, told, _ = command("predict", "first", "pictures", "--csv", "out/answers.csv", "--top", 2)
+    assert (code, told) == (0, "5 answers in out/answers.csv\n")
+    rows = list(csv.DictReader(Path("out/answers.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["path", "class_1", "probability_1", "class_2", "probability_2"]
+    assert [row["path"] for row in rows] == [f"pictures/{number}.png" for number in range(5)]
+    model = patchword.load(run)
+    mean, std = model.card.preparation.mean[0], model.card.preparation.std[0]
+    pixels = torch.from_numpy(load_digits().images[:5] * 255 / 16).round().float()[:, None] / 255
+    best = model((pixels - mean) / std).softmax(1).topk(2)
+    for row, values, indices in zip(rows, best.values.tolist(), best.indices.tolist(), strict=True):
+        assert [row["class_1"], row["class_2"]] == [str(index) for index in indices]
+        assert [float(row["probability_1"]), float(row["probability_2"])] == pytest.approx(values, abs=1e-5)
+    code, told, _ = command("predict", "first", "pictures/0.png")
+    assert code == 0
+    assert "pictures/0.png" in told
+
+    assert "holds a run already" in refused(*train_words(), "--name", "first")
+    assert "started with another recipe" in refused(*train_words("seed=3"), "--name", "first", "--resume")
+    code, again, _ = command(*train_words(), "--name", "first", "--resume")
+    assert (code, overall(again)) == (0, result)
+    code, told, _ = command("cost", run, "--json")
+    assert json.loads(told)["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_an_answer_has_as_many_cells_as_the_head(command, trained):
+    write_picture(Path("a.png"))
+    command("predict", trained, "a.png", "--csv", "a.csv", "--top", 50)
+    head, row = csv.reader(Path("a.csv").read_text().splitlines())
+    assert len(head) == len(row) == 21
+
+
+def test_names_in_brackets_are_printed_as_they_are(command):
+    write_classes(Path("pets"), ("[cat]", "[dog]"))
+    code, told, _ = command(*train_words("data=pets", "batch=8"), "--name", "[pets]")
+    assert code == 0
+    assert "Test Accuracy of Class 0 ([cat]):" in told
+    assert "report: runs/[pets]/report.html" in told
+    _, told, _ = command("predict", "runs/[pets]", "pets/[dog]/1.png")
+    assert "pets/[dog]/1.png" in told
+    assert re.search(r"│ \[(cat|dog)\] ", told)
+
+
+def test_a_stopped_run_says_how_to_go_on(command, monkeypatch):
+    with monkeypatch.context() as patch:
+
+        @contextmanager
+        def after_three():
+            taken = endless(1)
+            yield lambda: next(taken) == 3
+
+        patch.setattr(recipe_run, "interruptible", after_three)
+        code, told, _ = command(*train_words(), "--name", "stopped", "--runs", "elsewhere")
+    assert code == 130
+    assert "everything is saved" in told
+    words = shlex.split(told.strip().splitlines()[-1])
+    assert words[:2] == ["patchword", "train"]
+    code, told, _ = command(*words[1:])
+    assert code == 0
+    assert "going on from epoch 1, batch 4" in told
+    assert overall(told)
+
+
+def test_a_saved_recipe_trains_again_under_its_own_name(command, trained, monkeypatch):
+    shutil.copytree(trained, "runs/digits")
+    monkeypatch.chdir("runs/digits")
+    code, told, _ = command("train", "recipe.yaml", "--runs", "..", "--resume")
+    assert code == 0, told
+    assert "report: ../digits/report.html" in told
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["fashion-mnist", "digits"])
+def test_demo(command, monkeypatch, here):
+    name = "fashion-mnist-vit-short" if here else "digits-vit"
+    short = find_recipe(name).with_settings(["epochs=1", "batch=256", "device=cpu"])
+    monkeypatch.setitem(RECIPES, name, lambda: short)
+    if here:
+        write_idx_set(Path("data/fashion-mnist"))
+    code, told, complaint = command("demo")
+    assert (code, complaint) == (0, "")
+    assert ("uses scikit-learn's digits instead" in told) is not here
+    marks = ["1. Training", "2. The test set", "Test Accuracy (Overall)", "3. One encoder layer", "read the report"]
+    assert [told.index(mark) for mark in marks] == sorted(told.index(mark) for mark in marks)
+    if here:
+        assert re.search(r"total +2,777,600 MACs", told)
+        assert "Test Accuracy of Class 0 (T-shirt/top): " in told
+    assert Path(told.strip().splitlines()[-1].split(": ")[1]).is_file()
+
+
+def test_a_damaged_test_part_is_found_before_training(refused):
+    write_idx_set(Path("data/fashion-mnist"))
+    damaged = Path("data/fashion-mnist/t10k-images-idx3-ubyte")
+    damaged.write_bytes(damaged.read_bytes()[:-5])
+    assert "t10k-images-idx3-ubyte is truncated" in refused(*train_words(recipe="fashion-mnist-vit"))
+
+
+def test_a_run_on_own_pictures_is_evaluated_from_anywhere(command, monkeypatch):
+    write_classes(Path("pets"), ("cat", "dog"), count=12)
+    assert command(*train_words("data=pets", "batch=8"), "--name", "pets")[0] == 0
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    code, told, _ = command("evaluate", "../runs/pets")
+    assert (code, "Test Accuracy (Overall)" in told) == (0, True)
+
+
+def test_a_run_is_not_resumed_with_other_pictures(command):
+    write_classes(Path("pets"), ("cat", "dog"), count=12)
+    words = [*train_words("data=pets", "batch=8"), "--name", "pets", "--resume"]
+    assert command(*words)[0] == 0
+    write_classes(Path("pets"), ("cat", "dog"), count=15)
+    code, _, told = command(*words)
+    assert (code, "have changed since" in told) == (2, True)
+
+
+def test_a_diverging_run_is_an_error_and_keeps_no_weights(command):
+    code, _, told = command(*train_words("rate=1e30", "clip=0"), "--name", "wild")
+    assert (code, "the loss is nan" in told) == (2, True)
+    assert not Path("runs/wild/model.safetensors").exists()
+
+
+def test_a_saved_model_predicts_without_its_run(command, trained):
+    write_picture(Path("a.png"))
+    patchword.save(patchword.load(trained), "exported")
+    code, told, _ = command("predict", "exported", "a.png")
+    assert (code, "a.png" in told) == (0, True)
+
+
+def test_writing_where_a_folder_is_says_so(command, trained):
+    write_picture(Path("a.png"))
+    Path("answers").mkdir()
+    code, _, told = command("predict", trained, "a.png", "--csv", "answers")
+    assert (code, "cannot write answers" in told) == (2, True)
+
+
+def test_a_block_and_a_part_at_once(refused):
+    assert "--block and --part" in refused("cost", "vit-exercise", "--block", 0, "--part", "norm")

@@ -1,0 +1,204 @@
+"""A convolution over an image and its norm by the kernel are the plain way: on a GPU, or else in the interpreter."""
+
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.kernels.stem import conv_stem_norm as kernel
+from patchword.kernels.stem.conv_stem_norm import Entering, has_entrance_kernel, plain_entrance
+from patchword.layers.convolution import stem as layer
+from patchword.layers.convolution.stem import overlapping
+from support.helpers import difference
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+needs_triton = pytest.mark.usefixtures("triton")
+
+
+def given(shape, width, side=7, dtype=torch.float32, seed=0):
+    """an image, and a convolution and a norm"""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, by=1.0):
+        return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
+
+    weight = normal(width, shape[1], side, side, by=0.2)
+    return normal(*shape), Entering(weight, normal(width), 1 + normal(width, by=0.2), normal(width))
+
+
+def by_kernel(image, parts, stride=4, padding=3, eps=1e-5, kind=None):
+    return torch.ops.patchword.entrance(image, *parts, stride, padding, eps, kind or parts.weight.dtype)
+
+
+def error(found, image, parts, stride=4, padding=3, eps=1e-5):
+    expected = plain_entrance(image.double(), Entering(*(part.double() for part in parts)), stride, padding, eps)
+    assert found.shape == expected.shape
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@needs_triton
+@pytest.mark.parametrize("width", [16, 24, 64, 96, 128])
+@pytest.mark.parametrize(("side", "stride"), [(7, 4), (3, 2), (4, 4), (9, 4)])
+def test_the_kernel_is_the_plain_way(width, side, stride):
+    numbers = random.Random(f"{width} {side}")
+    shape = numbers.randint(1, 3), numbers.randint(1, 4), numbers.randint(side, 30), numbers.randint(side, 30)
+    kind, bound = (torch.float16, 1e-3) if DEVICE.type == "cuda" else (torch.float32, 1e-6)
+    image, parts = given(shape, width, side, kind, seed=width)
+    if DEVICE.type == "cuda" and not has_entrance_kernel(image, parts, stride, 3):
+        pytest.skip("more than a GPU holds at a time: it is never chosen there")
+    for padding in (0, 1, 2, 3):
+        assert error(by_kernel(image, parts, stride, padding), image, parts, stride, padding) < bound
+
+
+@needs_triton
+@pytest.mark.parametrize(("kind", "bound"), [(torch.bfloat16, 4e-3), (torch.float16, 1e-3)], ids=str)
+def test_numbers_of_16_bits(kind, bound):
+    """the image may have more"""
+    if kind == torch.bfloat16 and DEVICE.type == "cpu":
+        pytest.skip("Triton's interpreter has no products of them")
+    image, parts = given((2, 3, 20, 28), 64, dtype=kind)
+    found = by_kernel(image.float(), parts)
+    assert found.dtype == kind
+    assert error(found, image, parts) < bound
+    longer = by_kernel(image, parts, kind=torch.float32)
+    assert longer.dtype == torch.float32
+    assert error(longer, image, parts) < bound
+
+
+@needs_triton
+def test_images_may_lie_anywhere():
+    image, parts = given((2, 3, 24, 20), 32)
+    rolled = image.contiguous(memory_format=torch.channels_last)
+    for view in (rolled, image[:, :, 1:, 3:], image.transpose(2, 3), image[1:], image.flip(1).flip(1)[:, :, ::2]):
+        assert error(by_kernel(view, parts), view, parts) < 1e-6
+    apart = parts._replace(scale=torch.stack([parts.scale, parts.shift], 1)[:, 0])
+    assert difference(by_kernel(image, apart), by_kernel(image, parts)) == 0
+    assert by_kernel(image[:0], parts).shape == (0, 30, 32)
+
+
+@needs_triton
+def test_a_number_that_is_none_is_seen_by_the_patches_that_hold_it():
+    image, parts = given((2, 3, 20, 24), 16)
+    image[1, 0, 8, 13] = torch.nan
+    expected = plain_entrance(image, parts, 4, 3, 1e-5).isnan()
+    assert 0 < expected.sum() < expected.numel() / 4
+    assert torch.equal(by_kernel(image, parts).isnan(), expected)
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["image", "rows", "columns", *Entering._fields, "padding", "eps"])
+def test_a_wrong_number_is_seen(wrong):
+    image, parts = given((1, 3, 16, 16), 32)
+    other, others, choices = image, parts, {}
+    if wrong in Entering._fields:
+        others = parts._replace(**{wrong: getattr(parts, wrong).flip(0)})
+    elif wrong in ("padding", "eps"):
+        choices = {"padding": 2} if wrong == "padding" else {"eps": 3.0}
+    else:
+        other = image.flip(["image", "rows", "columns"].index(wrong) + 1)
+    assert error(by_kernel(other, others, **choices), image, parts) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    image, parts = given((1, 3, 16, 18), 32)
+    torch.library.opcheck(torch.ops.patchword.entrance.default, (image, *parts, 4, 3, 1e-5, torch.float16))
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["margin", "norm"])
+def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
+    """against a way whose margin is one pixel narrower on one side, or that forgets the norm's shift"""
+
+    def plainly(image, parts, stride, padding, eps):
+        if wrong == "margin":
+            image = nn.functional.pad(image, (-1, 1))
+        else:
+            parts = parts._replace(shift=0 * parts.shift)
+        return plain_entrance(image, parts, stride, padding, eps)
+
+    assert kernel.alike(DEVICE, torch.float16)
+    monkeypatch.setattr(kernel, "plain_entrance", plainly)
+    assert not kernel.alike(DEVICE, torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "width", "side", "padding", "taken"),
+    [
+        ((2, 3, 32, 32), 64, 7, 3, True),
+        ((2, 4, 32, 32), 128, 7, 2, True),
+        ((2, 64, 32, 32), 128, 3, 1, False),
+        ((2, 3, 32, 32), 192, 7, 3, False),
+        ((2, 3, 32, 32), 64, 9, 4, True),
+        ((2, 3, 32, 32), 64, 15, 7, False),
+        ((2, 3, 4, 32), 64, 7, 0, False),
+        ((2, 3, 32, 32), 8, 7, 3, False),
+    ],
+    ids=[
+        "an image",
+        "four channels",
+        "a map",
+        "wide",
+        "a large kernel",
+        "too large a kernel",
+        "too small an image",
+        "narrow",
+    ],
+)
+def test_when_it_is_chosen(hopper, shape, width, side, padding, taken):
+    image = torch.zeros(shape, dtype=torch.bfloat16, device=hopper)
+    sizes = (width, shape[1], side, side), (width,), (width,), (width,)
+    parts = Entering(*(torch.zeros(size, dtype=torch.bfloat16, device=hopper) for size in sizes))
+    assert has_entrance_kernel(image, parts, 4, padding) == taken
+    assert not has_entrance_kernel(image.float(), parts, 4, padding)
+
+
+@pytest.mark.parametrize("casts", [False, True], ids=["bfloat16", "autocast"])
+def test_tokens_are_of_the_kind_that_a_norm_answers_with(hopper, casts, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    dtype = torch.float32 if casts else torch.bfloat16
+    image = torch.zeros(2, 3, 32, 32, dtype=dtype, device=hopper)
+    sizes = (64, 3, 7, 7), (64,), (64,), (64,)
+    parts = Entering(*(torch.zeros(size, dtype=dtype, device=hopper) for size in sizes))
+    assert has_entrance_kernel(image, parts, 4, 3)
+    found = kernel.entrance(image, parts, 4, 3, 1e-5)
+    assert (found.shape, found.dtype) == ((2, 64, 64), dtype)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there is a kernel, which tells how it was called."""
+    seen = []
+
+    def told(*given):
+        seen.append(given)
+        return plain_entrance(*given)
+
+    monkeypatch.setattr(layer, "may_have_kernel", lambda image: True)
+    monkeypatch.setattr(layer, "has_entrance_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(layer, "entrance", told)
+    return seen
+
+
+@pytest.mark.parametrize("sides", [(32, 40), (3, 9)], ids=["an image", "smaller than the kernel"])
+@torch.no_grad()
+def test_the_layer_takes_it(calls, sides):
+    part, image = overlapping(3, 24, 4), torch.randn(2, 3, *sides)
+    found, grid = part(image)
+    assert len(calls) == 1
+    with torch.enable_grad():
+        expected, expected_grid = part(image)
+    assert len(calls) == 1
+    assert grid == expected_grid
+    assert difference(found, expected) < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("watched", ["patches", "patches.convolution", "norm"])
+def test_it_is_left_alone_where_someone_watches(calls, watched):
+    part, seen = overlapping(3, 24, 4), []
+    part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
+    part(torch.randn(1, 3, 16, 16))
+    assert (len(calls), len(seen)) == (0, 1)

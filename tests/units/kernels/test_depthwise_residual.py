@@ -1,0 +1,157 @@
+"""Tokens and what a filter of 3 x 3 makes of them, by the kernel, are the plain way: on a GPU, or else in Triton's
+interpreter."""
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.depthwise_conv import depthwise_residual as kernel
+from patchword.kernels.depthwise_conv.depthwise_residual import has_added_kernel, plain_added
+from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.depthwise_conv.tuning import launch
+from patchword.layers import ConditionalPosition, Residual
+from patchword.layers.convolution import depthwise as layer
+from support.helpers import difference
+from support.kernel_tests import DEVICE, MAPS, needs_triton
+
+
+def given(batch, height, breadth, width=64, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(batch + height + breadth)
+    shapes = (batch, height * breadth, width), (width, 1, 3, 3), (width,)
+    tensors = (torch.randn(shape, generator=generator).to(DEVICE, dtype) for shape in shapes)
+    return *tensors, height, breadth
+
+
+def by_kernel(*parts):
+    return torch.ops.patchword.added(*parts)
+
+
+def exactly(tokens, weight, bias, *sides):
+    return plain_added(tokens.double(), weight.double(), bias.double(), *sides)
+
+
+@needs_triton
+@pytest.mark.parametrize("width", [64, 96, 128])
+@pytest.mark.parametrize("shape", MAPS)
+def test_every_token_is_that_of_the_plain_way(shape, width):
+    parts = given(*MAPS[shape], width)
+    assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize(("kind", "bound"), [(torch.bfloat16, 4e-3), (torch.float16, 1e-3)], ids=str)
+def test_numbers_of_16_bits(kind, bound):
+    """the filter may have more"""
+    if kind == torch.bfloat16 and DEVICE.type == "cpu":
+        pytest.skip("the interpreter does not know how they are made longer")
+    tokens, weight, bias, *sides = given(2, 8, 6, dtype=kind)
+    expected = exactly(tokens, weight, bias, *sides)
+    for filter_of in ((weight, bias), (weight.float(), bias.float())):
+        found = by_kernel(tokens, *filter_of, *sides)
+        assert found.dtype == kind
+        assert float((found.double() - expected).norm() / expected.norm()) < bound
+
+
+@needs_triton
+def test_numbers_that_are_none_stay_where_they_are():
+    """only their neighbours see them, in no other image and not round the border"""
+    tokens, *rest = given(2, 9, 4)
+    tokens[0, 5 * 4 + 3] = torch.nan
+    seen = by_kernel(tokens, *rest).isnan().any(-1).view(2, 9, 4)
+    expected = torch.zeros_like(seen)
+    expected[0, 4:7, 2:] = True
+    assert torch.equal(seen, expected)
+
+
+@needs_triton
+def test_tensors_may_lie_anywhere():
+    tokens, weight, bias, *sides = given(2, 5, 7)
+    expected = by_kernel(tokens, weight, bias, *sides)
+    turned, apart = tokens.transpose(1, 2).contiguous().transpose(1, 2), torch.stack([bias, bias], 1)[:, 0]
+    assert (
+        difference(by_kernel(turned, weight.transpose(2, 3).contiguous().transpose(2, 3), apart, *sides), expected) == 0
+    )
+    assert by_kernel(tokens[:0], weight, bias, *sides).shape == (0, 35, 64)
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["tokens", "weight", "taps", "bias", "sides"])
+def test_a_wrong_number_is_seen(wrong):
+    tokens, weight, bias, *sides = given(1, 5, 7)
+    others = {
+        "tokens": (tokens.flip(1), weight, bias, *sides),
+        "weight": (tokens, weight.flip(0), bias, *sides),
+        "taps": (tokens, weight.flip(2), bias, *sides),
+        "bias": (tokens, weight, bias.flip(0), *sides),
+        "sides": (tokens, weight, bias, *sides[::-1]),
+    }
+    assert difference(by_kernel(*others[wrong]).double(), exactly(tokens, weight, bias, *sides)) > 0.1
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    torch.library.opcheck(torch.ops.patchword.added.default, given(1, 2, 3))
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    """against a way that sees no more than the row itself"""
+    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.alike(DEVICE, kind)
+
+    def plainly(tokens, weight, *rest):
+        return plain_added(tokens, weight * torch.tensor([0.0, 1.0, 0.0], device=DEVICE)[:, None], *rest)
+
+    monkeypatch.setattr(kernel, "plain_added", plainly)
+    assert not kernel.alike(DEVICE, kind)
+
+
+@pytest.mark.parametrize("sides", [(14, 14), (7, 7), (9, 5), (1, 1)])
+def test_programs_cover_all_lanes(sides):
+    plan, programs, warps = launch(3, *sides, 96)
+    lanes = -(-3 * sides[1] // (plan.columns * plan.lanes))
+    assert programs == lanes * -(-sides[0] // plan.span) * (96 // plan.block)
+    assert 32 * warps > plan.block
+    assert plan.whole == (3 * sides[1] // plan.columns % plan.lanes == 0)
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "learns", "taken"),
+    [
+        (64, torch.bfloat16, False, True),
+        (48, torch.bfloat16, False, False),
+        (64, torch.float32, False, False),
+        (64, torch.bfloat16, True, False),
+    ],
+)
+def test_when_it_is_chosen(hopper, width, dtype, learns, taken, monkeypatch):
+    shapes = (2, 6, width), (width, 1, 3, 3), (width,)
+    parts = [torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns) for shape in shapes]
+    assert has_added_kernel(*parts) == taken
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    assert not has_added_kernel(*parts)
+
+
+@torch.no_grad()
+def test_conditional_positions_take_it(monkeypatch):
+    told = []
+
+    def run(*parts):
+        told.append(parts)
+        return plain_added(*parts)
+
+    part, tokens, scope = ConditionalPosition(8), torch.randn(2, 12, 8), Scope(grid=Grid(3, 4))
+    residual = Residual(part, nn.Identity())
+    expected = residual(tokens, scope)
+    for name in ("_has_kernel", "has_added_kernel", "short_kind"):
+        monkeypatch.setattr(layer, name, lambda *given: True)
+    monkeypatch.setattr(layer, "added_at_once", run)
+    assert difference(residual(tokens, scope), expected) < 1e-6
+    assert len(told) == 1
+    seen = []
+    monkeypatch.setattr(layer, "neighbours", plain_neighbours)
+    part.register_forward_hook(lambda *given: seen.append(1))
+    assert difference(residual(tokens, scope), expected) < 1e-6
+    assert (len(told), len(seen)) == (1, 1)

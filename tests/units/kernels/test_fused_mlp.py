@@ -1,0 +1,294 @@
+"""The kernel of a feed-forward is the plain way: on a GPU, or else in Triton's interpreter, if it is there.
+
+Sizes are drawn at random, from fixed seeds: rows that fill no tile, matrices that stay in shared memory or do not.
+"""
+
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.core.scope import Scope
+from patchword.kernels.mlp import fused_mlp as kernel
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
+from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
+from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
+from patchword.layers import feed_forward as layer
+from support.helpers import difference
+from support.kernel_tests import DEVICE, error, needs_triton
+
+KIND, BOUND = (torch.bfloat16, 1e-2) if DEVICE.type == "cuda" else (torch.float32, 1e-6)  # what is run there
+
+
+def given(rows, width, hidden, dtype=KIND, seed=0):
+    """tokens and weights"""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, by=1.0):
+        return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
+
+    up, down = normal(hidden, width, by=width**-0.5), normal(width, hidden, by=hidden**-0.5)
+    weights = Weights(1 + normal(width, by=0.2), normal(width), up, normal(hidden), down, normal(width))
+    return 3 + normal(rows, width, by=2.0), weights
+
+
+def by_kernel(tokens, weights, eps=1e-5, form="gelu"):
+    return torch.ops.patchword.feed_forward(tokens, *weights, eps, form)
+
+
+def exactly(tokens, weights, eps=1e-5, form="gelu"):
+    return plain_feed_forward(tokens.double(), Weights(*(part.double() for part in weights)), eps, form)
+
+
+@needs_triton
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_kernel_is_the_plain_way(width, seed):
+    numbers = random.Random(f"{width} {seed}")
+    rows, hidden = numbers.randint(1, 260), 32 * numbers.randint(1, 9)
+    tokens, weights = given(rows, width, hidden, seed=seed)
+    assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < BOUND
+
+
+@needs_triton
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("width", "hidden"), [(64, 128), (96, 544)], ids=["stays", "passes by"])
+def test_both_ways_to_launch(width, hidden, form):
+    assert launch(width, hidden, 4).stays == (width == 64)
+    tokens, weights = given(130, width, hidden)
+    assert error(by_kernel(tokens, weights, form=form), exactly(tokens, weights, form=form)) < BOUND
+
+
+@needs_triton
+def test_a_program_that_walks_over_tiles_takes_each_once(monkeypatch):
+    monkeypatch.setattr(kernel, "processors", lambda device: 2)
+    tokens, weights = given(128 * 4 + 1, 64, 64)
+    assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < BOUND
+
+
+def of_points(points, form="gelu"):
+    """The activation alone: a norm that answers 0 leaves the biases, which a matrix of ones and zeros hands on."""
+    none, many = torch.zeros(256, device=DEVICE), len(points)
+    up, down = torch.zeros(many, 256, device=DEVICE), torch.zeros(256, many, device=DEVICE)
+    down[:many] = torch.eye(many, device=DEVICE)
+    return by_kernel(torch.zeros(1, 256, device=DEVICE), Weights(none, none, up, points, down, none), form=form)[0]
+
+
+@needs_triton
+def test_the_exact_gelu_is_exact():
+    """x < 0: gelu(x) / x is erfc(|x| / sqrt(2)) / 2; for all x: gelu(x) - gelu(-x) = x"""
+    grid = torch.cat([torch.linspace(0.005, 5, 320), torch.linspace(5.1, 10, 64)]).to(DEVICE)
+    for points in grid.split(128):
+        both = of_points(torch.cat([-points, points]))
+        tail = 2 * both[:128].double() / -points.double()
+        assert (tail - torch.special.erfc(points.double() / 2**0.5)).abs().max() < 2e-7
+        assert (both[128:] - both[:128] - points).abs().max() < BOUND
+
+
+@needs_triton
+@pytest.mark.filterwarnings("ignore:overflow")  # numpy's, in the interpreter
+@pytest.mark.parametrize("form", FORMS)
+def test_extreme_numbers(form):
+    points = torch.tensor([0.0, 1e4, -1e4, 1e30, -1e30, 40.0, -40.0, -0.0]).repeat(4).to(DEVICE)
+    assert torch.allclose(of_points(points, form)[:32], points.clamp(min=0), rtol=0, atol=1e-20)
+    points[3] = torch.nan
+    assert of_points(points, form).isnan().all()  # in every sum
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("width", [64, 192])
+def test_numbers_of_16_bits(dtype, width):
+    if DEVICE.type == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("the interpreter has no products of bfloat16")
+    tokens, weights = given(9, width, 64, dtype)
+    found = by_kernel(tokens, weights)
+    assert found.dtype == dtype
+    assert error(found, exactly(tokens, weights)) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
+
+
+@needs_triton
+def test_tokens_of_32_bits_and_matrices_of_16():
+    """as under autocast"""
+    tokens, weights = given(9, 96, 64)
+    narrow = weights._replace(up=weights.up.half(), down=weights.down.half())
+    found = by_kernel(tokens, narrow)
+    assert found.dtype == torch.float32
+    assert error(found, exactly(tokens, weights)) < 2e-3
+
+
+@needs_triton
+def test_tokens_may_lie_anywhere():
+    tokens, weights = given(12, 64, 64)
+    turned = tokens.view(3, 4, 64).transpose(0, 1)
+    found = by_kernel(turned, weights)
+    assert found.shape == turned.shape
+    assert difference(found, by_kernel(turned.contiguous(), weights)) == 0
+    assert by_kernel(tokens[:0], weights).shape == (0, 64)
+    apart = Weights(*(torch.stack([part, part + 1], -1)[..., 0] for part in weights))
+    assert difference(by_kernel(tokens, apart), by_kernel(tokens, weights)) == 0
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", [*Weights._fields, "tokens", "eps", "form"])
+def test_a_wrong_number_is_seen(wrong):
+    """Each input tells: the kernel with one of them changed is another function."""
+    tokens, weights = given(5, 96, 64)
+    expected = exactly(tokens, weights, 0.1)
+    choices = {"eps": 0.2} if wrong == "eps" else {"eps": 0.1}
+    if wrong in Weights._fields:
+        weights = weights._replace(**{wrong: getattr(weights, wrong).flip(0)})
+    elif wrong == "tokens":
+        tokens = tokens.flip(1)
+    else:
+        choices["form"] = "quick-gelu" if wrong == "form" else "gelu"
+    assert error(by_kernel(tokens, weights, **choices), expected) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    tokens, weights = given(3, 64, 32)
+    torch.library.opcheck(torch.ops.patchword.feed_forward.default, (tokens, *weights, 1e-5, "gelu"))
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.is_alike(64, 64, DEVICE, kind)
+    original = kernel.feed_forward
+    monkeypatch.setattr(kernel, "feed_forward", lambda *given: original(*given[:-2], 1.0, given[-1]))
+    assert not kernel.is_alike(64, 64, DEVICE, kind)
+
+
+@pytest.mark.parametrize(
+    ("width", "hidden", "known"),
+    [(96, 384, True), (64, 32, True), (384, 1536, False), (48, 192, False), (96, 40, False)],
+)
+def test_which_sizes_are_known(width, hidden, known):
+    assert is_known(width, hidden) == known
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("hidden", [32, 96, 256, 512, 1024])
+def test_a_plan_covers_all_channels(width, hidden):
+    plan = launch(width, hidden, 2)
+    assert plan.first + plan.second == width
+    assert hidden % plan.chunk == 0
+    assert all(size & (size - 1) == 0 for size in (plan.first, plan.second, plan.rows, plan.chunk))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "learns", "casts", "width", "taken"),
+    [
+        (torch.bfloat16, False, False, 96, True),
+        (torch.float16, False, False, 96, True),
+        (torch.float32, False, False, 96, False),
+        (torch.float32, False, True, 96, True),
+        (torch.bfloat16, True, False, 96, False),
+        (torch.bfloat16, False, False, 384, False),
+    ],
+    ids=["bfloat16", "float16", "float32", "autocast", "gradients", "wide"],
+)
+def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    parts = [(width,), (width,), (64, width), (64,), (width, 64), (width,)]
+    weights = Weights(*(torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns) for shape in parts))
+    tokens = torch.zeros(2, 5, width, dtype=dtype, device=hopper)
+    assert has_feed_forward_kernel(tokens, weights) == taken
+    with torch.no_grad():
+        assert has_feed_forward_kernel(tokens, weights) == (taken or learns)
+
+
+def test_it_is_not_chosen_on_a_cpu():
+    weights = Weights(*(part.cpu().bfloat16() for part in given(1, 96, 64)[1]))
+    with torch.no_grad():
+        assert not has_feed_forward_kernel(torch.zeros(1, 96, dtype=torch.bfloat16), weights)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there is a kernel, which tells how it was called."""
+    told = []
+
+    def run(*called):
+        told.append(called)
+        return plain_feed_forward(*called)
+
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
+    monkeypatch.setattr(layer, "feed_forward", run)
+    return told
+
+
+def residual(activation=None, where=Norm.PRE, dropout=0.0, norm=None, **options):
+    return Residual(FeedForward(64, 96, activation, dropout), norm or nn.LayerNorm(64, 1e-3), where, **options).eval()
+
+
+class _Extended(FeedForward):
+    pass
+
+
+def _hooked(part):
+    def make():
+        made = residual()
+        made.get_submodule(part).register_forward_hook(lambda *_: None)
+        return made
+
+    return make
+
+
+PLAIN = {
+    "the norm behind": lambda: residual(where=Norm.POST),
+    "another activation": lambda: residual(nn.ReLU()),
+    "another norm": lambda: residual(norm=nn.RMSNorm(64)),
+    "a norm without bias": lambda: residual(norm=nn.LayerNorm(64, bias=False)),
+    "a scaled branch": lambda: residual(scale=LayerScale(64)),
+    "dropout inside": lambda: residual(dropout=0.1).train(),
+    "dropout behind": lambda: Residual(FeedForward(64, 96), nn.LayerNorm(64), dropout=0.1).train(),
+    "dropped paths": lambda: Residual(FeedForward(64, 96), nn.LayerNorm(64), drop_path=0.1).train(),
+    "a class of its own": lambda: Residual(_Extended(64, 96), nn.LayerNorm(64)),
+    **{f"{part} is watched": _hooked(part) for part in ("sublayer", "sublayer.up", "sublayer.activation", "norm")},
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
+    PLAIN[kind]()(torch.randn(2, 3, 64), Scope())
+    assert not calls
+
+
+@pytest.mark.parametrize(
+    ("activation", "form"),
+    [(None, "gelu"), (nn.GELU(), "gelu"), (nn.GELU("tanh"), "gelu-tanh"), (QuickGelu(), "quick-gelu")],
+    ids=str,
+)
+def test_a_residual_is_one_step(calls, activation, form):
+    block, tokens = residual(activation, dropout=0.1, drop_path=0.1), torch.randn(2, 3, 64)
+    found = block(tokens, Scope())
+    assert [call[2:] for call in calls] == [(1e-3, form)]
+    assert difference(found, tokens + block.sublayer(block.norm(tokens), Scope())) < 1e-6
+
+
+@needs_triton
+def test_a_compiled_residual_keeps_it_whole(monkeypatch):
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
+    block, tokens = residual().to(DEVICE).half(), torch.randn(2, 3, 64, device=DEVICE).half()
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    with torch.no_grad():
+        found = torch.compile(block, backend=backend, fullgraph=True)(tokens, Scope())
+    assert "patchword.feed_forward" in seen
+    assert difference(found.float(), plain_feed_forward(tokens.float(), _weights(block), 1e-3, "gelu")) < 2e-2
+
+
+def _weights(block):
+    norm, inner = block.norm, block.sublayer
+    parts = (norm.weight, norm.bias, inner.up.weight, inner.up.bias, inner.down.weight, inner.down.bias)
+    return Weights(*(part.detach().float() for part in parts))

@@ -1,0 +1,130 @@
+"""A feed-forward by groups of warps is the plain way, acted out on a CPU (gluon_by_hand)."""
+
+import pytest
+import torch
+
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, plain_feed_forward
+from patchword.kernels.mlp.out_proj_mlp import Joined, plain_joined
+from support.gluon_by_hand import Described, act, changed, is_seen
+
+pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
+from patchword.kernels.mlp import fused_mlp_warp_specialized as kernel
+
+
+def given(rows, width, hidden, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, by=1.0):
+        return torch.randn(*shape, generator=generator) * by
+
+    up, down = normal(hidden, width, by=width**-0.5), normal(width, hidden, by=hidden**-0.5)
+    weights = Weights(1 + normal(width, by=0.2), normal(width), up, normal(hidden), down, normal(width))
+    return 3 + normal(rows, width, by=2.0), weights
+
+
+def by_groups(tokens, weights, joined=None, eps=1e-5, form="gelu", slots=2, groups=2, programs=1, run=kernel.by_groups):
+    (count, width), hidden, chunk = tokens.shape, len(weights.up), 32
+    wide, answer = 1 << (width - 1).bit_length(), torch.full_like(tokens, torch.nan)
+    branch, last, last_bias = joined or (answer, weights.down, weights.down_bias)
+    act(
+        run, programs, tokens, Described(branch, 64, wide), Described(last, wide, chunk), last_bias,
+        weights.scale, weights.shift, Described(weights.up, chunk, wide), weights.up_bias,
+        Described(weights.down, wide, chunk), weights.down_bias, Described(answer, 64, wide), count,
+        eps, hidden // chunk, width, form, slots, groups, -(-width // chunk) if joined else 0,
+    )  # fmt: skip
+    return answer
+
+
+def branch_of(tokens, seed=1):
+    """what is joined to tokens: a branch, and a matrix and a bias behind it"""
+    generator, width = torch.Generator().manual_seed(seed), tokens.shape[1]
+    matrix = torch.randn(width, width, generator=generator) * width**-0.5
+    return torch.randn(tokens.shape, generator=generator), matrix, torch.randn(width, generator=generator)
+
+
+def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
+    tokens, weights = tokens.double(), Weights(*(part.double() for part in weights))
+    if joined:
+        expected = plain_joined(tokens, Joined(*(part.double() for part in joined)), weights, eps, form)
+    else:
+        expected = plain_feed_forward(tokens, weights, eps, form)
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("rows", "width", "hidden", "slots", "groups", "programs"),
+    [
+        (128, 64, 64, 2, 2, 1),
+        (700, 96, 192, 2, 2, 2),
+        (1, 128, 32, 3, 3, 1),
+        (500, 64, 160, 4, 3, 2),
+    ],
+)
+@pytest.mark.parametrize("joins", [False, True], ids=["alone", "joined"])
+def test_it_is_the_plain_way(rows, width, hidden, slots, groups, programs, form, joins):
+    tokens, weights = given(rows, width, hidden)
+    joined = branch_of(tokens) if joins else None
+    found = by_groups(tokens, weights, joined, form=form, slots=slots, groups=groups, programs=programs)
+    assert error(found, tokens, weights, joined, form=form) < 1e-6
+
+
+@pytest.mark.parametrize("wrong", [*Weights._fields, *Joined._fields, "tokens", "eps", "form"])
+def test_a_wrong_number_is_seen(wrong):
+    tokens, weights = given(5, 96, 64)
+    joined = Joined(*branch_of(tokens))
+    choices, others, other = {"eps": 0.1}, weights, joined
+    if wrong in Joined._fields:
+        other = joined._replace(**{wrong: getattr(joined, wrong).flip(0)})
+    elif wrong in Weights._fields:
+        others = weights._replace(**{wrong: getattr(weights, wrong).flip(0)})
+    elif wrong in ("eps", "form"):
+        choices |= {"eps": 0.2} if wrong == "eps" else {"form": "quick-gelu"}
+    found = by_groups(tokens.flip(1) if wrong == "tokens" else tokens, others, other, **choices)
+    assert error(found, tokens, weights, joined, 0.1) > 1e-3
+
+
+ORDERS = {
+    "a place is left too early": (
+        """            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+            mbarrier.arrive(down_free.index(slot), count=1)
+            lowered += 1
+""",
+        """            mbarrier.arrive(down_free.index(slot), count=1)
+            lowered += 1
+            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+""",
+    ),
+    "a place is read before it is filled": (
+        "            mbarrier.wait(up_ready.index(following), raised // slots % 2)\n",
+        "",
+    ),
+    "the answer before is written over": ("        tma.store_wait(0)  # the answer before has left\n", ""),
+    "a product is used before it is there": (
+        "            between = warpgroup_mma_wait(0, deps=(between,))\n            mbarrier.arrive(up_free",
+        "            mbarrier.arrive(up_free",
+    ),
+    "everybody waits": ("raised // slots % 2 ^ 1", "raised // slots % 2"),
+    "a branch is read before it is there": ("            mbarrier.wait(here, taken)\n", ""),
+    "a piece of the last matrix is left too early": (
+        """                total = warpgroup_mma_wait(0, deps=(total,))
+                mbarrier.arrive(down_free.index(slot), count=1)
+""",
+        """                mbarrier.arrive(down_free.index(slot), count=1)
+                total = warpgroup_mma_wait(0, deps=(total,))
+""",
+    ),
+    "nobody leaves": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_wrong_order_is_seen(monkeypatch, order):
+    tokens, weights = given(300, 64, 128)
+    run = changed(kernel.by_groups, *ORDERS[order])
+    assert is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens), run=run))
+
+
+def test_nothing_is_seen_in_the_right_order(monkeypatch):
+    tokens, weights = given(300, 64, 128)
+    assert not is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens)))

@@ -1,0 +1,115 @@
+"""The kernel of a product that ends in GELU is the plain way: on a GPU, or else in Triton's interpreter."""
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses import FakeTensorMode
+
+from patchword.core.scope import Scope
+from patchword.kernels.mlp import linear_gelu as kernel
+from patchword.kernels.mlp.fused_mlp import FORMS
+from patchword.kernels.mlp.linear_gelu import has_raised_kernel, plain_raised
+from patchword.layers import FeedForward, QuickGelu
+from patchword.layers import feed_forward as layer
+from support.kernel_tests import DEVICE, error, needs_triton
+
+
+def given(rows, width=256, hidden=128, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(rows)
+
+    def normal(*shape, by=1.0):
+        return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
+
+    return normal(rows, width), normal(hidden, width, by=width**-0.5), normal(hidden)
+
+
+def exactly(tokens, up, bias, form):
+    return plain_raised(tokens.double(), up.double(), bias.double(), form)
+
+
+@needs_triton
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("rows", "width", "hidden"), [(1, 256, 128), (130, 320, 256), (128, 384, 128)])
+def test_the_kernel_is_the_plain_way(rows, width, hidden, form):
+    parts = given(rows, width, hidden)
+    found = torch.ops.patchword.raised(*parts, form)
+    assert found.shape == (rows, hidden)
+    assert error(found, exactly(*parts, form)) < 1e-6
+    assert error(found, exactly(*parts, FORMS[FORMS.index(form) - 1])) > 1e-5  # the forms are told apart
+
+
+@needs_triton
+def test_leading_axes_strides_and_nothing_at_all():
+    tokens, up, bias = given(6)
+    turned = tokens.view(2, 3, 256).transpose(0, 1)
+    found = torch.ops.patchword.raised(turned, up.t().contiguous().t(), bias, "gelu")
+    assert found.shape == (3, 2, 128)
+    assert error(found, exactly(turned, up, bias, "gelu")) < 1e-6
+    assert torch.ops.patchword.raised(tokens[:0], up, bias, "gelu").shape == (0, 128)
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    assert kernel.alike(DEVICE, torch.float32)
+    original = kernel.raised
+    monkeypatch.setattr(kernel, "raised", lambda tokens, *parts: original(1.1 * tokens, *parts))
+    assert not kernel.alike(DEVICE, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "learns", "width", "hidden", "taken"),
+    [
+        (torch.bfloat16, False, 384, 1536, True),
+        (torch.float16, False, 256, 128, True),
+        (torch.bfloat16, True, 384, 1536, False),
+        (torch.float32, False, 384, 1536, False),
+        (torch.bfloat16, False, 768, 3072, False),
+        (torch.bfloat16, False, 192, 768, False),
+        (torch.bfloat16, False, 384, 1500, False),
+    ],
+)
+def test_when_it_is_chosen(monkeypatch, dtype, learns, width, hidden, taken):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
+    monkeypatch.setattr(kernel.GROUPS, "found", {0: False})
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        tokens = torch.empty(4, width, dtype=dtype, device="cuda:0")
+        up, bias = torch.empty(hidden, width, dtype=dtype, device="cuda:0"), torch.empty(hidden, device="cuda:0")
+        assert has_raised_kernel(tokens, up.requires_grad_(learns), bias) == taken
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+        assert not has_raised_kernel(tokens, up, bias)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """A feed-forward takes the kernel here, too; the calls are counted."""
+    found = []
+
+    def run(*parts):
+        found.append(parts)
+        return plain_raised(*parts)
+
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_raised_kernel", lambda *parts: True)
+    monkeypatch.setattr(layer, "raised", run)
+    return found
+
+
+@pytest.mark.parametrize("activation", [None, nn.GELU("tanh"), QuickGelu()])
+def test_a_feed_forward_takes_it(calls, activation):
+    torch.manual_seed(0)
+    part, tokens = FeedForward(8, 16, activation), torch.randn(2, 3, 8)
+    found = part(tokens, Scope())
+    assert len(calls) == 1
+    assert torch.allclose(found, part.down(part.activation(part.up(tokens))), atol=1e-6)
+
+
+def test_not_where_someone_watches_or_the_parts_are_others(calls):
+    tokens = torch.randn(2, 3, 8)
+    FeedForward(8, 16, nn.ReLU())(tokens, Scope())
+    watched = FeedForward(8, 16)
+    seen = []
+    watched.up.register_forward_hook(lambda *given: seen.append(given))
+    watched(tokens, Scope())
+    assert len(seen) == 1
+    assert not calls

@@ -1,0 +1,72 @@
+"""A product that ends in GELU, by groups of warps, is the plain way: acted out on a CPU (gluon_by_hand)."""
+
+import pytest
+import torch
+
+from patchword.kernels.mlp.fused_mlp import FORMS
+from patchword.kernels.mlp.linear_gelu import plain_raised
+from support.gluon_by_hand import Described, act, changed, is_seen
+
+pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
+from patchword.kernels.mlp import linear_gelu_warp_specialized as kernel
+
+
+def given(rows, width, hidden):
+    generator = torch.Generator().manual_seed(rows)
+
+    def normal(*shape, by=1.0):
+        return torch.randn(*shape, generator=generator) * by
+
+    return normal(rows, width), normal(hidden, width, by=width**-0.5), normal(hidden)
+
+
+def by_groups(tokens, up, bias, form="gelu", slots=2, programs=1, run=kernel.raised_by_groups):
+    (hidden, width), count = up.shape, len(tokens)
+    answer = torch.full((count, hidden), torch.nan)
+    act(
+        run, programs, Described(tokens, 64, 64), Described(up, 128, 64), bias, Described(answer, 64, 64), count,
+        hidden // 128, width // 64, form, slots,
+    )  # fmt: skip
+    return answer
+
+
+def error(found, tokens, up, bias, form="gelu"):
+    expected = plain_raised(tokens.double(), up.double(), bias.double(), form)
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("rows", "width", "hidden", "slots", "programs"),
+    [(1, 64, 128, 2, 1), (500, 192, 256, 3, 2), (300, 512, 256, 5, 1), (700, 128, 384, 2, 2)],
+)
+def test_it_is_the_plain_way(rows, width, hidden, slots, programs, form):
+    parts = given(rows, width, hidden)
+    assert error(by_groups(*parts, form, slots, programs), *parts, form) < 1e-6
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_a_wrong_number_is_seen(wrong):
+    parts = given(70, 256, 128)
+    others = [part.flip(0) if number == wrong else part for number, part in enumerate(parts)]
+    assert error(by_groups(*others), *parts) > 1e-3
+
+
+ORDERS = {
+    "the next pieces come too early": ("warpgroup_mma_wait(1,", "warpgroup_mma_wait(2,"),
+    "the next rows come too early": ("held.index(piece - 1))", "held.index(piece))"),
+    "what is sent is written over": ("                tma.store_wait(0)  # what was sent before has left\n", ""),
+    "everybody waits": ("step // slots % 2 ^ 1", "step // slots % 2"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_wrong_order_is_seen(monkeypatch, order):
+    parts = given(300, 256, 256)
+    run = changed(kernel.raised_by_groups, *ORDERS[order])
+    assert is_seen(monkeypatch, lambda: by_groups(*parts, run=run))
+
+
+def test_nothing_is_seen_in_the_right_order(monkeypatch):
+    parts = given(300, 256, 256)
+    assert not is_seen(monkeypatch, lambda: by_groups(*parts))

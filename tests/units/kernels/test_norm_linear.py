@@ -1,0 +1,397 @@
+"""The kernels of narrow products are the plain ways: on a GPU, or else in Triton's interpreter, if it is there."""
+
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.common.availability import learns
+from patchword.kernels.norm_linear import operation as kernel
+from patchword.kernels.norm_linear.operation import (
+    has_normed_product,
+    has_product_onto,
+    plain_normed_product,
+    plain_product_onto,
+)
+from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
+from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
+from patchword.layers.attention import attention, projection
+from patchword.layers.attention.cache import Cache
+from patchword.layers.attention.cross_attention import MemoryProjection
+from support.helpers import difference
+from support.kernel_tests import DEVICE, error, needs_triton
+
+OPS = torch.ops.patchword
+KIND, BOUND = (torch.float32, 1e-6) if DEVICE.type == "cpu" else (torch.float16, 1e-3)  # in 32 bits compiled for long
+SIZES = [(64, 192), (96, 288), (96, 96), (128, 384), (160, 160), (192, 192), (64, 32)]
+
+
+def given(rows, width, outputs, dtype=KIND, seed=0):
+    """what the two kernels take, but for eps"""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, by=1.0):
+        return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
+
+    matrix, bias = normal(outputs, width, by=width**-0.5), normal(outputs)
+    norm = [3 + normal(rows, width, by=2.0), 1 + normal(width, by=0.2), normal(width), matrix, bias]
+    return norm, [normal(rows, outputs), normal(rows, width), matrix, bias]
+
+
+def doubles(parts):
+    return [None if part is None else part.double() for part in parts]
+
+
+@needs_triton
+@pytest.mark.parametrize(("width", "outputs"), SIZES)
+def test_the_kernels_are_the_plain_ways(width, outputs):
+    norm, onto = given(random.Random(width + outputs).randint(1, 200), width, outputs)
+    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+
+
+def test_chunks_of_one_size_and_of_two_are_among_them():
+    assert {launch(*sizes).rest > 0 for sizes in SIZES} == {True, False}
+
+
+@needs_triton
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 64 * 4 + 3])
+def test_a_program_that_walks_over_tiles_takes_each_once(rows, monkeypatch):
+    monkeypatch.setattr(kernel, "processors", lambda device: 1)
+    monkeypatch.setattr(kernel, "launch", lambda *sizes: launch(*sizes)._replace(programs=2))
+    norm, onto = given(rows, 64, 32)
+    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("width", [96, 192])
+def test_numbers_of_16_bits(dtype, width):
+    if DEVICE.type == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("the interpreter has no products of bfloat16")
+    norm, onto = given(9, width, width, dtype)
+    found = OPS.normed_product(*norm, 1e-5), OPS.product_onto(*onto)
+    assert {part.dtype for part in found} == {dtype}
+    bounds = (1e-2, 4e-3) if dtype == torch.bfloat16 else (1e-3, 4e-4)  # what is rounded once is nearer
+    assert error(found[0], plain_normed_product(*doubles(norm), 1e-5)) < bounds[0]
+    assert error(found[1], plain_product_onto(*doubles(onto))) < bounds[1]
+
+
+@needs_triton
+def test_tokens_of_32_bits_and_matrices_of_16():
+    """as under autocast: a product is of 16 bits, a sum stays of 32"""
+    norm, onto = given(9, 96, 96, torch.float32)
+    narrow = norm[3].half()
+    found = OPS.normed_product(*norm[:3], narrow, norm[4], 1e-5)
+    added = OPS.product_onto(onto[0], onto[1].half(), narrow, onto[3])
+    assert (found.dtype, added.dtype) == (torch.float16, torch.float32)
+    assert error(found, plain_normed_product(*doubles(norm), 1e-5)) < 1e-3
+    assert error(added, plain_product_onto(*doubles(onto))) < 1e-3
+
+
+@needs_triton
+def test_without_a_bias():
+    norm, onto = given(5, 64, 32)
+    norm[-1] = onto[-1] = None
+    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+
+
+def apart(vector):
+    """the same numbers, each two places from the next"""
+    return torch.stack([vector, vector + 1], 1)[:, 0]
+
+
+@needs_triton
+def test_norms_and_biases_may_lie_apart():
+    norm, onto = given(5, 64, 32)
+    found = OPS.normed_product(norm[0], apart(norm[1]), apart(norm[2]), norm[3], apart(norm[4]), 1e-5)
+    assert difference(found, OPS.normed_product(*norm, 1e-5)) == 0
+    assert difference(OPS.product_onto(*onto[:3], apart(onto[3])), OPS.product_onto(*onto)) == 0
+
+
+@needs_triton
+def test_tokens_may_lie_anywhere():
+    norm, onto = given(12, 64, 64)
+
+    def turned(tokens):
+        return tokens.view(3, 4, 64).transpose(0, 1)
+
+    found, added = (
+        OPS.normed_product(turned(norm[0]), *norm[1:], 1e-5),
+        OPS.product_onto(*map(turned, onto[:2]), *onto[2:]),
+    )
+    assert found.shape == added.shape == (4, 3, 64)
+    assert difference(found, turned(OPS.normed_product(*norm, 1e-5))) == 0
+    assert difference(added, turned(OPS.product_onto(*onto))) == 0
+    across = norm[3].t().contiguous().t()
+    assert difference(OPS.normed_product(*norm[:3], across, norm[4], 1e-5), OPS.normed_product(*norm, 1e-5)) == 0
+
+
+@needs_triton
+def test_without_tokens():
+    norm, onto = given(0, 64, 192)
+    assert OPS.normed_product(*norm, 1e-5).shape == OPS.product_onto(*onto).shape == (0, 192)
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["tokens", "scale", "shift", "matrix", "bias", "eps"])
+def test_a_wrong_number_of_the_norm_is_seen(wrong):
+    norm, _ = given(5, 96, 96)
+    expected = plain_normed_product(*doubles(norm), 0.1)
+    names = ["tokens", "scale", "shift", "matrix", "bias"]
+    changed = [part.flip(-1) if name == wrong else part for name, part in zip(names, norm, strict=True)]
+    assert error(OPS.normed_product(*changed, 0.2 if wrong == "eps" else 0.1), expected) > 1e-3
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", range(4), ids=["tokens", "branch", "matrix", "bias"])
+def test_a_wrong_number_of_the_sum_is_seen(wrong):
+    _, onto = given(5, 96, 96)
+    changed = [part.flip(-1) if place == wrong else part for place, part in enumerate(onto)]
+    assert error(OPS.product_onto(*changed), plain_product_onto(*doubles(onto))) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_they_are_registered():
+    norm, onto = given(3, 64, 32)
+    few = ("test_schema", "test_faketensor")
+    torch.library.opcheck(OPS.normed_product.default, (*norm, 1e-5), test_utils=few)
+    torch.library.opcheck(OPS.product_onto.default, (*onto[:3], None), test_utils=few)
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["normed_product", "product_onto"])
+def test_they_are_tried_before_they_are_trusted(name, monkeypatch):
+    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.is_alike(64, DEVICE, kind)
+    original = getattr(kernel, name)
+    monkeypatch.setattr(kernel, name, lambda tokens, *rest: original(tokens.flip(-1), *rest))
+    assert not kernel.is_alike(64, DEVICE, kind)
+
+
+@pytest.mark.parametrize(
+    ("width", "outputs", "known"),
+    [(96, 288, True), (64, 32, True), (192, 192, True), (192, 576, False), (384, 384, False), (48, 96, False),
+     (96, 40, False)],
+)  # fmt: skip
+def test_which_sizes_are_known(width, outputs, known):
+    assert is_known(width, outputs) == known
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("outputs", [32, 96, 160, 288, 576, 1024])
+def test_a_plan_computes_each_column_once(width, outputs):
+    plan = launch(width, outputs)
+    assert plan.first + plan.second == width
+    assert outputs % (plan.main + plan.rest) == 0
+    assert all(size & (size - 1) == 0 for size in (plan.first, plan.second, plan.rows, plan.main, plan.rest))
+    assert 1 <= plan.programs <= 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "learns", "casts", "width", "outputs", "taken"),
+    [
+        (torch.bfloat16, False, False, 96, 96, True),
+        (torch.float16, False, False, 96, 288, True),
+        (torch.float32, False, False, 96, 96, False),
+        (torch.float32, False, True, 96, 96, True),
+        (torch.bfloat16, True, False, 96, 96, False),
+        (torch.bfloat16, False, False, 384, 384, False),
+        (torch.bfloat16, False, False, 96, 100, False),
+    ],
+    ids=["bfloat16", "float16", "float32", "autocast", "gradients", "wide", "odd"],
+)
+def test_when_they_are_chosen(hopper, dtype, learns, casts, width, outputs, taken, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+
+    def made(*shape, learns=learns):
+        return torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns)
+
+    tokens, norm, last = made(2, 5, width, learns=False), [made(width), made(width)], [made(outputs, width)]
+    stream = made(2, 5, outputs, learns=False)
+    for bias in (None, made(outputs)):
+        assert has_normed_product(tokens, *norm, *last, bias) == taken
+        assert has_product_onto(stream, tokens, *last, bias) == taken
+    with torch.no_grad():
+        assert has_normed_product(tokens, *norm, *last, None) == (taken or learns)
+        assert has_product_onto(stream, tokens, *last, None) == (taken or learns)
+    assert not has_normed_product(made(2, 5, 64), *norm, *last, None)
+    assert not has_product_onto(made(2, 1, outputs, learns=False), tokens, *last, None)
+    assert not has_product_onto(stream, made(2, 5, width, learns=True), *last, None)
+
+
+def test_they_are_not_chosen_on_a_cpu():
+    norm, onto = ([part.cpu().bfloat16() for part in parts] for parts in given(1, 96, 96))
+    with torch.no_grad():
+        assert not has_normed_product(*norm)
+        assert not has_product_onto(*onto)
+
+
+# Attention takes both
+
+
+class Calls(list):
+    """what was called, in order"""
+
+    has = ("norm", "sum")  # which kernels there are
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there are kernels, which tell that they were called; gradients are refused as they are."""
+    told = Calls()
+
+    def run(name, twin):
+        return lambda *parts: told.append(name) or twin(*parts)
+
+    def has(name):
+        return lambda *parts: name in told.has and not learns(*parts)
+
+    monkeypatch.setattr(attention, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(attention, "has_product_onto", has("sum"))
+    monkeypatch.setattr(attention, "product_onto", run("sum", plain_product_onto))
+    monkeypatch.setattr(projection, "has_normed_product", has("norm"))
+    monkeypatch.setattr(projection, "normed_product", run("norm", plain_normed_product))
+    return told
+
+
+def residual(part=None, norm=None, where=Norm.PRE, **options):
+    part = part or Attention(64, 2)
+    return Residual(part, norm or nn.LayerNorm(64, 1e-3), where, **options).eval().requires_grad_(False)
+
+
+def tokens_of(count=6):
+    return torch.randn(2, count, 64, generator=torch.Generator().manual_seed(0))
+
+
+def plainly(block, tokens, scope):
+    return tokens + block.sublayer(block.norm(tokens), scope)
+
+
+@pytest.mark.parametrize("has", [("norm", "sum"), ("norm",), ("sum",), ()], ids=["both", "norm", "sum", "neither"])
+@pytest.mark.parametrize("bias", [True, False], ids=["biases", "no bias"])
+def test_a_residual_of_attention_takes_them(calls, has, bias):
+    calls.has = has
+    block = residual(Attention(64, 2, projection=LinearProjection(64, bias)), dropout=0.1, drop_path=0.1)
+    found = block(tokens_of(), Scope())
+    assert tuple(calls) == has
+    assert difference(found, plainly(block, tokens_of(), Scope())) < 1e-6
+
+
+def test_a_mask_and_what_was_read_before_count(calls):
+    block = residual()
+    mask = torch.tensor([True, True, False, True, False, True])[None, None, None]
+    found = block(tokens_of(), Scope(mask=mask))
+    assert difference(found, plainly(block, tokens_of(), Scope(mask=mask))) < 1e-6
+    caches = Cache(), Cache()
+    for part in tokens_of().split(3, 1):
+        found = block(part, Scope(cache=caches[0]))
+        assert difference(found, plainly(block, part, Scope(cache=caches[1]))) < 1e-6
+    assert caches[0].length == caches[1].length == 6
+    assert calls == ["norm", "sum"] * 3
+
+
+def test_another_projection_takes_the_sum(calls):
+    block, scope = residual(Attention(64, 2, projection=SeparableProjection(64))), Scope(grid=Grid(2, 3))
+    found = block(tokens_of(), scope)
+    assert calls == ["sum"]
+    assert difference(found, plainly(block, tokens_of(), scope)) < 1e-6
+
+
+class _Projection(LinearProjection):
+    pass
+
+
+class _Linear(nn.Linear):
+    pass
+
+
+def _with(name, part):
+    block = residual()
+    block.set_submodule(name, part.requires_grad_(False))
+    return block
+
+
+SOME = {  # what is left to the kernels
+    "the norm behind": (lambda: residual(where=Norm.POST), []),
+    "the norm in the branch": (lambda: residual(where=Norm.BRANCH), []),
+    "a scaled branch": (lambda: residual(scale=LayerScale(64)), []),
+    "dropout behind": (lambda: residual(dropout=0.1).train(), []),
+    "dropped paths": (lambda: residual(drop_path=0.1).train(), []),
+    "everything learns": (lambda: residual().requires_grad_(), []),
+    "another norm": (lambda: residual(norm=nn.RMSNorm(64)), ["sum"]),
+    "a norm without bias": (lambda: residual(norm=nn.LayerNorm(64, bias=False)), ["sum"]),
+    "another class of projection": (lambda: residual(Attention(64, 2, projection=_Projection(64))), ["sum"]),
+    "another class of matrix": (lambda: _with("sublayer.projection.joint", _Linear(64, 192)), ["sum"]),
+    "another class of output": (lambda: _with("sublayer.output", _Linear(64, 64)), ["norm"]),
+}
+
+
+@pytest.mark.parametrize("kind", SOME)
+def test_what_they_do_not_know_is_done_plainly(calls, kind):
+    make, left = SOME[kind]
+    block = make()
+    found = block(tokens_of(), Scope())
+    assert calls == left
+    if block.where is Norm.PRE and not block.training:
+        assert difference(found, block._sum(tokens_of(), block.sublayer(block.norm(tokens_of()), Scope()))) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("sublayer", []),
+        ("norm", ["sum"]),
+        ("sublayer.projection", ["sum"]),
+        ("sublayer.projection.joint", ["sum"]),
+        ("sublayer.output", ["norm"]),
+    ],
+)
+def test_who_watches_sees_the_part(calls, name, left):
+    block, seen = residual(), []
+    block.get_submodule(name).register_forward_hook(lambda *_: seen.append(name))
+    block(tokens_of(), Scope())
+    assert (calls, seen) == (left, [name])
+
+
+@pytest.mark.parametrize("name", ["norm", "sublayer.projection", "sublayer.output"])
+def test_what_learns_is_learned(calls, name):
+    """A part that learns gets its gradient, whatever the others do."""
+    block = residual()
+    block.get_submodule(name).requires_grad_(True)
+    block(tokens_of(), Scope()).square().mean().backward()
+    learned = {each for each, part in block.named_parameters() if part.grad is not None}
+    assert learned == {each for each, part in block.named_parameters() if part.requires_grad}
+    assert calls == (["norm"] if name == "sublayer.output" else [])
+
+
+def test_attention_that_reads_a_memory_is_left_alone(calls):
+    block = residual(Attention(64, 2, projection=MemoryProjection(64)))
+    block(tokens_of(), Scope(memory=tokens_of(4)))
+    assert not calls
+
+
+@needs_triton
+def test_a_compiled_residual_keeps_them_whole(monkeypatch):
+    for where, name in (
+        (attention, "may_have_kernel"),
+        (attention, "has_product_onto"),
+        (projection, "has_normed_product"),
+    ):
+        monkeypatch.setattr(where, name, lambda *parts: True)
+    block, tokens = residual().to(DEVICE).half(), tokens_of().to(DEVICE).half()
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    found = torch.compile(block, backend=backend, fullgraph=True)(tokens, Scope())
+    assert {"patchword.normed_product", "patchword.product_onto"} <= set(seen)
+    assert difference(found.float(), plainly(block.float(), tokens.float(), Scope())) < 1e-2

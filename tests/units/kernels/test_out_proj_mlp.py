@@ -1,0 +1,144 @@
+"""A feed-forward that takes the last product of the branch before it. Its kernel is acted out in
+test_feed_forward_groups; here the layers take its twin in its place, on any machine."""
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.common.availability import learns
+from patchword.kernels.mlp.out_proj_mlp import plain_joined
+from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
+from patchword.layers import feed_forward as layer
+from patchword.layers.attention import attention as before
+from patchword.layers.block import LayerScale
+from patchword.models import REGISTRY
+from support.helpers import difference, pixels, randomise
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there is a kernel, which tells how it was called."""
+    seen = []
+
+    def told(*given):
+        seen.append(given)
+        return plain_joined(*given)
+
+    for module in (layer, before):
+        monkeypatch.setattr(module, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_joined_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(layer, "joined", told)
+    return seen
+
+
+def block(**choices):
+    attention = Attention(32, 4, patterns=[Pattern(Windows(2, 2))])
+    return randomise(pre_norm_block(32, attention, FeedForward(32, 64), eps=1e-3, **choices)).eval()
+
+
+SCOPE = Scope(grid=Grid(4, 6))
+
+
+def test_a_block_is_the_same_with_it(calls):
+    part, tokens = block(), pixels(2, 24, 32)
+    expected = part(tokens, SCOPE)
+    assert not calls
+    with torch.no_grad():
+        found = part(tokens, SCOPE)
+    (_, joined, _, eps, form), *others = calls
+    assert (eps, form, others) == (1e-3, "gelu", [])
+    assert joined.matrix is part.attention.sublayer.output.weight
+    assert difference(found, expected) < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "watched",
+    [
+        "attention",
+        "attention.sublayer",
+        "attention.sublayer.output",
+        "attention.dropout",
+        "feed_forward",
+        "feed_forward.norm",
+        "feed_forward.sublayer.up",
+        "feed_forward.drop_path",
+    ],
+)
+def test_it_is_left_alone_where_someone_watches(calls, watched):
+    part, tokens, seen = block(), pixels(2, 24, 32), []
+    expected = part(tokens, SCOPE)
+    assert len(calls) == 1
+    part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
+    assert difference(part(tokens, SCOPE), expected) < 1e-5
+    assert (len(calls), len(seen)) == (1, 1)
+
+
+def test_no_gradient_is_lost(calls, monkeypatch):
+    """where the branch alone learns, of which nobody knows before it is there"""
+    monkeypatch.setattr(layer, "has_joined_kernel", lambda tokens, *read: not learns(tokens, *read[:2], *read[2]))
+    part, tokens = block(), pixels(2, 24, 32)
+    for parameter in part.parameters():
+        parameter.requires_grad_(False)
+    weight = part.attention.sublayer.projection.joint.weight.requires_grad_()
+    (found,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
+    assert not calls
+    monkeypatch.setattr(layer, "has_joined_kernel", lambda *given: False)
+    (expected,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
+    assert expected.abs().max() > 0
+    assert difference(found, expected) < 1e-4 * float(expected.abs().max())
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.calls = inner, 0
+
+    def forward(self, tokens, scope):
+        self.calls += 1
+        return self.inner(tokens, scope)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wrapped", ["attention", "feed_forward"])
+def test_a_wrapped_residual_is_called(calls, wrapped):
+    part, tokens = block(), pixels(2, 24, 32)
+    expected = part(tokens, SCOPE)
+    outer = Wrapper(getattr(part, wrapped))
+    setattr(part, wrapped, outer)
+    assert difference(part(tokens, SCOPE), expected) < 1e-5
+    assert (outer.calls, len(calls)) == (1, 1)
+
+
+@torch.no_grad()
+def test_what_stands_between_keeps_them_apart(calls):
+    part, tokens = block(), pixels(2, 24, 32)
+    part.attention.scale = LayerScale(32, 0.5)
+    halved = part(tokens, SCOPE)
+    part.attention.sublayer.output = nn.Linear(32, 32, bias=False)
+    part(tokens, SCOPE)
+    part.attention.scale = nn.Identity()
+    part(tokens, SCOPE)
+    assert not calls
+    assert halved.shape == tokens.shape
+
+
+SMALL = {"image": 56, "width": 16, "classes": 5}
+MODELS = {
+    "swin-tiny": {"depths": (2, 1), "heads": (2, 4)},
+    "cswin-tiny": {"depths": (1, 2), "heads": (2, 4), "stripes": (2, 7)},
+    "pale-tiny": {"depths": (1, 2), "heads": (2, 4), "pales": (7, 7)},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_models_are_the_same_with_it(calls, name):
+    model, images = randomise(REGISTRY.create(name, **SMALL, **MODELS[name])).eval(), pixels(2, 3, 56, 56)
+    expected = model(images)
+    assert not calls
+    with torch.no_grad():
+        found = model(images)
+    assert len(calls) == 3  # once in each block
+    assert difference(found, expected) < 1e-4 * float(expected.detach().abs().max())

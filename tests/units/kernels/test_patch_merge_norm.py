@@ -1,0 +1,208 @@
+"""Four neighbours and their norm by the kernel are the plain way: on a GPU, or else in Triton's interpreter."""
+
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.kernels.stem import patch_merge_norm as kernel
+from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, plain_merged, side_by_side
+from patchword.layers import PatchMerge
+from patchword.layers.convolution import stem as layer
+from support.helpers import difference
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+needs_triton = pytest.mark.usefixtures("triton")
+
+
+@pytest.fixture(scope="session")
+def triton():
+    return pytest.importorskip("triton")
+
+
+def given(batch, channels, height, width, dtype=torch.float32, seed=0):
+    """a map whose channels lie side by side, and a norm"""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(batch, height, width, channels, generator=generator)
+    scale, shift = torch.randn(2, 4 * channels, generator=generator)
+    return [part.to(DEVICE, dtype) for part in (3 + 2 * tokens.permute(0, 3, 1, 2), scale, shift)]
+
+
+def by_kernel(*parts, eps=1e-5, kind=torch.float32):
+    return torch.ops.patchword.merged(*parts, eps, kind)
+
+
+def error(found, parts, eps=1e-5):
+    expected = plain_merged(*(part.double() for part in parts), eps)
+    assert found.shape == expected.shape
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def test_neighbours_are_found_where_swin_wants_them():
+    """(0, 0), (1, 0), (0, 1), (1, 1) of each square"""
+    numbers = torch.arange(24.0).view(1, 1, 4, 6)
+    assert side_by_side(numbers)[0].tolist()[:2] == [[0, 6, 1, 7], [2, 8, 3, 9]]
+    assert side_by_side(numbers)[0].tolist()[3] == [12, 18, 13, 19]
+
+
+@needs_triton
+@pytest.mark.parametrize("channels", [16, 24, 96, 128, 192, 384])
+def test_the_kernel_is_the_plain_way(channels):
+    numbers = random.Random(channels)
+    height, width = (2 * numbers.randint(1, 5) for _ in range(2))
+    parts = given(numbers.randint(1, 3), channels, height, width, seed=channels)
+    assert error(by_kernel(*parts), parts) < 1e-6
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("tokens", [torch.float32, torch.float16], ids=str)
+def test_numbers_of_16_bits(kind, tokens):
+    parts = given(2, 96, 6, 4, tokens)
+    found = by_kernel(*parts, kind=kind)
+    assert found.dtype == kind
+    assert error(found, parts) < (4e-3 if kind == torch.bfloat16 else 1e-3)
+
+
+@needs_triton
+def test_maps_may_lie_anywhere():
+    feature_map, scale, shift = given(2, 32, 8, 6)
+    for view in (feature_map[:, :, 2:, 2:], feature_map.contiguous(), feature_map.transpose(2, 3), feature_map[1:]):
+        assert error(by_kernel(view, scale, shift), (view, scale, shift)) < 1e-6
+    apart = torch.stack([scale, shift], 1)[:, 0]
+    assert difference(by_kernel(feature_map, apart, shift), by_kernel(feature_map, scale, shift)) == 0
+    assert by_kernel(feature_map[:0], scale, shift).shape == (0, 12, 128)
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["tokens", "sides", "scale", "shift", "eps"])
+def test_a_wrong_number_is_seen(wrong):
+    parts = given(1, 32, 4, 6)
+    changed = list(parts)
+    if wrong == "sides":
+        changed[0] = parts[0].flip(2)
+    elif wrong != "eps":
+        place = ["tokens", "scale", "shift"].index(wrong)
+        changed[place] = parts[place].flip(1 if wrong == "tokens" else 0)
+    assert error(by_kernel(*changed, eps=0.5 if wrong == "eps" else 1e-5), parts) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    torch.library.opcheck(torch.ops.patchword.merged.default, (*given(1, 32, 2, 4), 1e-5, torch.float16))
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["mean", "size"])
+def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
+    """against a way that forgets to subtract the mean, or takes all tokens for equally large"""
+
+    def plainly(feature_map, scale, shift, eps):
+        joined = side_by_side(feature_map)
+        mean, size = joined.mean(-1, keepdim=True), joined.std(-1, keepdim=True, correction=0)
+        return (joined - mean * (wrong != "mean")) / (0.7 if wrong == "size" else size) * scale + shift
+
+    assert kernel.alike(DEVICE, torch.float16)
+    monkeypatch.setattr(kernel, "plain_merged", plainly)
+    assert not kernel.alike(DEVICE, torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "learns", "casts", "taken"),
+    [
+        ((2, 4, 6, 96), torch.bfloat16, False, False, True),
+        ((2, 4, 6, 96), torch.float32, False, False, False),
+        ((2, 4, 6, 96), torch.float32, False, True, True),
+        ((2, 4, 6, 96), torch.bfloat16, True, False, False),
+        ((2, 4, 5, 96), torch.bfloat16, False, False, False),
+        ((2, 4, 6, 100), torch.bfloat16, False, False, False),
+        ((2, 4, 6, 4096), torch.bfloat16, False, False, False),
+    ],
+    ids=["bfloat16", "float32", "autocast", "gradients", "odd", "odd channels", "wide"],
+)
+def test_when_it_is_chosen(hopper, shape, dtype, learns, casts, taken, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    channels = shape[-1]
+    feature_map = torch.zeros(shape, dtype=dtype, device=hopper).permute(0, 3, 1, 2)
+    apart = torch.zeros(feature_map.shape, dtype=dtype, device=hopper)
+    sizes = (4 * channels,), (4 * channels,), (2 * channels, 4 * channels)
+    weights = [torch.zeros(size, dtype=dtype, device=hopper, requires_grad=learns) for size in sizes]
+    assert has_merged_kernel(feature_map, *weights) == taken
+    assert not has_merged_kernel(apart, *weights)
+    with torch.no_grad():
+        assert has_merged_kernel(feature_map, *weights) == (taken or learns)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there is a kernel, which tells how it was called."""
+    told = []
+
+    def run(feature_map, scale, shift, matrix, eps):
+        told.append(eps)
+        return plain_merged(feature_map, scale, shift, eps)
+
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_merged_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "merged", run)
+    return told
+
+
+def test_a_merge_takes_it(calls, monkeypatch):
+    part, feature_map = PatchMerge(8), torch.randn(2, 8, 5, 6)
+    nn.init.normal_(part.norm.weight)
+    found, grid = part(feature_map)
+    assert calls == [1e-5]
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    expected, _ = part(feature_map)
+    assert calls == [1e-5]
+    assert found.shape == (2, grid.tokens, 16) == (2, 9, 16)
+    assert difference(found, expected) < 1e-6
+
+
+def _watched(part):
+    part.norm.register_forward_hook(lambda *_: None)
+
+
+def _normed_otherwise(part):
+    part.norm = nn.RMSNorm(32)
+
+
+def _without_bias(part):
+    part.norm = nn.LayerNorm(32, bias=False)
+
+
+class _Extended(nn.Linear):
+    pass
+
+
+def _reduced_otherwise(part):
+    part.reduce = _Extended(32, 16, bias=False)
+
+
+@pytest.mark.parametrize("change", [_watched, _normed_otherwise, _without_bias, _reduced_otherwise])
+def test_what_the_kernel_does_not_know_is_done_plainly(calls, change):
+    part = PatchMerge(8)
+    change(part)
+    part(torch.randn(1, 8, 4, 4))
+    assert not calls
+
+
+@needs_triton
+def test_a_compiled_merge_keeps_it_whole(monkeypatch):
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_merged_kernel", lambda *given: True)
+    part, tokens = PatchMerge(32).to(DEVICE).half(), torch.randn(2, 4, 6, 32, device=DEVICE).half()
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    with torch.no_grad():
+        found, _ = torch.compile(part, backend=backend, fullgraph=True)(tokens.permute(0, 3, 1, 2))
+        expected = part.float().reduce(part.norm(side_by_side(tokens.permute(0, 3, 1, 2).float())))
+    assert "patchword.merged" in seen
+    assert difference(found.float(), expected) < 2e-2

@@ -1,0 +1,314 @@
+"""The kernel of separable projections is the plain way: on a GPU, or else in Triton's interpreter.
+
+Maps of odd sizes, of one row or one column, smaller and larger than a tile of tokens, which may cross images.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.depthwise_conv import separable_qkv as kernel
+from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable
+from patchword.kernels.depthwise_conv.tuning import is_known
+from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
+from patchword.layers.attention import projection as layer
+from patchword.layers.convolution import depthwise
+from support.helpers import difference, pixels, randomise
+from support.kernel_tests import DEVICE, error, needs_triton
+from support.kernel_tests import MAPS as SHAPES
+
+MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
+    "blocks of 32 channels": (96, 3, 7, 8),
+    "wider": (256, 1, 3, 50),
+    "wider still": (512, 1, 2, 3),
+}
+
+
+def given(width, batch, height, breadth, dtype=torch.float32):
+    """tokens, what belongs to queries, keys and values, eps and the map"""
+    generator = torch.Generator().manual_seed(width + batch)
+
+    def normal(*shape, by=1.0):
+        return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
+
+    def part():
+        norm = 1 + normal(width, by=0.2), normal(width), normal(width), 0.5 + normal(width).abs()
+        return Separable(normal(width, 1, 3, 3, by=0.4), *norm, normal(width, width, by=width**-0.5), normal(width))
+
+    return normal(batch, height * breadth, width), [part() for _ in range(3)], 1e-3, height, breadth
+
+
+def by_kernel(tokens, parts, eps, height, breadth):
+    norms = [list(part[:5]) for part in parts]
+    filtered = torch.ops.patchword.filtered_thrice(tokens, *norms, eps, height, breadth)
+    pairs = ([part.matrix, part.bias] for part in parts)
+    return torch.cat(list(torch.ops.patchword.three_products(filtered, *pairs)), -1)
+
+
+def exactly(tokens, parts, *rest):
+    return plain_separable(tokens.double(), [Separable(*(each.double() for each in part)) for part in parts], *rest)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", MAPS)
+def test_the_kernel_is_the_plain_way(kind):
+    parts = given(*MAPS[kind])
+    assert error(by_kernel(*parts), exactly(*parts)) < 1e-6
+
+
+@needs_triton
+def test_every_token_alone():
+    """At the border of a map, too, where one wrong neighbour is lost in a mean over all."""
+    parts = given(64, 3, 5, 9)
+    assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("width", [64, 96, 256])
+def test_numbers_of_16_bits(width):
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
+    parts = given(width, 2, 5, 7, dtype)
+    found = by_kernel(*parts)
+    assert found.dtype == dtype
+    assert error(found, exactly(*parts)) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
+
+
+@needs_triton
+def test_a_norm_of_32_bits_and_matrices_of_16():
+    """as under autocast"""
+    tokens, parts, *rest = given(64, 2, 5, 7)
+    narrow = [part._replace(matrix=part.matrix.half(), bias=part.bias.half()) for part in parts]
+    found = by_kernel(tokens.half(), narrow, *rest)
+    assert found.dtype == torch.float16
+    assert error(found, exactly(tokens, parts, *rest)) < 2e-3
+
+
+@needs_triton
+def test_tokens_and_weights_may_lie_anywhere():
+    tokens, parts, *rest = given(64, 2, 5, 7)
+    turned = tokens.transpose(1, 2).contiguous().transpose(1, 2)
+    scattered = [part._replace(matrix=part.matrix.t().contiguous().t()) for part in parts]
+    assert error(by_kernel(turned, scattered, *rest), exactly(tokens, parts, *rest)) < 1e-6
+    assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 192)
+
+
+@needs_triton
+@pytest.mark.parametrize(("place", "wrong"), list(enumerate(Separable._fields)))
+def test_a_wrong_number_is_seen(place, wrong):
+    """Each input tells, and only where it belongs."""
+    which, (tokens, parts, *rest) = place % 3, given(64, 1, 3, 3)
+    expected = exactly(tokens, parts, *rest).chunk(3, -1)
+    parts[which] = parts[which]._replace(**{wrong: getattr(parts[which], wrong).flip(0)})
+    found = by_kernel(tokens, parts, *rest).chunk(3, -1)
+    assert [error(one, other) > 1e-3 for one, other in zip(found, expected, strict=True)] == [
+        each == which for each in range(3)
+    ]
+
+
+@needs_triton
+@pytest.mark.parametrize("tap", [0, 5, 7])
+def test_a_changed_tap_is_seen(tap):
+    tokens, parts, *rest = given(64, 1, 3, 3)
+    expected = exactly(tokens, parts, *rest)
+    parts[1].taps.view(-1, 9)[:, tap] += 0.1
+    assert error(by_kernel(tokens, parts, *rest), expected) > 1e-3
+
+
+@needs_triton
+@pytest.mark.parametrize("changed", [{"eps": 0.1}, {"height": 9, "breadth": 4}], ids=["eps", "another map"])
+def test_numbers_beside_the_tensors_tell(changed):
+    tokens, parts, eps, height, breadth = given(64, 1, 4, 9)
+    numbers = {"eps": eps, "height": height, "breadth": breadth}
+    found = by_kernel(tokens, parts, **(numbers | changed))
+    assert error(found, exactly(tokens, parts, *numbers.values())) > 1e-2
+    assert error(found, exactly(tokens, parts, *(numbers | changed).values())) < 1e-6
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    tokens, parts, *rest = given(64, 1, 2, 3)
+    norms = [list(part[:5]) for part in parts]
+    torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
+    pairs = [[part.matrix, part.bias] for part in parts]
+    torch.library.opcheck(torch.ops.patchword.three_products.default, (torch.stack([tokens] * 3), *pairs))
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.alike(DEVICE, kind)
+    original = kernel.separable
+    monkeypatch.setattr(kernel, "separable", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
+    assert not kernel.alike(DEVICE, kind)
+
+
+@pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
+def test_which_widths_are_known(width, known):
+    assert is_known(width) == known
+
+
+def empty(device, dtype=torch.bfloat16, width=64, learns=False):
+    sizes = (width, 1, 3, 3), *[(width,)] * 4, (width, width), (width,)
+    return [Separable(*(torch.zeros(size, dtype=dtype, device=device).requires_grad_(learns) for size in sizes))] * 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "learns", "casts", "width", "taken"),
+    [
+        (torch.bfloat16, False, False, 64, True),
+        (torch.float16, False, False, 256, True),
+        (torch.float32, False, False, 64, False),
+        (torch.float32, False, True, 64, True),
+        (torch.bfloat16, True, False, 64, False),
+        (torch.bfloat16, False, False, 80, False),
+    ],
+    ids=["bfloat16", "float16", "float32", "autocast", "gradients", "80 channels"],
+)
+def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+    parts, tokens = empty(hopper, dtype, width, learns), torch.zeros(2, 6, width, dtype=dtype, device=hopper)
+    assert has_separable_kernel(tokens, parts) == taken
+    with torch.no_grad():
+        assert has_separable_kernel(tokens, parts) == (taken or learns)
+    if taken:
+        answer = kernel.separable(tokens, parts, 1e-5, 2, 3)
+        assert [part.shape for part in answer] == [(2, 6, width)] * 3
+        assert {part.dtype for part in answer} == {torch.bfloat16 if casts else dtype}
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+        assert not has_separable_kernel(tokens, parts)
+
+
+def test_it_is_not_chosen_for_mixed_kinds(hopper):
+    one, two, three = empty(hopper)
+    tokens = torch.zeros(2, 6, 64, dtype=torch.bfloat16, device=hopper)
+    assert has_separable_kernel(tokens, [one, two, three])
+    assert not has_separable_kernel(tokens, [one, two, three._replace(bias=three.bias.float())])
+
+
+def test_it_is_not_chosen_on_a_cpu():
+    with torch.no_grad():
+        assert not has_separable_kernel(torch.zeros(1, 6, 64, dtype=torch.bfloat16), empty("cpu"))
+
+
+# The layer
+
+GRID, WIDTH = Grid(2, 3), 64
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Whatever the machine, there is a kernel, which tells how it was called."""
+    told = []
+
+    def run(*called):
+        told.append(called)
+        return list(plain_separable(*called).chunk(3, -1))
+
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
+    monkeypatch.setattr(depthwise, "separable", run)
+    return told
+
+
+def made(stride=1):
+    part = randomise(SeparableProjection(WIDTH, stride)).eval()
+    for step in (part.query, part.key, part.value):
+        step.depthwise.norm.eps = 0.1
+    return part
+
+
+def test_a_projection_is_one_step(calls, monkeypatch):
+    part, tokens, mask = made(), pixels(2, GRID.tokens, WIDTH), torch.ones(6, 6, dtype=torch.bool)
+    found = part(tokens, Scope(mask, grid=GRID))
+    assert [call[2:] for call in calls] == [(0.1, 2, 3)]
+    assert (found.mask is mask, found.key_grid) == (True, GRID)
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    expected = part(tokens, Scope(mask, grid=GRID))
+    assert len(calls) == 1
+    for index in range(3):
+        assert difference(found[index], expected[index]) < 1e-5
+
+
+def test_attention_over_it_is_the_same(calls, monkeypatch):
+    patterns = [Pattern(Interlaced(2, None)), Pattern(Interlaced(None, 2))]
+    attention = Attention(WIDTH, 4, projection=made(), patterns=patterns).eval()
+    tokens, scope = pixels(2, 20, WIDTH), Scope(grid=Grid(4, 5))
+    found = attention(tokens, scope)
+    assert len(calls) == 1
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    assert difference(found, attention(tokens, scope)) < 1e-5
+
+
+def _hooked(name):
+    def make():
+        part = made()
+        part.get_submodule(name).register_forward_hook(lambda *_: None)
+        return part
+
+    return make
+
+
+def _changed(name, new):
+    def make():
+        part = made()
+        place, _, last = name.rpartition(".")
+        setattr(part.get_submodule(place), last, new())
+        return part
+
+    return make
+
+
+class _Own(layer.SeparableLinear):
+    pass
+
+
+PARTS = "query", "key.depthwise", "value.depthwise.convolution", "query.depthwise.norm", "key.linear"
+PLAIN = {
+    "a norm that learns": lambda: made().train(),
+    "smaller keys": lambda: made(stride=2),
+    "a norm without weights": _changed("key.depthwise.norm", lambda: nn.BatchNorm2d(WIDTH, affine=False).eval()),
+    "a norm without means": _changed(
+        "key.depthwise.norm", lambda: nn.BatchNorm2d(WIDTH, track_running_stats=False).eval()
+    ),
+    "another eps": _changed("value.depthwise.norm", lambda: nn.BatchNorm2d(WIDTH, 0.2).eval()),
+    "no bias": _changed("query.linear", lambda: nn.Linear(WIDTH, WIDTH, bias=False)),
+    "a biased filter": _changed(
+        "query.depthwise.convolution", lambda: nn.Conv2d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+    ),
+    "a class of its own": _changed("key", lambda: _Own(WIDTH, 1).eval()),
+    **{f"{name} is watched": _hooked(name) for name in PARTS},
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
+    assert PLAIN[kind]()(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).joint is None
+    assert not calls
+
+
+def test_leading_tokens_are_no_part_of_the_map(calls):
+    grid = Grid(2, 3, prefix=1)
+    made()(pixels(2, grid.tokens, WIDTH), Scope(grid=grid))
+    assert not calls
+
+
+@needs_triton
+def test_a_compiled_projection_keeps_it_whole(monkeypatch):
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
+    part, tokens = made().to(DEVICE).half(), pixels(2, GRID.tokens, WIDTH).to(DEVICE).half()
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    with torch.no_grad():
+        found = torch.compile(part, backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
+    assert {"patchword.filtered_thrice", "patchword.three_products"} <= set(seen)
+    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    expected = part.float()(tokens.float(), Scope(grid=GRID))
+    assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))

@@ -1,0 +1,108 @@
+"""Texts in one row: the fast kernel is held to its plain twin, where there is a GPU."""
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+from patchword.core.text import Rows
+from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
+from support.helpers import one_row, texts, tiny_text
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel runs on CUDA alone")
+
+
+def test_the_kernel_is_not_asked_for_on_the_cpu():
+    assert not has_row_kernel(torch.zeros(1, 4, 64, dtype=torch.bfloat16), 32)
+
+
+@needs_gpu
+@pytest.mark.parametrize(("width", "there"), [(32, True), (64, True), (26, False), (512, False)])
+def test_the_kernel_knows_the_widths_it_has(width, there):
+    assert has_row_kernel(torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda"), width) == there
+    assert not has_row_kernel(torch.zeros(1, 4, 2 * width, device="cuda"), width)
+
+
+@needs_gpu
+def test_the_kernel_answers_as_padding_does():
+    model = tiny_text("bert-tiny", width=64, heads=2, attention_dropout=0.0, dropout=0.0).cuda()
+    batch = texts(17, 9, 24, 2)
+    answers, gradients = [], []
+    for text in (batch, one_row(batch)):
+        model.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            answer = model(text.to(torch.device("cuda")))
+        answer.float().square().sum().backward()
+        answers.append(answer.detach().float())
+        gradients.append(model.entrance.words.weight.grad.clone())
+    assert (answers[0] - answers[1]).abs().max() < 2e-2 * answers[0].abs().max()
+    assert (gradients[0] - gradients[1]).norm() < 5e-2 * gradients[0].norm()
+
+
+def dropped_in_row(value, rows, run, causal, rate):
+    """the answer, slopes and the gradient of values, for the same seed always"""
+    torch.manual_seed(0)
+    query, key, slopes = (torch.randn(value.shape, device="cuda").bfloat16() for _ in range(3))
+    torch.manual_seed(1)
+    value = value.detach().requires_grad_()
+    answer = run(query, key, value, rows, 0.125, causal, rate)
+    (gradient,) = torch.autograd.grad(answer, value, slopes)
+    return answer.detach(), slopes, gradient
+
+
+@needs_gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("compile", [False, True])
+def test_dropout_in_a_row(causal, compile):
+    """With values of one, an answer is the sum of what is kept."""
+    run = torch.compile(in_row, fullgraph=True) if compile else in_row
+    rows = Rows.of(torch.tensor([70, 3, 128, 61], device="cuda"))
+    ones = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)
+    answer, _, _ = dropped_in_row(ones, rows, run, causal, 0.3)
+    assert abs(answer.float().mean() - 1) < 0.02
+    assert answer.float().std() > 0.02
+    assert (answer == answer[..., :1]).all()  # a weight is dropped for all channels
+    assert torch.equal(dropped_in_row(ones, rows, run, causal, 0.3)[0], answer)  # the same seed, the same zeros
+    whole, _, _ = dropped_in_row(ones, rows, run, causal, 0.0)
+    assert (whole.float() - 1).abs().max() < 1e-2
+    value = torch.randn_like(ones)
+    answer, slopes, gradient = (part.double() for part in dropped_in_row(value, rows, run, causal, 0.3))
+    one, other = (slopes * answer).sum(), (gradient * value.double()).sum()  # an answer is linear in the values
+    assert abs(one - other) < 0.02 * (slopes * answer).norm()
+
+
+@pytest.mark.parametrize(
+    ("width", "rate", "capability", "there"),
+    [(64, 0.1, (8, 6), True), (256, 0.0, (8, 6), True), (256, 0.1, (8, 6), False), (256, 0.1, (9, 0), True),
+     (64, 1.0, (9, 0), False), (64, 0.1, (7, 5), False)],
+)  # fmt: skip
+def test_on_which_gpus_weights_can_be_dropped(monkeypatch, width, rate, capability, there):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    with FakeTensorMode():
+        query = torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda:0")
+        assert has_row_kernel(query, width, rate) == there
+
+
+@pytest.mark.parametrize(("other", "there"), [(None, True), ("FA4", False)])
+def test_a_kernel_in_the_place_of_torchs_own_drops_nothing(monkeypatch, other, there):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0))
+    monkeypatch.setattr(torch.nn.attention, "current_flash_attention_impl", lambda: other, raising=False)
+    with FakeTensorMode():
+        query = torch.zeros(1, 4, 64, dtype=torch.bfloat16, device="cuda:0")
+        assert has_row_kernel(query, 64, 0.1) == there
+        assert has_row_kernel(query, 64)
+
+
+@pytest.mark.slow
+def test_one_compiled_graph_serves_rows_of_every_length():
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    model = tiny_text("bert-tiny", head="words").eval()
+    counter = CompileCounterWithBackend("aot_eager")
+    run, counts = torch.compile(model, backend=counter, dynamic=True, fullgraph=True), []
+    for lengths in ((17, 9, 24), (5, 11), (22, 2, 7, 12), (3, 3, 3)):
+        row = one_row(texts(*lengths))
+        asked = torch.arange(0, row.ids.shape[1], 3)
+        told = row._replace(places=asked, targets=row.ids[0, asked])
+        torch.testing.assert_close(run(told).losses, model(told).losses)
+        counts.append(counter.frame_count)
+    assert len(set(counts)) == 1

@@ -1,0 +1,282 @@
+"""The kernel of windows, stripes and pales is the plain way: on a GPU, or else in Triton's interpreter, if it is there.
+
+Shapes are drawn at random, from fixed seeds: odd sizes and padding, every kind of rectangle, one tile or several.
+"""
+
+import pytest
+import torch
+
+from patchword.core.grid import Grid
+from patchword.kernels.common.launch import Ready
+from patchword.kernels.window_attention import operation as windows
+from patchword.kernels.window_attention import tiling as window_plan
+from patchword.kernels.window_attention import torch_op as window_operation
+from patchword.kernels.window_attention.autograd import attend_windows
+from patchword.kernels.window_attention.reference import plain_windows
+from patchword.layers import Interlaced, Windows, members
+from support.helpers import difference
+from support.kernel_tests import DEVICE, farthest
+from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, needs_triton
+
+
+def by_kernel(held, tables, taps, cuts, heads, scale):
+    shares = [windows.Share(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
+    return windows.windows(held, shares, heads, scale)
+
+
+def worst(lists, cuts, heads, head):
+    """of the kernel, beside the plain way in float64"""
+    found = learned(by_kernel, lists, cuts, heads, head)
+    return farthest(found, learned(plain_windows, exactly(lists), cuts, heads, head))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_of_a_cut_are_its_partition(kind, seed):
+    partition, grid, _ = drawn(kind, seed, most=99)
+    spots = partition.cut(grid).spots(torch.device("cpu"))
+    assert torch.equal(torch.where(spots.there, spots.token, -1), members(partition, grid.tokens, grid))
+    meets = (spots.seam[:, :, None] == spots.seam[:, None]) & spots.there[:, None] & spots.there[:, :, None]
+    mask = partition.mask(grid, torch.device("cpu"))
+    both = spots.there[:, None] & spots.there[:, :, None]
+    assert torch.equal(meets, both if mask is None else mask[:, 0] & both)
+
+
+@needs_triton
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_is_the_plain_way(kind, seed):
+    partition, grid, numbers = drawn(kind, seed)
+    cuts, heads, head = [partition.cut(grid)], numbers.choice([1, 2]), numbers.choice([16, 20, 32])
+    lists = given(cuts, heads, head, table=bool(seed % 2), joint=numbers.random() < 0.5, seed=seed)
+    assert worst(lists, cuts, heads, head) < 1e-5
+
+
+def small_tiles(monkeypatch, whole, wider=16, met=16):
+    """groups of more tokens than `whole` are met in pieces"""
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    for rule, tile in ((window_plan.PIECE, 16), (window_plan.WIDER, wider), (window_plan.MET, met)):
+        monkeypatch.setitem(rule, False, tile)
+
+
+@needs_triton
+@pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
+@pytest.mark.parametrize("partition", [Windows(4, 5, shift=1), Interlaced(4, None)], ids=str)
+@pytest.mark.parametrize(("wider", "met"), [(16, 16), (32, 16), (16, 32)], ids=str)
+def test_groups_of_several_tiles(partition, table, wider, met, monkeypatch):
+    small_tiles(monkeypatch, 16, wider, met)
+    cuts = [partition.cut(Grid(6, 5))]
+    assert cuts[0].size > 16
+    assert worst(given(cuts, 1, 16, table=table), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
+@pytest.mark.parametrize("partition", [Windows(4, 5), Windows(4, 5, shift=2), Windows(8, 5), Windows(8, 2)], ids=str)
+def test_groups_of_several_tiles_that_fill_the_map(partition, table, monkeypatch):
+    """With a rest and without one, across a seam, and with scores that only their largest keeps in bounds."""
+    small_tiles(monkeypatch, 8)
+    cuts = [partition.cut(Grid(8, 10))]
+    held, tables, taps = given(cuts, 1, 16, table=table)
+    with torch.no_grad():
+        held[0][..., :16] *= 60
+    assert worst((held, tables, taps), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("partition", "whole"), [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)], ids=str
+)
+def test_the_filter_over_the_values(partition, whole, monkeypatch):
+    small_tiles(monkeypatch, whole)
+    cuts = [partition.cut(Grid(5, 4))]
+    assert worst(given(cuts, 1, 16, taps=True), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_filter_in_every_kind_of_rectangle(kind, whole, monkeypatch):
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    partition, grid, numbers = drawn(kind, f"filter {whole}", most=4)
+    cuts, heads, head = [partition.cut(grid)], numbers.choice([1, 2]), numbers.choice([16, 20])
+    lists = given(cuts, heads, head, taps=True, joint=numbers.random() < 0.5)
+    assert worst(lists, cuts, heads, head) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_a_tap_that_moved_is_seen(way):
+    cuts = [Windows(3, 2).cut(Grid(3, 4))]
+    lists = given(cuts, 1, 16, taps=True)
+    found = learned(by_kernel, lists, cuts, 1, 16)
+    lists[2][0] = lists[2][0].detach().roll(1, -1).requires_grad_()
+    moved = learned(by_kernel, lists, cuts, 1, 16)
+    assert difference(*((each[0] if way == "forward" else each[1]) for each in (found, moved))) > 1e-3
+
+
+@needs_triton
+@pytest.mark.parametrize("joint", [True, False], ids=["side by side", "apart"])
+def test_two_shares_of_the_heads_have_their_channels(joint):
+    cuts = [Windows(None, 3).cut(Grid(4, 5)), Interlaced(2, None).cut(Grid(4, 5))]
+    assert worst(given(cuts, 1, 16, table=True, joint=joint), cuts, 1, 16) < 1e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_numbers_of_16_bits(dtype):
+    if DEVICE.type == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("the interpreter has no products of bfloat16")
+    cuts = [Windows(4, 4, shift=2).cut(Grid(7, 6))]
+    lists = given(cuts, 1, 32, table=True)
+    lists[0][0] = lists[0][0].detach().to(dtype).requires_grad_()
+    assert worst(lists, cuts, 1, 32) < 1e-2
+
+
+@needs_triton
+def test_tokens_may_lie_anywhere():
+    cuts = [Windows(3, 3).cut(Grid(3, 4))]
+    whole = torch.randn(1, 12, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    parted, turned = whole[..., 2:98], whole[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
+    apart = [whole[..., :32], whole[..., 32:64].contiguous(), turned[..., 64:96]]
+    for held in ([parted], [turned], apart):
+        none = torch.empty(0, device=DEVICE)
+        given = held, [none], [none, none], cuts, 2, 0.25
+        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
+
+
+@needs_triton
+def test_tokens_may_begin_anywhere():
+    """The same call once more with tokens that begin at an odd place: Triton needs another kernel for them."""
+    cuts, none = [Windows(3, 3).cut(Grid(3, 4))], torch.empty(0, device=DEVICE)
+    numbers = torch.randn(12 * 96 + 1, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    for begin in (0, 1, 0):
+        held = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
+        given = held, [none], [none, none], cuts, 2, 0.25
+        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
+
+
+class Counted:
+    """Stands for a kernel of Triton: counts how often it is looked up, and how often what was built is run."""
+
+    def __init__(self):
+        self.looked_up = self.ran = 0
+
+    def __getitem__(self, grid):
+        def run(*given, **options):
+            self.looked_up += 1
+            return {grid: self.again}
+
+        return run
+
+    def again(self, *given):
+        self.ran += 1
+
+
+def test_a_kernel_is_looked_up_once_for_tensors_that_begin_where_they_should():
+    kernel = Counted()
+    ready, numbers = Ready(kernel, (1, 1, 1), (), warps=4, stages=3), torch.zeros(9)
+    for tensor in (numbers[1:], numbers, numbers, numbers[1:], numbers):
+        ready(numbers, tensor)
+    assert (kernel.looked_up, kernel.ran) == (3, 2)
+
+
+GUARD = 50
+
+
+@needs_triton
+@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
+def test_nothing_is_written_beside_what_is_asked_for(whole, monkeypatch):
+    """All memory that kernels write lies between guards, and every number of it is written."""
+    rooms = []
+
+    def guarded(like, shape, dtype=None):
+        count = torch.Size(shape).numel()
+        rooms.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
+        return rooms[-1][GUARD : GUARD + count].view(shape)
+
+    for work in ("forward", "backward"):
+        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
+    monkeypatch.setitem(window_plan.PIECE, False, 16)
+    monkeypatch.setattr(window_operation, "room", guarded)
+    cuts = [Windows(4, 5, shift=1).cut(Grid(6, 7)), Windows(6, 3).cut(Grid(6, 7))]
+    assert worst(given(cuts, 1, 12, table=True, taps=True), cuts, 1, 12) < 1e-5
+    assert len(rooms) > 7
+    for room in rooms:
+        assert room[:GUARD].isnan().all()
+        assert room[-GUARD:].isnan().all()
+        assert not room[GUARD:-GUARD].isnan().any()
+
+
+@needs_triton
+@pytest.mark.parametrize("wrong", ["shift", "length", "step", "table"])
+def test_a_wrong_number_is_seen(wrong):
+    """Each number of a cut tells: the kernel with one of them changed is another function."""
+    cut = Interlaced(2, 3).cut(Grid(4, 6)) if wrong == "step" else Windows(3, 3, shift=1).cut(Grid(4, 6))
+    lists = given([cut], 1, 16, table=True)
+    expected = plain_windows(*lists, [cut], 1, 0.25)
+    if wrong == "table":
+        lists[1][0] = lists[1][0].flip(0)
+    else:
+        change = {"shift": {"shift": 2}, "length": {"length": 3}, "step": {"step": 1, "jump": 2}}[wrong]
+        cut = cut._replace(rows=cut.rows._replace(**change))
+    assert difference(by_kernel(*lists, [cut], 1, 0.25)[:, :18], expected[:, :18]) > 1e-3
+
+
+@needs_triton
+def test_torch_agrees_with_how_it_is_registered():
+    cut = Windows(2, 2).cut(Grid(2, 2))
+    held, tables, taps = given([cut], 1, 16, table=True)
+    torch.library.opcheck(attend_windows, (held, tables, taps, cut.numbers(), 1, 0.25))
+
+
+@needs_triton
+def test_it_is_tried_before_it_is_trusted(monkeypatch):
+    short = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
+    assert windows.alike(DEVICE, short)
+    original = windows.attend_windows
+    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:5], 0.26, *given[6:]))
+    assert not windows.alike(DEVICE, short)
+    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:6]))
+    assert windows._is_alike(DEVICE, torch.float32, 1e-4)
+    assert not windows.alike(DEVICE, short)  # nothing is dropped
+
+
+@pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])
+@pytest.mark.parametrize("head", [16, 24, 32, 48, 96, 128])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_tile_is_large_enough(size, head, dtype):
+    for work in ("forward", "backward"):
+        plan = window_plan.launch(work, size, head, dtype)
+        assert plan.width >= head
+        assert plan.tile >= size or not plan.whole
+
+
+@pytest.mark.parametrize(("groups", "heads", "programs"), [(1, 1, 8), (16384, 3, 1056), (100, 24, 8), (7, 2, 1000)])
+def test_every_group_has_one_program(groups, heads, programs):
+    walkers = window_plan.walkers(groups, heads, programs)
+    turns = [len(range(walker, groups, walkers)) for walker in range(walkers)]
+    assert sum(turns) == groups
+    assert max(1, max(turns) - 1) <= min(turns)
+
+
+@pytest.mark.parametrize(
+    ("groups", "heads", "batch", "programs"),
+    [(64, 3, 256, 528), (4, 12, 256, 528), (1, 24, 256, 528), (1, 1, 1, 4), (5000, 3, 2, 528), (7, 5, 3, 16)],
+)
+def test_every_image_of_every_place_has_one_program(groups, heads, batch, programs):
+    places, parts = window_plan.walk(groups, heads, batch, programs)
+    assert 1 <= places <= groups
+    assert 1 <= parts <= batch
+    assert heads * places * parts <= 4 * max(programs, heads)
+    rounds = -(-heads * places * parts // programs)
+    turns = rounds * -(-groups // places) * -(-batch // parts)
+    assert turns <= 1.3 * max(1, groups * heads * batch / programs) + 1  # nearly as quick as if it could be divided
+
+
+def test_fewer_stages_where_there_is_less_memory():
+    plans = [window_plan.launch("backward", 98, 32, torch.bfloat16, kib * 1024) for kib in (227, 99, 48)]
+    assert [plan.stages for plan in plans] == [3, 2, 1]

@@ -1,0 +1,233 @@
+"""The attention core takes the kernel of windows where it can, and computes the same: gradients, compiled, recorded."""
+
+import pytest
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.window_attention import operation as windows
+from patchword.layers import (
+    Attention,
+    Interlaced,
+    LinearProjection,
+    LocalEnhancement,
+    Pattern,
+    Position,
+    RelativeTable,
+    SeparableProjection,
+    Windows,
+    plain_attention,
+    record_attention,
+)
+from patchword.layers.attention import core
+from support.helpers import difference, pixels, randomise
+from support.kernel_tests import DEVICE, farthest
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The core takes the kernel on this device, too; the calls are counted."""
+    pytest.importorskip("triton")
+    calls = []
+    monkeypatch.setattr(core, "has_window_kernel", lambda query, head: True)
+    original = core.windows
+    monkeypatch.setattr(core, "windows", lambda *given: calls.append(given) or original(*given))
+    return calls
+
+
+GRID = Grid(5, 4)
+SCOPE = Scope(grid=GRID)
+
+
+def layer(*patterns, **given):
+    return randomise(Attention(32, 2, patterns=patterns, **given)).to(DEVICE)
+
+
+def differentiated(attention):
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
+    answer = attention(tokens, SCOPE)
+    return [answer, *torch.autograd.grad(answer.sin().sum(), [tokens, *attention.parameters()])]
+
+
+def swin():
+    return layer(Pattern(Windows(3, 3, shift=1), RelativeTable(2, Grid(3, 3))))
+
+
+def cswin():
+    return layer(*(Pattern(cut, LocalEnhancement(16)) for cut in (Windows(None, 2), Windows(3, None))))
+
+
+def pale():
+    cuts = Interlaced(2, None), Interlaced(None, 2)
+    return layer(*(Pattern(cut) for cut in cuts), projection=SeparableProjection(32)).eval()
+
+
+@pytest.mark.parametrize("attention", [swin, cswin, pale])
+def test_the_core_takes_it_and_computes_the_same(taken, attention):
+    attention = attention()
+    found = differentiated(attention)
+    assert len(taken) == 1
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert len(taken) == 1
+
+
+def test_a_table_of_another_window_is_resized(taken):
+    attention = layer(Pattern(Windows(4, 3), RelativeTable(2, Grid(3, 3))))
+    found = differentiated(attention)
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert len(taken) == 1
+
+
+class Doubled(Position):
+    def enhance(self, attended, value, inner):
+        return 2 * attended
+
+
+class Turned(Windows):
+    pass
+
+
+def test_where_the_kernel_does_not_know_enough_the_usual_way_is_taken(taken):
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE)
+    for pattern in (Pattern(), Pattern(Windows(3, 3), Doubled()), Pattern(Turned(3, 3))):
+        layer(pattern)(tokens, SCOPE)
+    attention = layer(Pattern(Windows(3, 3)), dropout=0.5)
+    attention(tokens, SCOPE)
+    mask = torch.ones(1, 1, 1, 9, dtype=torch.bool, device=DEVICE)
+    attention.eval()(tokens, Scope(grid=GRID, mask=mask))
+    with record_attention(attention) as maps:
+        attention(tokens, SCOPE)
+    assert len(maps) == 1
+    assert not taken
+    attention(tokens, SCOPE)
+    assert len(taken) == 1
+
+
+def test_on_a_processor_nothing_changes(monkeypatch):
+    monkeypatch.setattr(windows.TRIAL, "found", {0: True, -1: True})
+    query = torch.zeros(1, 20, 32)
+    assert not windows.has_window_kernel(query, 16)
+
+
+def test_a_gradient_of_the_gradient(taken):
+    """which the plain twin gives"""
+    attention = swin()
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
+    asked = [tokens, attention.patterns[0].position.table]
+
+    def second():
+        first = torch.autograd.grad(attention(tokens, SCOPE).sin().sum(), tokens, create_graph=True)[0]
+        return torch.autograd.grad(first.square().sum(), asked)
+
+    found = second()
+    assert len(taken) == 1
+    with plain_attention(attention):
+        assert farthest(found, second()) < 1e-4
+
+
+def test_a_table_that_is_used_twice_has_the_gradient_of_both(taken):
+    attention = swin()
+    with torch.no_grad():  # twice through the whole weights, float32 keeps three digits of this gradient, plainly too
+        for weight in attention.parameters():
+            weight.mul_(0.5)
+    tokens, table = pixels(1, GRID.tokens, 32).to(DEVICE), attention.patterns[0].position.table
+
+    def learned(create_graph):
+        answer = attention(attention(tokens, SCOPE), SCOPE)
+        return torch.autograd.grad(answer.sin().sum(), table, create_graph=create_graph)
+
+    found = learned(create_graph=True)
+    with plain_attention(attention):
+        assert farthest(found, learned(create_graph=False)) < 1e-4
+    assert len(taken) == 2
+
+
+def test_no_images_have_no_answer(taken):
+    attention = swin()
+    answer = attention(pixels(0, GRID.tokens, 32).to(DEVICE), SCOPE)
+    assert answer.shape == (0, GRID.tokens, 32)
+    assert not torch.autograd.grad(answer.sum(), attention.patterns[0].position.table)[0].any()
+    assert len(taken) == 1
+
+
+def test_who_watches_a_part_sees_it(taken):
+    tokens, seen = pixels(1, GRID.tokens, 32).to(DEVICE), []
+    attention = cswin()
+    attention.patterns[1].position.convolution.register_forward_hook(lambda *given: seen.append(given))
+    attention(tokens, SCOPE)
+    attention = swin()
+    attention.core.register_forward_hook(lambda *given: seen.append(given))
+    attention(tokens, SCOPE)
+    assert len(seen) == 2
+    assert not taken
+
+
+def test_a_compiler_sees_one_operation(taken):
+    seen, attention = [], swin()
+
+    def keep(module, inputs):
+        seen.extend(str(node.target) for node in module.graph.nodes if "patchword" in str(node.target))
+        return module.forward
+
+    compiled = torch.compile(attention, backend=keep, fullgraph=True)
+    found = differentiated(compiled)
+    with plain_attention(attention):
+        assert farthest(found, differentiated(attention)) < 1e-4
+    assert seen == ["patchword.windows.default"]
+
+
+def test_a_compiled_model_runs_the_two_operations(taken):
+    """Neither of them asks autograd, and nothing of the kernels is looked into."""
+    seen, attention = [], swin()
+
+    def keep(module, inputs):
+        seen.append([str(node.target) for node in module.graph.nodes if "patchword" in str(node.target)])
+        return make_boxed_func(module)
+
+    compiled = torch.compile(attention, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
+    differentiated(compiled)
+    assert seen == [["patchword.windows_forward.default"], ["patchword.windows_back.default"]]
+    with torch.no_grad():
+        compiled(pixels(1, GRID.tokens, 32).to(DEVICE), SCOPE)
+    assert seen[2:] == [["patchword.windows_forward.default"]]
+
+
+def ways_to_attend(attention, tokens):
+    """the operations of attention that a compiler sees"""
+    seen = []
+
+    def keep(module, inputs):
+        named = [str(node.target) for node in module.graph.nodes]
+        seen.extend(name for name in named if "patchword" in name or "attention" in name)
+        return module.forward
+
+    answer = torch.compile(attention, backend=keep, fullgraph=True)(tokens, Scope())
+    return seen, answer
+
+
+def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken):
+    """more of them, if a gradient is wanted"""
+    attention = layer(Pattern(), projection=LinearProjection(32)).to(torch.float16)
+    for count, learns, expected in ((64, False, True), (65, False, False), (128, True, True), (129, True, False)):
+        tokens = pixels(1, count, 32).to(DEVICE, torch.float16).requires_grad_(learns)
+        with torch.set_grad_enabled(learns):
+            seen, answer = ways_to_attend(attention, tokens)
+            assert (seen == ["patchword.windows.default"]) == expected
+            with plain_attention(attention):
+                assert difference(answer.float(), attention(tokens, Scope()).float()) < 0.03
+        torch.compiler.reset()
+
+
+def test_a_few_tokens_are_left_to_torch_where_that_is_not_it(taken):
+    tokens = pixels(1, 20, 32).to(DEVICE)
+    seen, _ = ways_to_attend(layer(Pattern()), tokens)  # float32
+    mask = torch.ones(1, 1, 1, 20, dtype=torch.bool, device=DEVICE)
+    narrow = layer(Pattern()).to(torch.float16)
+    narrow(tokens.half(), Scope())  # not compiled
+    torch.compile(narrow, backend="eager")(tokens.half(), Scope(mask=mask))
+    assert "patchword.windows.default" not in seen
+    assert not taken

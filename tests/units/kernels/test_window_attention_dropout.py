@@ -1,0 +1,124 @@
+"""Weights that the kernel of windows drops are those that its plain twin drops, forwards and backwards."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from patchword.core.grid import Grid
+from patchword.core.scope import Scope
+from patchword.kernels.common.counter_rng import lowest_kept
+from patchword.kernels.window_attention.autograd import attend_windows
+from patchword.kernels.window_attention.reference import plain_windows
+from patchword.layers import Attention, Windows
+from patchword.layers.attention import core as layer
+from support.helpers import difference
+from support.kernel_tests import DEVICE, farthest
+from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, needs_triton
+
+SEEDS = torch.tensor([77, -3], dtype=torch.int32, device=DEVICE)
+
+
+def by_kernel(held, tables, taps, cuts, heads, scale, seeds, rate):
+    numbers = [number for cut in cuts for number in cut.numbers()]
+    return attend_windows(held, tables, taps, numbers, heads, scale, seeds, rate)[0]
+
+
+def dropping(way, rate=0.3, seeds=SEEDS):
+    return lambda *lists: way(*lists, seeds, rate)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_drops_as_the_plain_way(kind):
+    partition, grid, _ = drawn(kind, 0)
+    cuts, heads, head = [partition.cut(grid)], 2, 16
+    lists = given(cuts, heads, head, table=kind == "windows", taps=kind == "interlaced")
+    found = learned(dropping(by_kernel), lists, cuts, heads, head)
+    run = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
+    assert farthest(found, run(dropping(plain_windows))) < 1e-5
+    if cuts[0].size > 3:  # of few weights two seeds may drop the same
+        others = plain_windows, dropping(plain_windows, 0.3, SEEDS + 1)
+        assert all(farthest(found, run(way)) > 1e-3 for way in others)
+    assert farthest(learned(dropping(by_kernel, 0.0), lists, cuts, heads, head), run(plain_windows)) < 1e-5
+
+
+@needs_triton
+def test_images_and_heads_of_all_shares_drop_on_their_own():
+    """Queries of zero weigh all keys alike: an answer to values of one counts what is kept."""
+    cuts, heads, head, tokens = [Windows(None, None).cut(Grid(1, 24))] * 2, 3, 16, 24
+    held = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
+    held[0][..., 2 * 2 * heads * head :] = 1
+    none = torch.empty(0, device=DEVICE)
+    answer = by_kernel(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).unflatten(-1, (2 * heads, head))
+    expected = plain_windows(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).view_as(answer)
+    assert (answer - answer[..., :1]).abs().max() < 1e-6  # a weight is dropped for all channels
+    assert difference(answer, expected) < 1e-6
+    kept = answer[..., 0].transpose(1, 2).flatten(0, 1)  # (images and heads, tokens)
+    assert abs(kept.mean() - 1) < 0.1
+    assert len({tuple(row.tolist()) for row in kept.round(decimals=4)}) == 4 * 2 * heads
+
+
+@needs_triton
+def test_gradients_of_several_images():
+    cut, heads, head = Windows(None, None).cut(Grid(1, 7)), 2, 16
+    none, results = torch.empty(0, device=DEVICE), []
+    joint = torch.randn(3, 7, 3 * heads * head, device=DEVICE)
+    for way, given_ in ((by_kernel, joint), (plain_windows, joint.double())):
+        held = given_.requires_grad_()
+        answer = way([held], [none], [none, none], [cut], heads, 0.25, SEEDS, 0.3)
+        results.append([answer.detach(), *torch.autograd.grad(answer.sin().sum(), held)])
+    assert farthest(*results) < 1e-5
+
+
+@needs_triton
+def test_larger_groups_are_not_dropped_of():
+    """They are met in pieces, which know no dropout; the core does not ask for it."""
+    cut = Windows(None, None).cut(Grid(1, 130))
+    lists = given([cut], 1, 16)
+    with pytest.raises(AssertionError, match="one tile"):
+        by_kernel(*lists, [cut], 1, 0.25, SEEDS, 0.1)
+
+
+@needs_triton
+def test_the_gradient_of_a_gradient_drops_the_same():
+    cut = Windows(None, None).cut(Grid(1, 5))
+    lists = given([cut], 1, 16)
+    twice = []
+    for way in (by_kernel, plain_windows):
+        answer = way(*lists, [cut], 1, 0.25, SEEDS, 0.3)
+        (first,) = torch.autograd.grad(answer.sin().sum(), lists[0], create_graph=True)
+        twice.append(torch.autograd.grad(first.square().sum(), lists[0])[0])
+    assert difference(*twice) < 1e-4
+
+
+@needs_triton
+def test_a_compiled_call_draws_anew_each_time():
+    from patchword.kernels.window_attention.operation import Share, windows
+
+    none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
+    held = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
+    run = torch.compile(lambda x: windows([x], [Share(cut, none, none, none)], 1, 0.25, 0.4), backend="aot_eager")
+    one, two = run(held), run(held)
+    assert not torch.equal(one, two)
+    (gradient,) = torch.autograd.grad(one.sum(), held)
+    values = held.detach()[..., 32:]
+    assert abs((gradient[..., 32:] * values).sum() - one.detach().sum()) < 1e-3 * one.detach().abs().sum()
+
+
+@pytest.mark.parametrize(
+    ("partition", "training", "asked"), [(None, True, 0.2), (None, False, 0.0), (Windows(2, 2), True, None)]
+)
+def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, training, asked):
+    rates = []
+    monkeypatch.setattr(layer, "has_window_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "on_one_map", lambda *given: True)
+    monkeypatch.setattr(layer, "windows", lambda held, *rest: rates.append(rest[-1]) or held[0][..., :16])
+    patterns = [layer.Pattern(partition)]
+    attention = Attention(16, 2, patterns=patterns, dropout=0.2).train(training)
+    attention(torch.randn(2, 4, 16), Scope(grid=Grid(2, 2)))
+    assert rates == ([] if asked is None else [asked])
+
+
+def test_the_lowest_number_that_is_kept():
+    assert [lowest_kept(rate) for rate in (0.25, 0.5, 0.75)] == [-(2**30), 0, 2**30]

@@ -1,0 +1,243 @@
+"""Out of memory: the same step in smaller pieces, with the same gradient, and so on from there."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.data.image.batches import Batch
+from patchword.layers.model import Model
+from patchword.objectives.classification import Classification, Outcome
+from patchword.objectives.distillation.answers import SoftTargets
+from patchword.objectives.distillation.distillation import Distillation, Seen, Weighted, frozen
+from patchword.recipes.image import task as image_task
+from patchword.recipes.run import Run
+from patchword.recipes.train import train
+from patchword.training.guard.nonfinite import Guard
+from patchword.training.guard.oom_retry import Sparing
+from patchword.training.optimizer import adamw
+from patchword.training.sam import SharpnessAware, Steepest
+from patchword.training.state import State
+from patchword.training.step import PlainStep
+from support.batch_norm_model import SIZE, assert_equal, batch_of
+from support.batch_norm_model import model_of as with_batch_norms
+from support.helpers import tiny
+from support.material import differing, silent, tiny_recipe
+from support.tiny_texts import stop_after
+
+
+class Small:
+    """An objective on a machine that holds so many samples at once; calls: from which on."""
+
+    error = torch.OutOfMemoryError("CUDA out of memory")
+
+    def __init__(self, objective: object, limit: int, calls: int = 0) -> None:
+        self.objective, self.limit, self.calls, self.sizes = objective, limit, calls, []
+
+    def __call__(self, piece: Batch, batch: Batch) -> Outcome:
+        self.sizes.append(len(piece.samples))
+        outcome = self.objective(piece, batch)  # changes statistics and draws numbers, as one that fails in the middle
+        if len(piece.samples) > self.limit and len(self.sizes) > self.calls:
+            raise self.error
+        return outcome
+
+
+def random_model() -> Model:
+    return tiny("vit-tiny-16", dropout=0.2, drop_path=0.2).train()
+
+
+def taught(model: Model) -> Distillation:
+    teacher = frozen(tiny(seed=1))
+    look = lambda images: Seen(teacher(images))  # noqa: E731
+    lessons = [Weighted(0.5, SoftTargets(2.0))]
+    return Distillation(lambda answer: Classification(answer), lambda images: Seen(model(images)), look, lessons, 0.5)
+
+
+def guard_of(model: nn.Module, objective: object, folder: Path, sam: float = 0.0, **options: object) -> Guard:
+    plain = PlainStep(objective, adamw(model, 1e-2, 0.05), **options)
+    step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
+    said: list[str] = []
+    guard = Guard(Sparing(step, plain, model, said.append), plain, model, folder, said.append)
+    guard.said = said
+    return guard
+
+
+def taken(guard: Guard, steps: int) -> list[Tensor]:
+    state, told = State(), []
+    for number in range(steps):
+        torch.manual_seed(number)
+        batch = batch_of(number)
+        told += guard(batch, 1e-2)
+        state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
+        guard.took(state, batch)
+    assert state.parts == (guard.plain.parts if guard.said else 0)
+    return told
+
+
+@pytest.mark.parametrize("model", [random_model, with_batch_norms], ids=["dropout", "batch norm"])
+@pytest.mark.parametrize("options", [{}, {"sam": 0.05}, {"clip": 0.5, "parts": 2}], ids=["plain", "sam", "parts"])
+def test_it_is_as_if_the_pieces_had_been_asked_for(tmp_path, model, options):
+    """Bit by bit: a failed try has left nothing behind, neither gradient nor statistics nor random numbers."""
+    ours, theirs = model(), model()
+    small = Small(Classification(ours, 0.1), limit=3)
+    guard = guard_of(ours, small, tmp_path, **options)
+    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, **{**options, "parts": 4})
+    assert all(torch.equal(a, b) for a, b in zip(taken(guard, 2), taken(other, 2), strict=True))
+    assert guard.plain.parts == 4
+    assert_equal(guard, other)
+    pieces = [2] * ("parts" not in options) + [4]
+    assert guard.said == [
+        f"the memory is full: each batch is now worked on in {count} pieces; the batch stays as large as it is"
+        for count in pieces
+    ]
+    assert set(small.sizes[len(pieces) :]) >= {3}
+
+
+def test_the_gradient_is_that_of_the_whole_batch(tmp_path):
+    caught: list[list[Tensor]] = []
+    for limit in (SIZE, 1):
+        model = tiny().train()
+        guard = guard_of(model, Small(Classification(model, 0.1), limit), tmp_path)
+        guard.plain.optimizer.register_step_pre_hook(
+            lambda *_, model=model: caught.append([weight.grad.clone() for weight in model.parameters()])
+        )
+        taken(guard, 1)
+    scale = max(float(gradient.abs().max()) for gradient in caught[0])
+    assert all((a - b).abs().max() < 1e-6 * scale for a, b in zip(*caught, strict=True))
+    assert guard.plain.parts == SIZE
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch's, on processors without bfloat16
+def test_in_half_precision_too(tmp_path):
+    ours, theirs = random_model(), random_model()
+    guard = guard_of(ours, Small(Classification(ours), limit=6), tmp_path, precision="bfloat16")
+    other = guard_of(theirs, Classification(theirs), tmp_path, precision="bfloat16", parts=2)
+    taken(guard, 1)
+    taken(other, 1)
+    assert_equal(guard, other)
+
+
+def test_pieces_that_were_done_before_the_failure_do_not_count_twice(tmp_path):
+    ours, theirs = random_model(), random_model()
+    guard = guard_of(ours, Small(Classification(ours), limit=3, calls=1), tmp_path, parts=2)
+    other = guard_of(theirs, Classification(theirs), tmp_path, parts=4)
+    taken(guard, 1)
+    taken(other, 1)
+    assert_equal(guard, other)
+
+
+def test_both_gradients_of_sam_are_taken_anew(tmp_path):
+    """Also where only the second one was too much: both are to see one function, with the same dropout."""
+    ours, theirs = random_model(), random_model()
+    guard = guard_of(ours, Small(Classification(ours, 0.1), limit=6, calls=1), tmp_path, sam=0.05)
+    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, sam=0.05, parts=2)
+    taken(guard, 2)
+    taken(other, 2)
+    assert_equal(guard, other)
+
+
+def test_a_student_is_taught_the_same(tmp_path):
+    ours, theirs = random_model(), random_model()
+    guard = guard_of(ours, Small(taught(ours), limit=3), tmp_path)
+    other = guard_of(theirs, taught(theirs), tmp_path, parts=4)
+    taken(guard, 2)
+    taken(other, 2)
+    assert_equal(guard, other)
+
+
+def test_what_does_not_fit_at_all_is_said(tmp_path):
+    model = tiny().train()
+    guard = guard_of(model, Small(Classification(model), limit=0), tmp_path)
+    with pytest.raises(UserError, match=rf"the memory does not hold a batch in {SIZE} pieces\n.*smaller model"):
+        taken(guard, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "parts", "told"),
+    [
+        (3, 1, r"in 1 pieces\ngo on in twice as many:\nagain accumulate=6$"),
+        (0, SIZE, rf"in {SIZE} pieces\n.*smaller model.*\nagain recompute=true$"),
+    ],
+)
+def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, parts, told):
+    """Three of them, so that each works on a third of the pieces that are asked for."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+    model = tiny().train()
+    guard = guard_of(model, Small(Classification(model), limit), tmp_path, parts=parts)
+    guard.step.again = "again"
+    with pytest.raises(UserError, match=told):
+        taken(guard, 1)
+
+
+def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
+    """More pieces than it was begun with, and than the memory had forced; it is the same run up to rounding."""
+    recipe, sizes, gradient = tiny_recipe("epochs=1"), [], PlainStep.gradient
+
+    def watched(self: PlainStep, batch: Batch) -> tuple[Tensor, Tensor]:
+        sizes.append(self.parts)
+        return gradient(self, batch)
+
+    monkeypatch.setattr(PlainStep, "gradient", watched)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert not train(recipe, tmp_path / "run", silent())
+    more = recipe.with_settings(["accumulate=2", "recompute=true", "device=cpu:0"])
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert not train(more, tmp_path / "run", silent(), resume=True)
+    assert sizes == [1] * 3 + [2] * 2
+    assert Run(tmp_path / "run").recipe().accumulate == 2
+
+
+def test_pieces_that_are_asked_for_and_those_that_were_forced(tmp_path):
+    guard = guard_of(tiny(), None, tmp_path, parts=4)
+    for forced, parts in ((0, 4), (2, 4), (8, 8)):
+        guard.resumed(State(parts=forced))
+        assert guard.plain.parts == parts
+
+
+def test_the_processor_says_it_in_other_words(tmp_path):
+    """This is what torch raises where the system gives no memory."""
+    model = tiny().train()
+    small = Small(Classification(model), limit=6)
+    with pytest.raises(RuntimeError, match=r"not enough memory|can't allocate memory") as raised:
+        torch.empty(2**60)
+    small.error = raised.value
+    guard = guard_of(model, small, tmp_path)
+    taken(guard, 1)
+    assert guard.plain.parts == 2
+
+
+def test_other_failures_are_not_taken_for_it(tmp_path):
+    def fails(piece: Batch, batch: Batch) -> Outcome:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        taken(guard_of(tiny(), fails, tmp_path), 1)
+
+
+def test_a_run_goes_on_in_pieces_after_a_restart(tmp_path, monkeypatch):
+    """The memory is full once, from the fourth step on; a restart has room again, and keeps to the pieces."""
+    full = {"calls": 3}
+
+    class Once(image_task.Classification):
+        def __call__(self, piece: Batch, batch: Batch) -> Outcome:
+            full["calls"] -= 1
+            if full["calls"] < 0 and len(piece.samples) > 64:
+                raise torch.OutOfMemoryError
+            return super().__call__(piece, batch)
+
+    recipe = tiny_recipe("epochs=1")
+    monkeypatch.setattr(image_task, "Classification", Once)
+    assert train(recipe, tmp_path / "whole", silent())
+    full["calls"] = 3
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not train(recipe, tmp_path / "run", silent())
+    full["calls"] = 1000
+    assert train(recipe, tmp_path / "run", silent(), resume=True)
+    assert differing(tmp_path / "run" / "model.safetensors", tmp_path / "whole" / "model.safetensors") == []
+    assert full["calls"] == 1000 - 2 * 5  # two pieces for each of the steps that were left

@@ -1,0 +1,116 @@
+"""Two processes on one run: the same weights, measures and order of samples as one process with the whole batch."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from patchword.recipes.run import Run
+from support.checkpoints import assert_close
+from support.material import TINY_MODEL
+from support.parallel_runs import Asked, Workers, do
+from support.tiny_texts import TINY_BERT, vocabulary_of
+
+STEADY = ("device=cpu", "epochs=2", "rate=1e-3", "save_minutes=100", "precision=float32")
+IMAGES = (*TINY_MODEL, *STEADY, "batch=128", "augmentation.flip=0.3", "augmentation.mixup=0.8", "smoothing=0.1")
+CASES = {
+    "plain": ("digits-vit", (*IMAGES, "average=0.9")),
+    "pieces": ("digits-vit", (*IMAGES, "accumulate=4", "batch=117", "epochs=1", "sam=0.05")),
+    "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
+}
+TEXTS = ("documents=line", "length=24", "batch=16", "held_out=0.2", "masked=0.2", "epochs=2", "rate=1e-4")
+CUT = 7  # steps after which a run is stopped, each time
+
+
+def write_texts(folder: Path) -> None:
+    """Documents of one to eight sentences of words in two letters, and the tokenizer that knows them."""
+    words, chance = [f"{first}{second}" for first in "abcdefgh" for second in "aeiou"], random.Random(0)
+    vocabulary_of([*words, "."], folder / "words")
+    documents = (
+        " ".join(
+            f"{' '.join(chance.choices(words, k=chance.randint(3, 7))).capitalize()}."
+            for _ in range(chance.randint(1, 8))
+        )
+        for _ in range(60)
+    )
+    (folder / "texts.txt").write_text("\n".join(documents) + "\n")
+
+
+def plan_of(folder: Path, together: bool) -> list[Asked]:
+    found = []
+    for name, (recipe, settings) in CASES.items():
+        texts = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'words'}", *TEXTS) if name == "words" else ()
+        found.append(Asked(str(folder / ("two" if together else "one") / name), recipe, (*settings, *texts)))
+    if together:
+        recipe, settings = CASES["plain"]
+        found.append(Asked(str(folder / "two" / "sharded"), recipe, (*settings, "sharding=full")))
+        found.append(Asked(str(folder / "two" / "resumed"), recipe, settings, stop=(1, CUT)))
+        found.append(Asked(str(folder / "two" / "norms"), "norms", ()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """All cases by one process, and by two; then the interrupted one goes on with one and with two."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_texts(folder)
+    workers = Workers(plan_of(folder, together=True), folder / "plan")
+    for run in plan_of(folder, together=False):
+        assert do(run)
+    workers.wait()
+    again = Asked(str(folder / "two" / "resumed"), *CASES["plain"], resume=True, stop=(0, CUT))
+    assert not do(again)
+    Workers(
+        [Asked(again.folder, again.recipe, (*again.settings, "sharding=full"), resume=True)], folder / "more"
+    ).wait()
+    return folder
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_end_as_one(runs, name):
+    """Weights, moments, average and running statistics, after 20 steps or so; and every measure of every epoch."""
+    assert_close(runs / "one" / name, runs / "two" / name)
+    alone, together = (Run(runs / place / name).metrics() for place in ("one", "two"))
+    for mine, other in zip(alone, together, strict=True):
+        assert mine.keys() == other.keys()
+        for key in mine.keys() - {"seconds"}:
+            assert mine[key] == pytest.approx(other[key], rel=2e-6, abs=2e-6), key
+
+
+def test_dealt_out_weights_end_as_whole_ones(runs):
+    assert_close(runs / "two" / "sharded", runs / "two" / "plain")
+
+
+def test_going_on_with_another_number_of_processes(runs):
+    """Two processes, of which one is asked to stop; one; and two with dealt out weights, to the end."""
+    assert_close(runs / "two" / "resumed", runs / "two" / "plain")
+    assert len(Run(runs / "two" / "resumed").metrics()) == 2
+
+
+def steps(folder: Path, *names: str) -> list[list[int]]:
+    """of each step all samples"""
+    parts = [
+        [json.loads(line) for line in (folder / f"samples-{name}.jsonl").read_text().splitlines()] for name in names
+    ]
+    return [[number for part in step for number in part] for step in zip(*parts, strict=True)]
+
+
+def test_batch_norms_see_the_samples_of_all(runs):
+    """Parts of 5 and 4 pictures, in double precision: answers, gradients, running statistics."""
+    told = [json.loads((runs / "two" / "norms" / f"{number}.json").read_text()) for number in (0, 1)]
+    assert [length for length, _ in told] == [5, 4]
+    assert max(apart for _, apart in told) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["plain", "pieces"])
+def test_every_sample_is_dealt_out_once(runs, name):
+    alone, together = steps(runs / "one" / name, "alone"), steps(runs / "two" / name, "0", "1")
+    assert [sorted(step) for step in together] == [sorted(step) for step in alone]
+    assert all(len(set(step)) == len(step) for step in together)
+
+
+def test_the_order_does_not_depend_on_who_goes_on(runs):
+    whole = [sorted(step) for step in steps(runs / "one" / "plain", "alone")]
+    both, single = steps(runs / "two" / "resumed", "0", "1"), steps(runs / "two" / "resumed", "alone")
+    assert [sorted(step) for step in [*both[:CUT], *single, *both[CUT:]]] == whole

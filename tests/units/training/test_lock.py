@@ -1,0 +1,177 @@
+"""One process a run folder; a lock whose holder is gone never blocks."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import pytest
+
+from patchword.core.errors import UserError
+from patchword.recipes import train as recipe_run
+from patchword.training.lock import lock
+from patchword.training.lock.lock import exclusive, refuse_second
+from patchword.training.lock.lock_owner import Holder, _began
+from support.material import silent, tiny_recipe
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from patchword.training.lock.lock import exclusive
+with exclusive(Path(sys.argv[1])):
+    child = os.fork() if sys.argv[2] == "with a child" else 1
+    if child:
+        print(child, flush=True)
+    time.sleep(60)
+"""
+
+
+def holding(folder, child: bool = False) -> tuple[subprocess.Popen[str], int]:
+    """A process that holds the folder, and the number of a process it has started."""
+    words = [sys.executable, "-c", HOLD, str(folder), "with a child" if child else ""]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    return process, int(process.stdout.readline())
+
+
+def enter(folder) -> None:
+    with exclusive(folder):
+        pass
+
+
+def test_the_holder_is_named_and_a_killed_one_never_blocks(tmp_path):
+    process, _ = holding(tmp_path)
+    told = rf"is in use: got process {process.pid} on \S+, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\nwait for it"
+    for ask in (enter, refuse_second):
+        with pytest.raises(UserError, match=told):
+            ask(tmp_path)
+    process.kill()
+    process.wait()
+    refuse_second(tmp_path)
+    enter(tmp_path)
+
+
+def test_a_child_that_outlives_its_parent_does_not_block(tmp_path):
+    """It has inherited the lock, which the system therefore keeps."""
+    process, child = holding(tmp_path, child=True)
+    try:
+        with pytest.raises(UserError, match="is in use"):
+            enter(tmp_path)
+        process.kill()
+        process.wait()
+        with (tmp_path / ".lock").open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with exclusive(tmp_path), pytest.raises(UserError, match=f"got process {os.getpid()} on"):
+            enter(tmp_path)
+        enter(tmp_path)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def left_by(folder, **changes: object) -> None:
+    """A lock file that was not left in peace."""
+    (folder / ".lock").write_text(replace(Holder.this(), **changes).text())
+
+
+def test_what_a_crash_left_does_not_block(tmp_path):
+    for text in ("", "4711", "{}", "half of {", json.dumps({**asdict(Holder.this()), "more": 1})):
+        (tmp_path / ".lock").write_text(text)
+        enter(tmp_path)
+    left_by(tmp_path)
+    enter(tmp_path)
+
+
+def test_who_is_gone():
+    here = Holder.this()
+    assert not here.is_gone()
+    assert replace(here, began="1").is_gone()  # its number was given to another process
+    assert not here.is_elsewhere()
+    for other in (replace(here, boot="another"), replace(here, host="other")):
+        assert other.is_elsewhere()
+        assert not other.is_gone()  # nobody can tell
+    ended = subprocess.Popen(["sleep", "60"])
+    child = replace(here, process=ended.pid, began=_began(ended.pid))
+    assert not child.is_gone()
+    ended.kill()
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert child.is_gone()  # a zombie, too
+    ended.wait()
+    assert child.is_gone()
+    assert not replace(here, processes="a container's", process=ended.pid).is_gone()
+    assert Holder.read(here.text()) == here
+
+
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("where", [{"host": "other"}, {"boot": "of another machine of this name"}])
+def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkeypatch, where, locked):
+    """Whatever the lock says: a disk may not pass it between machines, or may keep that of a dead one."""
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.02)
+    left_by(tmp_path, **where)
+    beats = iter([1, 1, 1, 2])
+    with (tmp_path / ".lock").open() as other:
+        if locked:
+            fcntl.flock(other, fcntl.LOCK_EX)
+        with monkeypatch.context() as patch:
+            patch.setattr(lock, "_touched", lambda _: next(beats))
+            with pytest.raises(
+                UserError, match=rf"got process {os.getpid()} on {where.get('host', Holder.this().host)}"
+            ):
+                enter(tmp_path)
+        assert next(beats, None) is None
+        with exclusive(tmp_path), pytest.raises(UserError, match=f"got process {os.getpid()} on {Holder.this().host}"):
+            enter(tmp_path)  # it was silent, and now it is ours
+
+
+def test_a_holder_beats(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
+    with exclusive(tmp_path):
+        assert lock._beats(tmp_path / ".lock")
+    assert not lock._beats(tmp_path / ".lock")
+    assert (tmp_path / ".lock").read_text() == ""  # left in peace
+
+
+def test_a_disk_without_locks_still_tells_who_holds(tmp_path, monkeypatch):
+    def none(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(lock.fcntl, "flock", none)
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
+    enter(tmp_path)
+    left_by(tmp_path, host="other")
+    enter(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        left_by(tmp_path, process=process.pid, began=_began(process.pid))
+        with pytest.raises(UserError, match=f"got process {process.pid}"):
+            enter(tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+    enter(tmp_path)
+
+
+@pytest.mark.parametrize(("rank", "looked"), [("0", 1), ("1", 0)])
+def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, looked):
+    """They would wait for a silent holder one after the other, and for each other's looking."""
+    for name, value in {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "a"}.items():
+        monkeypatch.setenv(name, value)
+
+    def met(*_: object) -> None:
+        raise InterruptedError
+
+    asked = []
+    monkeypatch.setattr(recipe_run, "refuse_second", asked.append)
+    monkeypatch.setattr(recipe_run, "joined", met)
+    with pytest.raises(InterruptedError):
+        recipe_run.train(tiny_recipe(), tmp_path / "run", silent())
+    assert asked == [tmp_path / "run"] * looked
+
+
+def test_looking_early_makes_nothing(tmp_path):
+    refuse_second(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    refuse_second(tmp_path / "run")
+    assert list((tmp_path / "run").iterdir()) == []

@@ -1,0 +1,209 @@
+"""Adam without its correction, rates by layer, and the linear schedule; test_training.py has the rest."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from patchword.models import create
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
+from patchword.training.schedule import WarmupLinear
+from patchword.training.step import PlainStep
+from support.helpers import tiny_text
+
+RATE, DECAY, BETAS, EPS = 0.01, 0.1, (0.9, 0.999), 1e-6
+
+
+def small() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+
+
+def loss_of(model: nn.Module, step: int) -> torch.Tensor:
+    inputs = torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+    return model(inputs.to(next(model.parameters()).dtype)).square().sum() * (1 + step)
+
+
+def by_hand(model: nn.Module, steps: int) -> None:
+    """m and v as they are, p -= rate * (m / (sqrt(v) + eps) + decay * p), in double precision."""
+    moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in model.named_parameters()}
+    for step in range(steps):
+        model.zero_grad()
+        loss_of(model, step).backward()
+        for name, parameter in model.named_parameters():
+            first, second = moments[name]
+            first.mul_(BETAS[0]).add_((1 - BETAS[0]) * parameter.grad)
+            second.mul_(BETAS[1]).add_((1 - BETAS[1]) * parameter.grad.square())
+            decay = DECAY if parameter.ndim > 1 else 0.0
+            with torch.no_grad():
+                parameter -= RATE * (first / (second.sqrt() + EPS) + decay * parameter)
+
+
+def taken(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
+    for step in steps:
+        loss_of(model, step).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def uncorrected(model: nn.Module) -> torch.optim.AdamW:
+    return adamw(model, RATE, DECAY, BETAS, corrected=False)
+
+
+def test_without_correction_it_is_the_formula():
+    ours, reference = small(), small().double()
+    by_hand(reference, 10)
+    optimizer = uncorrected(ours)
+    assert isinstance(optimizer, UncorrectedAdamW)
+    taken(ours, optimizer, range(10))
+    for parameter, expected in zip(ours.parameters(), reference.parameters(), strict=True):
+        assert (parameter - expected).abs().max() < 1e-6
+
+
+def test_going_back_counts_anew():
+    """as when a run returns to before a spike of its loss"""
+    model = small()
+    optimizer = uncorrected(model)
+    taken(model, optimizer, range(4))
+    kept, before = copy.deepcopy(model), copy.deepcopy(optimizer_tensors(optimizer))
+    taken(model, optimizer, range(4, 9))
+    model.load_state_dict(kept.state_dict())
+    restore_optimizer(optimizer, copy.deepcopy(before))
+    fresh = uncorrected(kept)
+    restore_optimizer(fresh, before)
+    taken(model, optimizer, range(4, 6))
+    taken(kept, fresh, range(4, 6))
+    for one, other in zip(model.parameters(), kept.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path):
+    whole, reference = small(), small().double()
+    by_hand(reference, 10)
+    optimizer = uncorrected(whole)
+    taken(whole, optimizer, range(4))
+    Checkpoints(tmp_path).save("epoch-0", optimizer_tensors(optimizer), {})
+    halved = copy.deepcopy(whole)
+    again = uncorrected(halved)
+    restore_optimizer(again, Checkpoints(tmp_path).newest(print)[0])
+    taken(halved, again, range(4, 10))
+    taken(whole, optimizer, range(4, 10))
+    for one, other, expected in zip(whole.parameters(), halved.parameters(), reference.parameters(), strict=True):
+        assert one.equal(other)
+        assert (one - expected).abs().max() < 1e-6
+
+
+def test_the_first_step_is_larger_without_the_correction():
+    """By (1 - 0.9) / sqrt(1 - 0.999): the second moment is yet smaller than the first."""
+    models = [small(), small()]
+    starts = [parameter.detach().clone() for parameter in models[0].parameters()]
+    for model, corrected in zip(models, (False, True), strict=True):
+        taken(model, adamw(model, RATE, 0.0, corrected=corrected), range(1))
+    for start, plain, corrected in zip(starts, models[0].parameters(), models[1].parameters(), strict=True):
+        ratio = (plain - start) / (corrected - start)
+        assert torch.allclose(ratio, torch.full_like(ratio, 0.1 / math.sqrt(0.001)), rtol=1e-3)
+
+
+def test_a_step_leaves_the_settings_as_they_were():
+    model = small()
+    optimizer = uncorrected(model)
+    before = [{key: group[key] for key in ("lr", "eps", "weight_decay")} for group in optimizer.param_groups]
+    taken(model, optimizer, range(3))
+    assert [{key: group[key] for key in ("lr", "eps", "weight_decay")} for group in optimizer.param_groups] == before
+    assert before == [{"lr": RATE, "eps": EPS, "weight_decay": decay} for decay in (DECAY, 0.0)]
+
+
+# Rates by layer
+
+
+def rates(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {names[id(p)]: group["lr"] for group in optimizer.param_groups for p in group["params"]}
+
+
+@pytest.mark.parametrize("head", ["classes", "pretraining"])
+def test_each_block_learns_at_a_share_of_the_one_above(head):
+    model = tiny_text(depth=3, head=head, classes=2)
+    optimizer = adamw(model, 1.0, 0.01, layer_decay=0.5)
+
+    class Objective:
+        def __call__(self, piece, batch):
+            loss = sum(parameter.square().sum() for parameter in model.parameters())
+            return type("Outcome", (), {"loss": loss, "right": torch.zeros(())})()
+
+    class Batch:
+        weight, device = 1, torch.device("cpu")
+
+        def split(self, parts):
+            return [self]
+
+    PlainStep(Objective(), optimizer)(Batch(), 0.8)
+    found = rates(model, optimizer)
+    assert found.keys() == dict(model.named_parameters()).keys()
+    for name, rate in found.items():
+        if name.startswith("entrance."):
+            expected = 0.8 * 0.5**4
+        elif name.startswith("encoder.blocks."):
+            expected = 0.8 * 0.5 ** (3 - int(name.split(".")[2]))
+        else:
+            assert name.startswith("head.")
+            expected = 0.8
+        assert rate == pytest.approx(expected), name
+    assert len(set(found.values())) == 5
+
+
+def test_without_layer_decay_all_learn_at_the_rate():
+    model = tiny_text(head="classes", classes=2)
+    optimizer = adamw(model, 0.3, 0.01)
+    assert len(optimizer.param_groups) == 2
+    assert all(group["share"] == 1 for group in optimizer.param_groups)
+
+
+def test_layer_decay_goes_with_weight_decay_on_matrices_only():
+    model = tiny_text(head="classes", classes=2)
+    for group in adamw(model, 0.3, 0.01, layer_decay=0.9).param_groups:
+        kinds = {parameter.ndim > 1 for parameter in group["params"]}
+        assert kinds == {group["weight_decay"] == 0.01}
+
+
+# The schedule
+
+
+def test_the_rate_rises_and_falls_along_lines():
+    schedule = WarmupLinear(peak=2.0, total=10, warmup=4)
+    assert [schedule(step) for step in range(4)] == [0.5, 1.0, 1.5, 2.0]
+    assert [schedule(step) for step in range(4, 11)] == pytest.approx([2 * (1 - done / 6) for done in range(7)])
+    assert schedule(10) == schedule(99) == 0
+
+
+def test_the_rate_ends_at_its_floor():
+    schedule = WarmupLinear(peak=2.0, total=8, floor=0.25)
+    assert [schedule(step) for step in (0, 4, 8, 20)] == [2.0, 1.25, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("total", "warmup"), [(1, 0), (1, 1), (2, 2), (0, 0)])
+def test_short_runs_have_a_rate_too(total, warmup):
+    assert all(0 <= WarmupLinear(1.0, total, warmup)(step) <= 1 for step in range(4))
+
+
+def test_the_blocks_of_all_stages_are_counted_through():
+    model = create("swin-mini")
+    rates = {}
+    for group in adamw(model, 1.0, 0.01, layer_decay=0.5).param_groups:
+        for parameter in group["params"]:
+            rates[id(parameter)] = group["share"]
+    shares = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+    depths = model.card.config["depths"]
+    total = sum(depths)
+    assert shares["head.linear.weight"] == shares["norm.weight"] == 1.0
+    before = 0
+    for stage, depth in enumerate(depths):
+        first = next(name for name in shares if name.startswith(f"stages.{stage}.entrance."))
+        assert shares[first] == 0.5 ** (total + 1 - before)
+        for block in range(depth):
+            names = [name for name in shares if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]
+            assert {shares[name] for name in names} == {0.5 ** (total - before - block)}
+        before += depth

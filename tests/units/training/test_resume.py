@@ -1,0 +1,291 @@
+"""A run that is stopped anywhere and started again ends as if nothing had happened, bit by bit."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.data.image.batches import Batch
+from patchword.data.image.images import Held, decode
+from patchword.data.image.sources import DigitsSource
+from patchword.recipes import train as recipe_run
+from patchword.recipes.evaluation import evaluate
+from patchword.recipes.image import task as image_task
+from patchword.recipes.run import Run
+from patchword.recipes.train import train
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.journal import RunJournal
+from patchword.training.lock.lock import exclusive
+from support.material import differing, everything_below, silent, tiny_recipe, write_classes
+
+RECIPE = tiny_recipe()
+STEPS = 10  # of an epoch: 1,294 training samples in batches of 128
+LAST = "epoch-00002-batch-0000000"
+
+
+class Died(BaseException):
+    """Stands for a kill: nothing of ours catches it."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    assert train(RECIPE, folder, silent())
+    return folder
+
+
+@pytest.fixture
+def stop_after(monkeypatch):
+    """The next run is asked to stop after so many steps; 0 is never."""
+
+    def arrange(steps: int) -> None:
+        @contextmanager
+        def counting() -> Iterator[object]:
+            taken = iter(range(1, 10_000))
+            yield lambda: next(taken) == steps
+
+        monkeypatch.setattr(recipe_run, "interruptible", counting)
+
+    return arrange
+
+
+def metrics(folder: Path) -> list[dict[str, float]]:
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in Run(folder).metrics()]
+
+
+def state(folder: Path) -> dict[str, float]:
+    return {**json.loads((folder / "checkpoints" / LAST / "state.json").read_text()), "seconds": 0}
+
+
+def assert_the_same(folder: Path, whole: Path) -> None:
+    assert differing(folder / "model.safetensors", whole / "model.safetensors") == []
+    tensors = Path("checkpoints") / LAST / "tensors.safetensors"
+    assert differing(folder / tensors, whole / tensors) == []
+    assert metrics(folder) == metrics(whole)
+    assert state(folder) == state(whole)
+    for file in ("recipe.yaml", "config.json"):
+        assert (folder / file).read_text() == (whole / file).read_text()
+
+
+def test_the_whole_run_has_everything_that_could_go_wrong(whole):
+    """Otherwise the comparisons below would compare nothing."""
+    names = load_file(whole / "checkpoints" / LAST / "tensors.safetensors")
+    assert {name.split(".")[0] for name in names} == {"model", "average", "optimizer"}
+    assert [record["epoch"] for record in metrics(whole)] == [1, 2]
+    assert state(whole)["step"] == 2 * STEPS
+    assert state(whole)["best_epoch"] == 1  # so that both epochs write the best weights
+
+
+def test_another_seed_gives_another_run(whole, tmp_path):
+    assert train(tiny_recipe("seed=1"), tmp_path / "run", silent())
+    assert len(differing(tmp_path / "run" / "model.safetensors", whole / "model.safetensors")) > 10
+
+
+@pytest.mark.parametrize("steps", [1, 5, STEPS, STEPS + 1, 2 * STEPS - 1, 2 * STEPS])
+def test_interrupted_once(whole, tmp_path, stop_after, steps):
+    folder = tmp_path / "run"
+    stop_after(steps)
+    assert not train(RECIPE, folder, silent())
+    assert len(metrics(folder)) == (steps - 1) // STEPS
+    stop_after(0)
+    assert train(RECIPE, folder, silent(), resume=True)
+    assert_the_same(folder, whole)
+
+
+def test_interrupted_every_three_steps(whole, tmp_path, stop_after):
+    folder, starts = tmp_path / "run", 0
+    stop_after(3)
+    while not train(RECIPE, folder, silent(), resume=True):
+        stop_after(3)
+        starts += 1
+    assert starts == 2 * STEPS // 3
+    assert_the_same(folder, whole)
+
+
+def test_saved_at_every_step(whole, tmp_path, stop_after):
+    """How often a run saves may be changed on a restart; it changes nothing else."""
+    folder = tmp_path / "run"
+    stop_after(7)
+    assert not train(RECIPE, folder, silent())
+    stop_after(0)
+    assert train(tiny_recipe("save_minutes=0"), folder, silent(), resume=True)
+    (folder / "recipe.yaml").write_text(RECIPE.to_yaml())
+    assert_the_same(folder, whole)
+
+
+@pytest.mark.parametrize("place", ["log", "checkpoint", "weights"])
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_killed_at_the_end_of_an_epoch(whole, tmp_path, monkeypatch, place, epoch):
+    """After the best weights were written, after the line was logged, or before either."""
+    folder, times = tmp_path / "run", iter(range(1, 100))
+    owner, name = {
+        "log": (RunJournal, "epoch"),
+        "checkpoint": (Checkpoints, "save"),
+        "weights": (image_task, "save"),
+    }[place]
+    original = getattr(owner, name)
+
+    def dies(*arguments: object) -> None:
+        if next(times) == epoch:
+            raise Died
+        original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(Died):
+            train(RECIPE, folder, silent())
+    assert train(RECIPE, folder, silent(), resume=True)
+    assert_the_same(folder, whole)
+
+
+def test_a_damaged_checkpoint_costs_time_and_nothing_else(whole, tmp_path, stop_after):
+    folder = tmp_path / "run"
+    for steps in (4, 3):
+        stop_after(steps)
+        assert not train(RECIPE, folder, silent(), resume=True)
+    newest = folder / "checkpoints" / "epoch-00000-batch-0000007" / "tensors.safetensors"
+    content = bytearray(newest.read_bytes())
+    content[-100] ^= 4
+    newest.write_bytes(content)
+    stop_after(0)
+    console = silent()
+    assert train(RECIPE, folder, console, resume=True)
+    told = console.file.getvalue()
+    assert "epoch-00000-batch-0000007 is passed over: tensors.safetensors has changed" in told
+    assert "going on from epoch 1, batch 5" in told
+    assert_the_same(folder, whole)
+
+
+def test_where_no_checkpoint_can_be_used_nothing_is_begun_anew(tmp_path, stop_after):
+    """It would write over the best weights and the log."""
+    folder = tmp_path / "run"
+    stop_after(STEPS + 3)
+    assert not train(RECIPE, folder, silent(), resume=True)
+    for found in (folder / "checkpoints").iterdir():
+        (found / "state.json").write_text("{}")
+    before = {path: path.read_bytes() for path in everything_below(folder) if path.is_file()}
+    stop_after(0)
+    with pytest.raises(UserError, match="no checkpoint can be used: expected a whole one, got 2 that are not"):
+        train(RECIPE, folder, silent(), resume=True)
+    assert (folder / "metrics.jsonl").read_text().count("\n") == 1
+    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
+    assert changed <= {".lock", "machine.json"}
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(whole):
+    litter = whole / ".model.safetensors.4711.tmp"
+    litter.write_bytes(b"half")
+    assert train(RECIPE, whole, silent(), resume=True)
+    assert not litter.exists()
+
+
+def test_resuming_what_never_began_begins_it(whole, tmp_path):
+    assert train(RECIPE, tmp_path / "run", silent(), resume=True)
+    assert_the_same(tmp_path / "run", whole)
+
+
+def test_a_finished_run_stays_as_it_is(whole):
+    before = {path: path.read_bytes() for path in everything_below(whole / "checkpoints") if path.is_file()}
+    assert train(RECIPE, whole, silent(), resume=True)
+    assert {path: path.read_bytes() for path in everything_below(whole / "checkpoints") if path.is_file()} == before
+    assert len(metrics(whole)) == 2
+
+
+def test_the_recipe_of_a_run_can_be_trained_again(whole, tmp_path):
+    assert train(Run(whole).recipe(), tmp_path / "again", silent())
+    assert_the_same(tmp_path / "again", whole)
+
+
+@pytest.mark.parametrize("change", ["rate=1e-4", "seed=1", "model.width=32", "augmentation.shift=2", "epochs=3"])
+def test_another_recipe_is_refused(whole, change):
+    before = {path: path.stat().st_mtime_ns for path in everything_below(whole)}
+    field = change.split("=")[0].split(".")[0]
+    with pytest.raises(UserError, match=rf"was started with another recipe: expected {field}=.*\n.*another --name"):
+        train(tiny_recipe(change), whole, silent(), resume=True)
+    assert {path: path.stat().st_mtime_ns for path in everything_below(whole)} == before
+
+
+def test_a_second_run_of_that_name_is_refused(whole):
+    with pytest.raises(UserError, match=r"holds a run already\nadd --resume"):
+        train(RECIPE, whole, silent())
+
+
+def test_a_second_process_is_refused(whole):
+    with exclusive(whole), pytest.raises(UserError, match=r"is in use: got process \d+"):
+        train(RECIPE, whole, silent(), resume=True)
+
+
+def test_the_test_set_is_read_only_at_the_end(tmp_path, monkeypatch):
+    asked, read = [], DigitsSource.read
+
+    def watched(self: DigitsSource, part: str, *rest: object) -> object:
+        asked.append(part)
+        return read(self, part, *rest)
+
+    monkeypatch.setattr(DigitsSource, "read", watched)
+    assert train(RECIPE, tmp_path / "run", silent())
+    assert asked == ["train"]
+    found = evaluate(Run(tmp_path / "run"), "cpu")
+    scores, images = found.scores, found.images
+    assert asked == ["train", "test"]
+    assert len(images) == len(scores.labels) == 359
+    assert read_json(tmp_path / "run" / "evaluation.json")["accuracy"] == scores.accuracy
+
+
+def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
+    """Every picture carries its number in two pixels, and those the loss sees are written down."""
+    read = DigitsSource.read
+
+    def numbered(self: DigitsSource, *arguments: object) -> object:
+        images = read(self, *arguments)
+        pixels = images.pixels.pixels.clone()
+        pixels[:, 0, 0, 0] = (torch.arange(len(images)) // 256).to(torch.uint8)
+        pixels[:, 0, 0, 1] = (torch.arange(len(images)) % 256).to(torch.uint8)
+        return replace(images, pixels=Held(pixels))
+
+    seen: dict[str, list[int]] = {"trained": [], "validated": []}
+
+    def numbers(inputs: torch.Tensor, model: torch.nn.Module) -> list[int]:
+        mean, std = (torch.tensor(value).view(1, -1, 1, 1) for value in vars(model.card.preparation).values())
+        pixels = ((inputs * std + mean) * 255).round().long()
+        return (pixels[:, 0, 0, 0] * 256 + pixels[:, 0, 0, 1]).tolist()
+
+    class Watched(image_task.Classification):
+        def __call__(self, piece: Batch, batch: Batch) -> object:
+            seen["trained"] += numbers(piece.inputs, self.model)
+            return super().__call__(piece, batch)
+
+    score = image_task.score
+
+    def watched(model, batches, classes, group):
+        kept = list(batches)
+        seen["validated"] += [number for batch in kept for number in numbers(batch.inputs, model)]
+        return score(model, kept, classes, group)
+
+    monkeypatch.setattr(DigitsSource, "read", numbered)
+    monkeypatch.setattr(image_task, "Classification", Watched)
+    monkeypatch.setattr(image_task, "score", watched)
+    plain = tiny_recipe("augmentation.flip=0", "augmentation.shift=0", "augmentation.erase=0", "epochs=4")
+    assert train(plain, tmp_path / "run", silent())
+    trained, validated = set(seen["trained"]), set(seen["validated"])
+    assert len(seen["trained"]) == 4 * STEPS * 128
+    assert len(seen["validated"]) == 4 * len(validated)
+    assert not trained & validated
+    assert trained | validated == set(range(1438))
+
+
+def test_a_sets_own_validation_part_is_used_and_all_of_training_is_trained_on(tmp_path):
+    for part, count in (("train", 6), ("val", 2), ("test", 3)):
+        write_classes(tmp_path / part, count=count)
+    material = recipe_run.gather(tiny_recipe(f"data={tmp_path}"), silent())
+    assert material.train.images.labels.bincount().tolist() == [6, 6]
+    assert material.held.images.labels.bincount().tolist() == [2, 2]
+    assert material.held.images.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])
