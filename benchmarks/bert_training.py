@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from plain_bert import PlainBert
 
-from patchword.bench.benchmark import Contender
+from patchword.bench.benchmark import Candidate
 from patchword.bench.images import Setting
 from patchword.bench.result import Result, write_results
 from patchword.bench.text_inputs import Texts, natural_lengths
@@ -32,7 +32,7 @@ LENGTHS, TOKENS = (128, 512), 65_536  # of rows, and of a step
 LENGTHS_TINY, TOKENS_TINY = (16, 64), 128
 
 
-def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
+def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidate]:
     if not texts.is_even or not setting.races(PLAIN):
         return ()
     config = model.card.config
@@ -47,7 +47,7 @@ def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contende
 
 def ratios(result: Result) -> list[str]:
     """what is asked: against transformers as it is, with equal dropout, and against the plain script"""
-    rate = {one.name: one.rate for one in result.finishes}
+    rate = {one.name: one.rate for one in result.timings}
     pairs = [(OURS, THEIRS), (SAME, THEIRS), (OURS, UNDROPPED), (OURS, PLAIN)]
     return [f"{one} / {other}: {rate[one] / rate[other]:.2f}" for one, other in pairs if one in rate and other in rate]
 

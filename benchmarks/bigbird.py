@@ -20,7 +20,7 @@ import torch
 
 from patchword.core.device import machine, pick_device
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Blocks, Pattern
+from patchword.layers import Attention, BlockSparse, Pattern
 
 LENGTHS = (1024, 2048, 4096, 8192)
 KINDS = ("Big Bird", "full, plain", "full, fused")
@@ -33,7 +33,7 @@ Found = dict[tuple[str, str, int], dict[str, float]]
 def layer(kind: str, device: torch.device) -> Attention:
     torch.manual_seed(0)
     block = 64 if kind == "Big Bird" else LENGTHS[-1]
-    return Attention(768, 12, patterns=[Pattern(Blocks(0, block, positions=LENGTHS[-1]))]).to(device)
+    return Attention(768, 12, patterns=[Pattern(BlockSparse(0, block, positions=LENGTHS[-1]))]).to(device)
 
 
 def worker(attention: Attention, work: str, device: torch.device) -> Callable[[int], None]:

@@ -30,7 +30,7 @@ WORKS = {"infer": 8, "train": 20}  # gigabytes
 
 
 class Warming(NamedTuple):
-    """what is run for an instant before a race"""
+    """what is run for an instant before a benchmark"""
 
     name: str
     command: list[str]
@@ -100,15 +100,15 @@ def warmed(waiting: list[Warming], limit: float, memory: float, at_once: int, lo
         running.append(Job(process, log, fitting, time.time()))
 
 
-def run(race: Race, seconds: float, limit: float, folder: Path) -> None:
-    began, log = time.time(), folder / f"{race.name}.log"
-    command = started(race.command, seconds, "--save", str(folder / f"{race.name}.json"))
+def run(benchmark: Race, seconds: float, limit: float, folder: Path) -> None:
+    began, log = time.time(), folder / f"{benchmark.name}.log"
+    command = started(benchmark.command, seconds, "--save", str(folder / f"{benchmark.name}.json"))
     with log.open("wb") as told:
         try:
             code = subprocess.run(command, stdout=told, stderr=subprocess.STDOUT, timeout=limit).returncode
         except subprocess.TimeoutExpired:
             code = -1
-    print(f"== {race.name}: {code} after {time.time() - began:.0f} s", flush=True)
+    print(f"== {benchmark.name}: {code} after {time.time() - began:.0f} s", flush=True)
     print(*log.read_text(errors="replace").splitlines()[-16:], sep="\n", flush=True)
 
 
@@ -123,20 +123,22 @@ def main() -> None:
         "--at-once", type=int, default=max(1, 2 * (os.cpu_count() or 1) // 3), help="processes that compile"
     )
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for a process")
-    parser.add_argument("--step", choices=["all", "warm", "race"], default="all")
+    parser.add_argument("--step", choices=["all", "warm", "benchmark"], default="all")
     parser.add_argument("--save", type=Path, default=Path("results"), metavar="FOLDER")
     parser.add_argument("--list", action="store_true", help="the races, and no more")
     asked = parser.parse_args()
-    chosen = [race for race in races(asked.timm, asked.authors) if not asked.only or race.name in asked.only]
+    chosen = [
+        benchmark for benchmark in races(asked.timm, asked.authors) if not asked.only or benchmark.name in asked.only
+    ]
     if asked.list:
-        print(*(race.name for race in chosen), sep="\n")
+        print(*(benchmark.name for benchmark in chosen), sep="\n")
         return
     asked.save.mkdir(parents=True, exist_ok=True)
-    if asked.step != "race":
-        before = [each for race in chosen for each in race.before]
+    if asked.step != "benchmark":
+        before = [each for benchmark in chosen for each in benchmark.before]
         warmed(before, asked.limit, asked.memory, asked.at_once, asked.save)
-    for race in chosen if asked.step != "warm" else ():
-        run(race, asked.seconds, asked.limit, asked.save)
+    for benchmark in chosen if asked.step != "warm" else ():
+        run(benchmark, asked.seconds, asked.limit, asked.save)
 
 
 if __name__ == "__main__":

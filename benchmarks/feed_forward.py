@@ -16,13 +16,13 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from feed_forward_wide import CHOICES, gelu_of, raised
+from feed_forward_wide import CHOICES, gelu_of, linear_gelu
 from torch import Tensor
 from triton.testing import do_bench
 
 from patchword.core.device import machine
 from patchword.kernels.mlp import fused_mlp as kernel
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, has_fused_mlp_kernel
 from patchword.kernels.mlp.tuning import WIDTHS, Plan, launch
 
 DEVICE = torch.device("cuda")
@@ -73,7 +73,7 @@ def check(more: int) -> list[str]:
     for width, hidden, dtype, form in (*CHECKED, *((*sizes, torch.bfloat16, form) for *sizes, form in drawn)):
         tokens, weights = given(numbers.randint(1, 9999), width, hidden, dtype)
         found = kernel.feed_forward(tokens, weights, 1e-5, form)
-        expected = plain_feed_forward(tokens.double(), Weights(*(part.double() for part in weights)), 1e-5, form)
+        expected = fused_mlp_reference(tokens.double(), Weights(*(part.double() for part in weights)), 1e-5, form)
         lines.append(f"{len(tokens)} x {width}, {hidden}, {dtype}, {form}: {relative(found, expected):.1e} of float64")
         exactly &= relative(found, expected) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
     print("\n".join(lines), flush=True)
@@ -87,11 +87,11 @@ def milliseconds(run: Callable[[], object]) -> float:
 def narrow(width: int, tries: int) -> list[str]:
     rows, hidden = ROWS[width], 4 * width
     tokens, weights = given(rows, width, hidden)
-    compiled = torch.compile(plain_feed_forward)
+    compiled = torch.compile(fused_mlp_reference)
     plain = milliseconds(lambda: compiled(tokens, weights, 1e-5, "gelu"))
     lines = [f"{rows} x {width}, hidden {hidden}: the plain way compiled {plain:.3f} ms"]
     print(lines[-1], flush=True)
-    assert has_feed_forward_kernel(tokens, weights), "the kernel is not chosen here"
+    assert has_fused_mlp_kernel(tokens, weights), "the kernel is not chosen here"
     answer = kernel.feed_forward(tokens, weights, 1e-5, "gelu")
     spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))
     lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x as it is chosen, by groups of warps where they are known")
@@ -131,7 +131,7 @@ def wide(width: int, tries: int) -> list[str]:
         return torch.nn.functional.gelu(torch.nn.functional.linear(tokens, weights.up, weights.up_bias))
 
     def shorter(tokens: Tensor) -> Tensor:
-        return quick_gelu(torch.nn.functional.linear(tokens, weights.up, weights.up_bias))
+        return gelu_with_fast_backward(torch.nn.functional.linear(tokens, weights.up, weights.up_bias))
 
     first, second = torch.compile(plainly), torch.compile(shorter)
     plain, poly = milliseconds(lambda: first(tokens)), milliseconds(lambda: second(tokens))
@@ -141,8 +141,8 @@ def wide(width: int, tries: int) -> list[str]:
     exact = torch.nn.functional.gelu(torch.nn.functional.linear(tokens[:999].double(), up, bias))
     for choice in CHOICES[:tries]:
         try:
-            assert relative(raised(tokens, weights.up, weights.up_bias, choice)[:999], exact) < 1e-2
-            spent = milliseconds(lambda choice=choice: raised(tokens, weights.up, weights.up_bias, choice))
+            assert relative(linear_gelu(tokens, weights.up, weights.up_bias, choice)[:999], exact) < 1e-2
+            spent = milliseconds(lambda choice=choice: linear_gelu(tokens, weights.up, weights.up_bias, choice))
             rate = 2e-9 * rows * width * hidden / spent
             lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x, {rate:.0f} TFLOP/s: {choice}")
         except Exception as error:  # too many registers or too much shared memory
@@ -151,7 +151,7 @@ def wide(width: int, tries: int) -> list[str]:
     return lines
 
 
-def quick_gelu(x: Tensor) -> Tensor:
+def gelu_with_fast_backward(x: Tensor) -> Tensor:
     """the form of feed_forward_forms.py, for torch's compiler"""
     distance = x.float().abs()
     power = distance * -2.7721898732124828e-06 + 3.862217999994755e-05

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from patchword.kernels.mlp.gelu_triton import activation
-from patchword.kernels.mlp.linear_gelu_triton import product_raised
+from patchword.kernels.mlp.linear_gelu_triton import linear_gelu_kernel
 
 
 class Choice(NamedTuple):
@@ -42,10 +42,10 @@ def gelu_of(points: Tensor) -> Tensor:
     return answer
 
 
-def raised(tokens: Tensor, up: Tensor, bias: Tensor, choice: Choice) -> Tensor:
+def linear_gelu(tokens: Tensor, up: Tensor, bias: Tensor, choice: Choice) -> Tensor:
     (count, width), hidden = tokens.shape, len(up)
     answer = tokens.new_empty(count, hidden)
     programs = triton.cdiv(count, choice.rows) * (hidden // choice.columns)
     given = (tokens, up, bias, answer, count, width, hidden, *choice[:3], "gelu")
-    product_raised[(programs,)](*given, num_warps=choice.warps, num_stages=choice.stages)
+    linear_gelu_kernel[(programs,)](*given, num_warps=choice.warps, num_stages=choice.stages)
     return answer

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench_cudagraph
 
-from patchword.kernels.depthwise_conv.depthwise_residual import added, plain_added
+from patchword.kernels.depthwise_conv.depthwise_residual import depthwise_residual, depthwise_residual_reference
 from patchword.kernels.mlp.fused_mlp import Weights
-from patchword.kernels.mlp.linear_gelu import plain_raised, raised
-from patchword.kernels.mlp.out_proj_mlp import Joined, joined, plain_joined
-from patchword.kernels.stem.conv_stem_norm import Entering, entrance, plain_entrance
+from patchword.kernels.mlp.linear_gelu import linear_gelu, linear_gelu_reference
+from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp, out_proj_mlp_reference
+from patchword.kernels.stem.conv_stem_norm import ConvStemWeights, conv_stem_norm_reference, entrance
 
 KIND, CHECKED, EPS = torch.bfloat16, 2, 1e-5
 Way = Callable[..., Tensor]
@@ -29,8 +29,8 @@ def normal(*shape: int, by: float = 1.0) -> Tensor:
 
 
 def feed_forwards() -> Iterator[Case]:
-    def parts(given: tuple[Tensor, ...]) -> tuple[Tensor, Joined, Weights]:
-        return given[0], Joined(*given[1:4]), Weights(*given[4:])
+    def parts(given: tuple[Tensor, ...]) -> tuple[Tensor, OutProjection, Weights]:
+        return given[0], OutProjection(*given[1:4]), Weights(*given[4:])
 
     for tokens, width in ((3136, 64), (3136, 128), (784, 128), (784, 256), (196, 256)):
         hidden = 4 * width
@@ -40,8 +40,8 @@ def feed_forwards() -> Iterator[Case]:
         read = [normal(256, tokens, width), normal(256, tokens, width), *last, *weights]
         yield (
             f"product, sum and feed-forward, {256 * tokens} x {width}",
-            lambda *given: joined(*parts(given), EPS, "gelu"),
-            lambda *given: plain_joined(*parts(given), EPS, "gelu"),
+            lambda *given: out_proj_mlp(*parts(given), EPS, "gelu"),
+            lambda *given: out_proj_mlp_reference(*parts(given), EPS, "gelu"),
             read,
             2,
         )
@@ -52,8 +52,8 @@ def products() -> Iterator[Case]:
         read = [normal(256, 196, width), normal(4 * width, width, by=width**-0.5), normal(4 * width)]
         yield (
             f"product and GELU, 50176 x {width}",
-            lambda tokens, up, bias: raised(tokens, up, bias, "gelu"),
-            lambda tokens, up, bias: plain_raised(tokens, up, bias, "gelu"),
+            lambda tokens, up, bias: linear_gelu(tokens, up, bias, "gelu"),
+            lambda tokens, up, bias: linear_gelu_reference(tokens, up, bias, "gelu"),
             read,
             1,
         )
@@ -64,8 +64,10 @@ def entrances() -> Iterator[Case]:
         read = [normal(256, 3, 224, 224), normal(64, 3, 7, 7, by=0.1), normal(64), 1 + normal(64, by=0.2), normal(64)]
         yield (
             f"entrance with a margin of {padding}",
-            lambda image, *given, padding=padding: entrance(image, Entering(*given), 4, padding, EPS),
-            lambda image, *given, padding=padding: plain_entrance(image, Entering(*given), 4, padding, EPS),
+            lambda image, *given, padding=padding: entrance(image, ConvStemWeights(*given), 4, padding, EPS),
+            lambda image, *given, padding=padding: conv_stem_norm_reference(
+                image, ConvStemWeights(*given), 4, padding, EPS
+            ),
             read,
             1,
         )
@@ -76,8 +78,8 @@ def positions() -> Iterator[Case]:
         read = [normal(256, side * side, width), normal(width, 1, 3, 3), normal(width)]
         yield (
             f"conditional positions, {side} x {side} x {width}",
-            lambda tokens, weight, bias, side=side: added(tokens, weight, bias, side, side),
-            lambda tokens, weight, bias, side=side: plain_added(tokens, weight, bias, side, side),
+            lambda tokens, weight, bias, side=side: depthwise_residual(tokens, weight, bias, side, side),
+            lambda tokens, weight, bias, side=side: depthwise_residual_reference(tokens, weight, bias, side, side),
             read,
             1,
         )

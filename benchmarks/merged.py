@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench
 
-from patchword.kernels.stem.patch_merge_norm import plain_merged
+from patchword.kernels.stem.patch_merge_norm import patch_merge_norm_reference
 
 KIND = torch.bfloat16
 EPS = 1e-5
@@ -27,11 +27,11 @@ def told(batch: int, side: int, channels: int) -> str:
     scale, shift = torch.randn(2, 4 * channels, device="cuda").to(KIND)
 
     def kernel() -> Tensor:
-        return torch.ops.patchword.merged(feature_map, scale, shift, EPS, KIND)
+        return torch.ops.patchword.patch_merge_norm(feature_map, scale, shift, EPS, KIND)
 
     torch.compiler.reset()  # no size is a reason to compile for all of them
-    plain = torch.compile(plain_merged)
-    exact = plain_merged(feature_map[:4].double(), scale.double(), shift.double(), EPS)
+    plain = torch.compile(patch_merge_norm_reference)
+    exact = patch_merge_norm_reference(feature_map[:4].double(), scale.double(), shift.double(), EPS)
     error = float((kernel()[:4].double() - exact).norm() / exact.norm())
     spent, other = milliseconds(kernel), milliseconds(lambda: plain(feature_map, scale, shift, EPS))
     rate = 2e-9 * feature_map.nbytes / spent

@@ -18,10 +18,10 @@ from triton.testing import do_bench
 
 from patchword.kernels.norm_linear import operation as kernel
 from patchword.kernels.norm_linear.operation import (
-    has_normed_product,
-    has_product_onto,
-    plain_normed_product,
-    plain_product_onto,
+    has_layer_norm_linear_kernel,
+    has_linear_residual_kernel,
+    layer_norm_linear_reference,
+    linear_residual_reference,
 )
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
@@ -51,9 +51,9 @@ class Case:
         self.width, self.outputs, self.adds, self.rows = width, outputs, adds, rows
         self.varying = [tokens, normal(rows, width)] if adds else [tokens]
         self.fixed = [matrix, bias] if adds else [1 + normal(width, by=0.2), normal(width), matrix, bias]
-        self.way: Way = kernel.product_onto if adds else self._normed(kernel.normed_product)
-        self.plain: Way = plain_product_onto if adds else self._normed(plain_normed_product)
-        self.used = (has_product_onto if adds else has_normed_product)(*self.varying, *self.fixed)
+        self.way: Way = kernel.linear_residual if adds else self._normed(kernel.layer_norm_linear)
+        self.plain: Way = linear_residual_reference if adds else self._normed(layer_norm_linear_reference)
+        self.used = (has_linear_residual_kernel if adds else has_layer_norm_linear_kernel)(*self.varying, *self.fixed)
         self.moved = rows * (3 * width if adds else width + outputs) * 2
 
     @staticmethod

@@ -18,7 +18,7 @@ from triton.testing import do_bench
 from patchword.core.grid import Grid
 from patchword.kernels.depthwise_conv import lepe_conv_tuning as plan
 from patchword.kernels.depthwise_conv.launch import backward, forward
-from patchword.kernels.depthwise_conv.operation import neighbours, plain_neighbours
+from patchword.kernels.depthwise_conv.operation import depthwise_conv, depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import filter_back
 from patchword.layers.convolution.depthwise import folded
 
@@ -37,8 +37,8 @@ def errors(batch: int, side: int, channels: int, dtype: torch.dtype) -> list[flo
     """relative to float64: of the answer, and of both gradients"""
     tokens, convolution, _ = drawn(batch, side, channels, dtype)
     exact = [part.detach().double().requires_grad_() for part in (tokens, convolution.weight)]
-    answer = neighbours(tokens, convolution.weight, None, side, side)
-    expected = plain_neighbours(exact[0], exact[1], None, side, side)
+    answer = depthwise_conv(tokens, convolution.weight, None, side, side)
+    expected = depthwise_conv_reference(exact[0], exact[1], None, side, side)
     slopes = torch.randn_like(answer)
     found = [answer, *torch.autograd.grad(answer, [tokens, convolution.weight], slopes)]
     wanted = [expected, *torch.autograd.grad(expected, exact, slopes.double())]
@@ -59,8 +59,8 @@ def ways(batch: int, side: int, channels: int) -> dict[str, Callable[[], object]
     convolved = convolution(grid.to_map(tokens)[1])
     turned = grid.to_map(slopes)[1]
     return {
-        "kernel": lambda: neighbours(held, weight, None, side, side),
-        "kernel with the norm": lambda: neighbours(held, *both, side, side),
+        "kernel": lambda: depthwise_conv(held, weight, None, side, side),
+        "kernel with the norm": lambda: depthwise_conv(held, *both, side, side),
         "kernel backwards": lambda: filter_back(slopes, held, weight, None, side, side),
         "torch": torch.no_grad()(lambda: convolution(feature_map)),
         "torch with the norm": torch.no_grad()(lambda: norm(convolution(feature_map))),

@@ -19,7 +19,12 @@ from triton.testing import do_bench
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
-from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable, separable
+from patchword.kernels.depthwise_conv.separable_qkv import (
+    SeparableWeights,
+    has_separable_qkv_kernel,
+    separable_qkv,
+    separable_qkv_reference,
+)
 from patchword.layers import SeparableProjection
 from patchword.layers.attention import projection as layer
 
@@ -40,21 +45,21 @@ def made(width: int) -> SeparableProjection:
     return part.to("cuda", KIND).eval()
 
 
-def parts_of(part: SeparableProjection) -> list[Separable]:
+def parts_of(part: SeparableProjection) -> list[SeparableWeights]:
     found = []
     for each in (part.query, part.key, part.value):
         norm, linear = each.depthwise.norm, each.linear
         kept = norm.weight, norm.bias, norm.running_mean, norm.running_var
-        found.append(Separable(each.depthwise.convolution.weight, *kept, linear.weight, linear.bias))
+        found.append(SeparableWeights(each.depthwise.convolution.weight, *kept, linear.weight, linear.bias))
     return found
 
 
-def errors(tokens: Tensor, parts: list[Separable], side: int) -> str:
+def errors(tokens: Tensor, parts: list[SeparableWeights], side: int) -> str:
     """of queries, keys and values, relative to float64; then those of the plain way"""
-    exact = [Separable(*(tensor.double() for tensor in part)) for part in parts]
-    expected = plain_separable(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
+    exact = [SeparableWeights(*(tensor.double() for tensor in part)) for part in parts]
+    expected = separable_qkv_reference(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
     told = []
-    for way in (separable, plain_separable):
+    for way in (separable_qkv, separable_qkv_reference):
         answer = way(tokens, parts, 1e-5, side, side)
         found = answer if isinstance(answer, list) else answer.chunk(3, -1)
         pairs = zip(found, expected, strict=True)
@@ -69,11 +74,11 @@ def milliseconds(run: Callable[[], object]) -> float:
 @contextmanager
 def without() -> Iterator[None]:
     """the layer as it is without this kernel"""
-    kept, layer.may_have_kernel = layer.may_have_kernel, lambda tokens: False
+    kept, layer.is_on_cuda = layer.is_on_cuda, lambda tokens: False
     try:
         yield
     finally:
-        layer.may_have_kernel = kept
+        layer.is_on_cuda = kept
 
 
 def one_by_one(part: SeparableProjection, tokens: Tensor, side: int) -> float:
@@ -90,7 +95,7 @@ def told(spent: float, tokens: Tensor) -> str:
     )
 
 
-def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
+def tune(tokens: Tensor, parts: list[SeparableWeights], side: int) -> None:
     kept, given = kernel.launch, [list(part[:5]) for part in parts]
     width, even = tokens.shape[-1], side % 2 == 0
     for span, columns, ahead in itertools.product((7, 14), (1, 2) if even else (1,), (1, 2, 4)):
@@ -99,7 +104,7 @@ def tune(tokens: Tensor, parts: list[Separable], side: int) -> None:
         plan = plan._replace(span=span, columns=columns, ahead=ahead, whole=lanes % plan.lanes == 0)
         programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
         kernel.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
-        spent = milliseconds(lambda: torch.ops.patchword.filtered_thrice(tokens, *given, 1e-5, side, side))
+        spent = milliseconds(lambda: torch.ops.patchword.separable_filters(tokens, *given, 1e-5, side, side))
         print(f"  filters alone: {told(spent, tokens)}: {plan}", flush=True)
     kernel.launch = kept
 
@@ -115,9 +120,9 @@ def main() -> None:
     for side, width in STAGES:
         part = made(width)
         parts, tokens = parts_of(part), torch.randn(asked.batch, side * side, width, device="cuda").to(KIND)
-        used = has_separable_kernel(tokens, parts)
+        used = has_separable_qkv_kernel(tokens, parts)
         print(f"{side} x {side}, {width}: {errors(tokens[:9], parts, side)}{'' if used else ', NOT USED'}", flush=True)
-        spent = milliseconds(lambda: separable(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
+        spent = milliseconds(lambda: separable_qkv(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
         print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
         if asked.tune:
             tune(tokens, parts, side)

@@ -28,7 +28,7 @@ TINY = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes
 
 def beside_the_first(results: list[Result]) -> list[str]:
     """how long ours take for a multiplication, as a multiple of what DeiT-S takes in the same run"""
-    rates = {one.title: finish.products for one in results for finish in one.finishes if finish.name == one.ours}
+    rates = {one.title: finish.products for one in results for finish in one.timings if finish.name == one.ours}
     pairs = [(name, rates.get(f"{FIRST}, {name.rpartition(', ')[2]}")) for name in rates]
     return [f"{name}: {first / rates[name]:.2f} of {FIRST} per MAC" for name, first in pairs if first]
 

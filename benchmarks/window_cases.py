@@ -10,7 +10,7 @@ from torch import Tensor
 
 from patchword.core.grid import Grid
 from patchword.kernels.window_attention.operation import Share, windows
-from patchword.kernels.window_attention.reference import plain_windows, three
+from patchword.kernels.window_attention.reference import three, window_attention_reference
 from patchword.layers import Interlaced, Windows
 
 DEVICE = torch.device("cuda")
@@ -104,7 +104,7 @@ def by_kernel(given: Case) -> Tensor:
 
 
 def plainly(given: Case) -> Tensor:
-    return plain_windows(*lists(given), [share.cut for share in given.shares], given.heads, given.scale)
+    return window_attention_reference(*lists(given), [share.cut for share in given.shares], given.heads, given.scale)
 
 
 def lists(given: Case) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
 from patchword.analysis.cost import count, text_of
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models import REGISTRY
 from support.helpers import character_models, difference, randomise, smallest
@@ -148,7 +148,7 @@ def test_what_stands_under_the_padding_changes_nothing(model):
 
 @torch.no_grad()
 def test_in_one_row_texts_are_the_same(model):
-    row = Text(BATCH.ids[BATCH.mask][None], rows=Rows.of(BATCH.mask.sum(1)))
+    row = Text(BATCH.ids[BATCH.mask][None], rows=Packed.of(BATCH.mask.sum(1)))
     assert furthest(answers(model, row), answers(model, BATCH)) < 1e-5
 
 

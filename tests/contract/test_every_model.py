@@ -11,8 +11,7 @@ import patchword
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.layers import TokenMixing, plain_attention, record_attention
-from patchword.layers import activation_checkpointing as recompute
+from patchword.layers import TokenMixing, checkpoint_activations, plain_attention, record_attention
 from patchword.models import REGISTRY
 from support.helpers import assert_sharp, difference, image_families, image_models, pixels, randomise, smallest
 
@@ -189,7 +188,7 @@ def test_recomputing_changes_nothing_but_memory(model):
     start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     for on in (False, True):
         model.load_state_dict(start)
-        recompute(model.train(), None if on else [])
+        checkpoint_activations(model.train(), None if on else [])
         model.zero_grad()
         model(images(model, 4)).square().mean().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})

@@ -12,8 +12,7 @@ import patchword
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
-from patchword.layers import activation_checkpointing as recompute
-from patchword.layers import plain_attention, record_attention
+from patchword.layers import checkpoint_activations, plain_attention, record_attention
 from patchword.models import REGISTRY
 from patchword.objectives.generation.translating import alignment, looks_back
 from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, tiny_pair
@@ -104,7 +103,7 @@ def test_every_weight_gets_a_gradient(model):
 
 def test_recomputing_changes_nothing_but_memory(model):
     plain = gradients(model.train(), BATCH)
-    recompute(model)
+    checkpoint_activations(model)
     again = gradients(model, BATCH)
     assert all(torch.equal(plain[name], again[name]) for name in plain)
 

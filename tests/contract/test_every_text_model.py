@@ -12,9 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import patchword
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
-from patchword.core.text import Rows, Text
-from patchword.layers import activation_checkpointing as recompute
-from patchword.layers import plain_attention, record_attention
+from patchword.core.text import Packed, Text
+from patchword.layers import checkpoint_activations, plain_attention, record_attention
 from patchword.models import REGISTRY
 from support.helpers import (
     TINY_TEXT,
@@ -150,14 +149,14 @@ def test_every_weight_gets_a_gradient(model):
 def test_recomputing_changes_nothing_but_memory(model):
     model.train()
     plain = gradients(model, BATCH)
-    recompute(model)
+    checkpoint_activations(model)
     assert model.encoder.recompute
     again = gradients(model, BATCH)
     assert all(torch.equal(plain[name], again[name]) for name in plain)
-    recompute(model, [])
+    checkpoint_activations(model, [])
     assert not model.encoder.recompute
     with pytest.raises(UserError, match="no such stage to recompute: expected 0 to 0"):
-        recompute(model, [1])
+        checkpoint_activations(model, [1])
 
 
 def test_dropout_is_drawn_anew_and_only_in_training():
@@ -239,7 +238,7 @@ def test_texts_of_a_row_do_not_see_each_other(model):
 
 
 def test_rows_go_there_and_back():
-    rows = Rows.of(torch.tensor([3, 1, 4]))
+    rows = Packed.of(torch.tensor([3, 1, 4]))
     assert rows.offsets.tolist() == [0, 3, 4, 8]
     assert rows.offsets.dtype == torch.int32
     assert (rows.longest, rows.text.tolist()) == (4, [0, 0, 0, 1, 2, 2, 2, 2])
@@ -253,11 +252,11 @@ def test_rows_go_there_and_back():
 def test_a_text_over_the_positions_is_refused(model):
     limit = TINY_TEXT["positions"]
     long = torch.ones(1, limit + 1, dtype=torch.int64)
-    for text in (Text(long), Text(long, rows=Rows.of(torch.tensor([limit + 1])))):
+    for text in (Text(long), Text(long, rows=Packed.of(torch.tensor([limit + 1])))):
         with pytest.raises(UserError, match="longer than the model can read: expected 24 tokens at most, got 25"):
             model(text)
     many = torch.ones(1, 3 * limit, dtype=torch.int64)  # a row may be longer than any of its texts
-    model(Text(many, rows=Rows.of(torch.tensor([limit, limit, limit]))))
+    model(Text(many, rows=Packed.of(torch.tensor([limit, limit, limit]))))
 
 
 # Words

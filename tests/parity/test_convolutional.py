@@ -167,4 +167,4 @@ def test_labels_and_preparation_reach_transformers(kind, tmp_path):
     folder = patchword.save(model, tmp_path, layout="huggingface")
     assert theirs_from(folder, kind).config.num_labels == 7
     prepared = json.loads((folder / "preprocessor_config.json").read_text())
-    assert prepared["image_mean"] == list(model.card.preparation.mean)
+    assert prepared["image_mean"] == list(model.card.normalization.mean)

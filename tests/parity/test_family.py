@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor
 
 import patchword
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from support.helpers import TINY_TEXT, assert_sharp, difference, randomise, swap_heads, texts, tiny_text
 from support.parity import first_drift
 
@@ -179,7 +179,7 @@ def test_ours_loads_in_transformers(family, head, tmp_path):
 def test_texts_in_one_row_are_theirs_as_well(family, tmp_path):
     theirs, text = their_own(family, "words"), batch(family)
     theirs.save_pretrained(tmp_path)
-    rows = Rows.of(text.mask.sum(1))
+    rows = Packed.of(text.mask.sum(1))
     parts = {
         name: getattr(text, name)[text.mask][None]
         for name in ("ids", "segments", "languages")

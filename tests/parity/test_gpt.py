@@ -11,7 +11,7 @@ from torch import Tensor
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.layers import Block, Causal, Everything, Norm, Pattern
+from patchword.layers import Block, Causal, Full, Norm, Pattern
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
 from patchword.objectives.generation.sampling import Likeliest, write
@@ -287,7 +287,7 @@ def test_a_changed_weight_is_found_and_its_place_named(name, place, key, tmp_pat
 def read_ahead(model) -> None:
     for pattern in (part for part in model.modules() if isinstance(part, Pattern)):
         assert isinstance(pattern.partition, Causal)
-        pattern.partition = Everything()
+        pattern.partition = Full()
 
 
 def move_norms(model) -> None:

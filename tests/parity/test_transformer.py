@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.text import Pair
-from patchword.layers import Attention, Block, Causal, EncoderDecoder, Everything, Norm, Pattern
+from patchword.layers import Attention, Block, Causal, EncoderDecoder, Full, Norm, Pattern
 from support.helpers import assert_sharp, difference, pairs, tiny_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -136,7 +136,7 @@ def exchange_keys_and_values(model: EncoderDecoder) -> None:
 def look_ahead(model: EncoderDecoder) -> None:
     for module in model.modules():
         if isinstance(module, Pattern) and isinstance(module.partition, Causal):
-            module.partition = Everything()
+            module.partition = Full()
 
 
 def move_the_norms(model: EncoderDecoder) -> None:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 import patchword
 from patchword.data.image.batches import Batch
-from patchword.training.guard.nonfinite import Guard
+from patchword.training.guard.nonfinite import NonFiniteGuard
 
 SIZE = 12
 
@@ -22,13 +22,13 @@ def batch_of(seed: int = 0) -> Batch:
     return Batch(torch.randn(SIZE, 3, 32, 32, generator=generator), samples % 7, samples)
 
 
-def everything(guard: Guard) -> list[Tensor]:
+def everything(guard: NonFiniteGuard) -> list[Tensor]:
     """What a checkpoint holds."""
     moments = [value for state in guard.plain.optimizer.state.values() for value in state.values()]
     return [*guard.model.state_dict().values(), *moments]
 
 
-def assert_equal(ours: Guard, theirs: Guard) -> None:
+def assert_equal(ours: NonFiniteGuard, theirs: NonFiniteGuard) -> None:
     pairs = list(zip(everything(ours), everything(theirs), strict=True))
     assert len(pairs) > 50
     assert all(torch.equal(a, b) and a.isfinite().all() for a, b in pairs)

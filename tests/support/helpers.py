@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 import patchword
-from patchword.core.text import Pair, Rows, Text
+from patchword.core.text import Packed, Pair, Text
 from patchword.layers import Pyramid, TextModel, Translator, record_attention
 from patchword.models import REGISTRY
 
@@ -63,7 +63,7 @@ def character_models() -> list[str]:
 
 
 def image_families() -> list[str]:
-    return [family.name for family in REGISTRY.families if family.preparation]
+    return [family.name for family in REGISTRY.families if family.normalization]
 
 
 def smallest(family: str) -> str:
@@ -116,7 +116,7 @@ def one_row(text: Text) -> Text:
     """The same texts one behind the other."""
     assert text.mask is not None
     assert text.segments is not None
-    return Text(text.ids[text.mask][None], text.segments[text.mask][None], rows=Rows.of(text.mask.sum(1)))
+    return Text(text.ids[text.mask][None], text.segments[text.mask][None], rows=Packed.of(text.mask.sum(1)))
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:

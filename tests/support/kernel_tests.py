@@ -29,3 +29,14 @@ def farthest(found, expected):
     pairs = [(one.detach().double(), other.detach().double()) for one, other in zip(found, expected, strict=True)]
     least = 1e-2 * max(float(other.norm()) for _, other in pairs)
     return max(float((one - other).norm()) / max(float(other.norm()), least) for one, other in pairs)
+
+
+def assert_as_exact(kernel, reference, exact, factor=4.0):
+    """The kernel is about as far from float64 as the reference in the same dtype, whatever the machine's own rounding.
+
+    kernel, reference, exact: lists of tensors, the last in float64. A small multiple of the reference's own distance is
+    allowed, and of one rounding of the dtype where the reference is exact by chance.
+    """
+    ours, theirs = farthest(kernel, exact), farthest(reference, exact)
+    least = torch.finfo(reference[0].dtype).eps
+    assert ours <= factor * max(theirs, least), f"kernel {ours:.2e}, reference {theirs:.2e} from float64"

@@ -81,9 +81,9 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """A GPU that is not there: tensors without numbers can lie on it, and every kernel works."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(availability, "_version", lambda: "3.6.0")
-    monkeypatch.setattr(launching, "processors", lambda device: 132)
+    monkeypatch.setattr(launching, "sm_count", lambda device: 132)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    for trial in availability._TRIALS:
+    for trial in availability._SELF_TESTS:
         monkeypatch.setattr(trial, "found", {0: True})
     with FakeTensorMode():
         yield torch.device("cuda")

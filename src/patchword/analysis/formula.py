@@ -20,7 +20,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Everything, Interlaced, LinearProjection, Pattern, SeparableProjection, Windows
+from patchword.layers import Attention, Full, Interlaced, LinearProjection, Pattern, SeparableProjection, Windows
 from patchword.models import REGISTRY, create
 
 
@@ -86,7 +86,7 @@ def _in_pales(sizes: Sizes) -> Expression:
     return _matrices(sizes) + (columns * h + rows * w + 27) * h * w * c
 
 
-Cut = Everything | Windows | Interlaced
+Cut = Full | Windows | Interlaced
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ KINDS = (
         "every token meets every token, as in ViT",
         "Liu et al. 2021, equation 1",
         _everywhere,
-        lambda sizes: [Everything()],
+        lambda sizes: [Full()],
         note="ViT's own layer counts a token more: [CLS] is not on the map",
     ),
     Kind(
@@ -182,7 +182,7 @@ def differences(kind: Kind, sizes: Sizes) -> list[str]:
     """Why formula and count differ, if they do: the formulas suppose that the groups divide the map."""
     told, grid = [], sizes.grid
     for cut in kind.cuts(sizes):
-        if isinstance(cut, Everything):
+        if isinstance(cut, Full):
             continue
         tile, asked = cut.inner(grid), Grid(cut.height or grid.height, cut.width or grid.width)
         padded = Grid(_multiple(grid.height, tile.height), _multiple(grid.width, tile.width))

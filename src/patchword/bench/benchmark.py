@@ -14,7 +14,7 @@ _WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compi
 
 
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
     """step: does some work and says how much, e.g. how many images. calls: steps of a whole pass over the inputs.
     macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as graphs, whose memory is held."""
 
@@ -45,7 +45,7 @@ class Finish:
 Told = Callable[[str], None]
 
 
-def race(contenders: Sequence[Contender], device: torch.device, seconds: float, told: Told = print) -> list[Finish]:
+def race(contenders: Sequence[Candidate], device: torch.device, seconds: float, told: Told = print) -> list[Finish]:
     """Each for about so many seconds in all, after a warm-up that is not counted."""
     if not contenders:
         raise UserError("nobody races", hint="name those that do as the tables of results name them")
@@ -68,7 +68,7 @@ def race(contenders: Sequence[Contender], device: torch.device, seconds: float, 
     return finishes
 
 
-def _run(contender: Contender, passes: int, device: torch.device) -> tuple[float, float]:
+def _run(contender: Candidate, passes: int, device: torch.device) -> tuple[float, float]:
     """the work that was done and the seconds it took"""
     wait(device)
     began, work = time.perf_counter(), 0.0
@@ -78,7 +78,7 @@ def _run(contender: Contender, passes: int, device: torch.device) -> tuple[float
     return work, time.perf_counter() - began
 
 
-def _peak(contender: Contender, device: torch.device) -> int | None:
+def _peak(contender: Candidate, device: torch.device) -> int | None:
     if device.type != "cuda" or contender.recorded:
         contender.step()
         return None

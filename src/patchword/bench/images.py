@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.analysis.cost import count
-from patchword.bench.benchmark import Contender, Told, race
+from patchword.bench.benchmark import Candidate, Told, race
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.bench.result import Result
@@ -108,7 +108,7 @@ def bench_images(
             raced = difference[f"{who} as it races"] = agreement(reading.answers(2), answers[who])
             most = _APART if setting.precision == "float32" else _WRONG
             check_agreement("its answers as it races", raced, most, f"{who} in float32")
-    contenders = [Contender(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
+    contenders = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
     finishes = race(contenders, setting.device, setting.seconds, told)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"

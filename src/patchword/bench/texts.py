@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.bench.benchmark import Contender, Told, race
+from patchword.bench.benchmark import Candidate, Told, race
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.images import OURS, Setting
 from patchword.bench.peers import agreement, check_agreement, of_transformers
@@ -25,10 +25,10 @@ _TOKENS, _TOKENS_CPU = 32_768, 2_048  # that are read at a time
 
 _MASKED = "AutoModelForMaskedLM"
 
-Others = Callable[[TextModel, Texts, Setting], Sequence[Contender]]
+Others = Callable[[TextModel, Texts, Setting], Sequence[Candidate]]
 
 
-def nobody(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Contender]:
+def nobody(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidate]:
     return ()
 
 
@@ -112,7 +112,7 @@ def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
     return float(abs(torch.stack(mine).sum() / (wide.labels >= 0).sum() - their) / their)
 
 
-def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
+def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
     model.to(setting.device).train()
     run = setting.ours(model, changing=not texts.is_even)
     objective, batches = MaskedWords(run), texts.packed(setting.batch, setting.device)
@@ -121,7 +121,7 @@ def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Co
     return replace(found, recorded=setting.records(name, changing=not texts.is_even))
 
 
-def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Contender:
+def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
     theirs = of_transformers(model, _MASKED).to(setting.device).train()
     run, batches = setting.peer(theirs, name), texts.padded(setting.batch, setting.device)
     step = stepping(theirs, lambda one: run(one.ids, attention_mask=one.mask, labels=one.labels).loss, setting)
@@ -145,7 +145,7 @@ def stepping(model: nn.Module, loss: Callable[[Any], Tensor], setting: Setting) 
     return step
 
 
-def turns(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs: float) -> Contender:
+def turns(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs: float) -> Candidate:
     """one batch a step, over and over; what counts are real tokens"""
     following = cycle(batches)
 
@@ -154,4 +154,4 @@ def turns(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs
         work(batch)
         return float(batch.tokens)
 
-    return Contender(name, step, len(batches), macs)
+    return Candidate(name, step, len(batches), macs)

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 
-from patchword.core.errors import Parted, UserError
+from patchword.core.errors import PeerLostError, UserError
 
 FAULTS = "data-faults.txt"  # in the folder one is in
 
@@ -23,7 +23,7 @@ def _end_beside_others(code: int) -> None:
     """A process that has met others ends here: threads by which they met, if one is busy while all else is taken down,
     would end it as if it had crashed."""
     joining = sys.modules.get("patchword.training.parallel.rendezvous")
-    if joining is not None and joining.place_of() is not None:
+    if joining is not None and joining.rank_of() is not None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -44,7 +44,7 @@ def _run() -> None:
         for line in [*rest, *_whole_list(error)]:
             console.print(f"  {_plain(line)}", highlight=False)
         sys.exit(2)
-    except Parted as error:
+    except PeerLostError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
 

@@ -5,17 +5,17 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Normalization:
     """How pixels become the model's input: divided by 255, less `mean`, over `std`, one value a channel."""
 
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
-    def over(self, channels: int) -> "Preparation":
+    def over(self, channels: int) -> "Normalization":
         """The same for another number of channels: their average serves for all."""
         if len(self.mean) == channels:
             return self
-        return Preparation((sum(self.mean) / len(self.mean),), (sum(self.std) / len(self.std),))
+        return Normalization((sum(self.mean) / len(self.mean),), (sum(self.std) / len(self.std),))
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ class Card:
     model: str
     config: dict[str, Any]
     labels: tuple[str, ...] = ()
-    preparation: Preparation = field(default_factory=Preparation)
+    normalization: Normalization = field(default_factory=Normalization)

@@ -5,12 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
-from patchword.core.errors import Mendable, UserError
+from patchword.core.errors import RecoverableError, UserError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-class DiskFull(Mendable):
+class DiskFullError(RecoverableError):
     """A disk, or a quota on it, has no room for a file. What was there before is as it was."""
 
 
@@ -36,17 +36,17 @@ def is_full(error: BaseException) -> bool:
     return told is not None and int(told[1]) in _FULL
 
 
-def disk_full(what: str, path: Path, reason: str, needed: int | None = None) -> DiskFull:
+def disk_full(what: str, path: Path, reason: str, needed: int | None = None) -> DiskFullError:
     """The error of a full disk: what cannot be written, why, how much it needs, how much is free, and where."""
     free = free_bytes(path)
     quota = "; a quota may allow less" if needed is not None and free >= needed else ""
     need = f"{in_bytes(needed)} needed, " if needed is not None else ""
     got = f"{reason}: {need}{in_bytes(free)} free on the disk of {_there(path).absolute()}{quota}"
     missing = f"make room for {in_bytes(max(needed - free, needed if quota else 0))} more there" if needed else ""
-    return DiskFull(what, got=got, hint=missing or "make room there")
+    return DiskFullError(what, got=got, hint=missing or "make room there")
 
 
-def check_room(what: str, path: Path, needed: int) -> None:
+def check_disk_space(what: str, path: Path, needed: int) -> None:
     """Refuses what would not fit, before anything of it is written."""
     if free_bytes(path) < needed:
         raise disk_full(what, path, "too little room", needed)

@@ -19,7 +19,7 @@ class UserError(ValueError):
         super().__init__(f"{message}\n{hint}" if hint else message)
 
 
-class Mendable(UserError):  # noqa: N818  (what it is, not what it does)
+class RecoverableError(UserError):
     """Something outside of a run went wrong, such as a full disk: once it is mended, the run can go on."""
 
     def with_hint(self, hint: str) -> Self:
@@ -28,7 +28,7 @@ class Mendable(UserError):  # noqa: N818  (what it is, not what it does)
         return type(self)(self.what, expected=self.expected, got=self.got, hint=told)
 
 
-class Parted(RuntimeError):  # noqa: N818  (what happened)
+class PeerLostError(RuntimeError):
     """Another process of the run is gone, and this one cannot go on without it. Why, the other one has told."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.grid import Grid
-from patchword.core.text import Rows
+from patchword.core.text import Packed
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class Scope:
     memory: Tensor | None = None  # (batch, keys, width): an encoder's output, read by cross-attention
     memory_mask: Tensor | None = None
     grid: Grid | None = None
-    rows: Rows | None = None  # where each text lies, if the tokens of all lie in one row
+    rows: Packed | None = None  # where each text lies, if the tokens of all lie in one row
     cache: Any = None  # layers.attention.cache.Cache: what was read before, by attention that goes on from there

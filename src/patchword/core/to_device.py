@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     """On the device. A GPU fetches by itself, in its turn, what lies in memory that the system may not move; for other
     memory whoever sends would wait until all that was asked of the GPU before is done. The way back is waited for: what
     is in the main memory may be read at once."""

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 Answer = tuple[Tensor, ...]
 
 
-class Group(Protocol):
+class WorkSharing(Protocol):
     """number: of this process, from 0; size: how many there are."""
 
     @property
@@ -27,7 +27,7 @@ class Group(Protocol):
         ...
 
 
-class Alone:
+class SingleWorker:
     """One process does all of the work."""
 
     number, size = 0, 1
@@ -39,10 +39,10 @@ class Alone:
         return [ask(item) for item in items]
 
 
-ALONE = Alone()
+SINGLE = SingleWorker()
 
 
-class Lazily(Sequence[Any]):
+class LazySequence(Sequence[Any]):
     """make(item) of each item, made when it is asked for; so that a process makes only what it works on."""
 
     def __init__(self, make: Callable[[Item], Any], items: Sequence[Item]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.core.text import Rows, Text
-from patchword.kernels.varlen_attention.operation import has_row_kernel
+from patchword.core.text import Packed, Text
+from patchword.kernels.varlen_attention.operation import has_varlen_attention_kernel
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.core import Pattern, ScaledDotProduct, stays_in_row
-from patchword.layers.heads.text import PretrainingHead, WordHead
+from patchword.layers.heads.text import LMHead, PretrainingHead
 
 _TOKENS, _OTHERS = 64, 16  # sizes between a power of two and the next are half as many
 MOST = 64  # sizes that are recorded
@@ -25,7 +25,7 @@ Answer = Any  # words, or words and what is said of each text
 Run = Callable[..., Answer]
 
 
-class Steady:
+class BucketedGraphs:
     """A model of texts that is recorded for few sizes. What does not come in a row, or asks for no words, goes its own
     way; so does a model whose attention pads rows. Parts of batches, and sizes that come when there are many already,
     are not recorded; they have the same sizes nevertheless, so that a run does not depend on what was met before.
@@ -38,7 +38,7 @@ class Steady:
         parts = [part for part in model.modules() if isinstance(part, Attention)]
         patterns = [part for part in model.modules() if isinstance(part, Pattern)]
         plain = all(type(part.core) is ScaledDotProduct for part in parts) and all(map(stays_in_row, patterns))
-        words = isinstance(getattr(model, "head", None), WordHead | PretrainingHead)
+        words = isinstance(getattr(model, "head", None), LMHead | PretrainingHead)
         self.fits = bool(parts) and plain and words
         self.heads = {(part.head_width, part.core.dropout) for part in parts}
         self.limit: int | None = getattr(getattr(model, "entrance", None), "limit", None)
@@ -49,7 +49,7 @@ class Steady:
         alone = len(given) == 1 and isinstance(text, Text) and text.rows is not None and text.places is not None
         if not self.fits or not alone or not self._stays_in_row(text.device):
             return self.changing(*given)
-        wide = steady(text, self._longest(text.rows.longest))
+        wide = to_bucket(text, self._longest(text.rows.longest))
         sizes = sizes_of(wide)
         self.largest = max(self.largest, sizes[0])
         part = 2 * sizes[0] <= self.largest  # of a batch that is too large, or that is searched
@@ -69,10 +69,10 @@ class Steady:
         kind = torch.get_autocast_dtype(device.type) if narrow else next(self.model.parameters()).dtype
         query = torch.empty(0, dtype=kind, device=device)
         rates = self.heads if self.model.training else {(width, 0.0) for width, _ in self.heads}
-        return all(has_row_kernel(query, width, rate) for width, rate in rates)
+        return all(has_varlen_attention_kernel(query, width, rate) for width, rate in rates)
 
 
-def steady(text: Text, longest: int) -> Text:
+def to_bucket(text: Text, longest: int) -> Text:
     """With texts behind its own, none of them empty or longer than these, and with places nobody asks about. longest:
     what is told instead of the longest of its texts"""
     rows, places = _parts(text)
@@ -82,7 +82,7 @@ def steady(text: Text, longest: int) -> Text:
     number = torch.arange(void, device=text.device)
     which, begins = number * more // max(1, void), torch.arange(more, device=text.device).mul(void).add(more - 1)
     begins = begins // max(1, more)
-    grown = Rows(
+    grown = Packed(
         torch.cat([rows.offsets, (begins[1:] + tokens).int(), rows.offsets.new_full((min(1, more),), tokens + void)]),
         longest,
         torch.cat([rows.text, which + texts]),
@@ -126,7 +126,7 @@ def sizes_of(text: Text) -> tuple[int, ...]:
     return text.ids.shape[1], text.texts, rows.longest, len(places)
 
 
-def _parts(text: Text) -> tuple[Rows, Tensor]:
+def _parts(text: Text) -> tuple[Packed, Tensor]:
     assert text.rows is not None, "texts in a row"
     assert text.places is not None, "words are asked for"
     return text.rows, text.places

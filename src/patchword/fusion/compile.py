@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchword.fusion.buckets import MOST, Steady
-from patchword.kernels.common.availability import try_all
+from patchword.fusion.buckets import MOST, BucketedGraphs
+from patchword.kernels.common.availability import run_self_tests
 
 Run = Callable[..., Any]
 _GRAPHS, _WARNED = "triton.cudagraphs", "triton.cudagraph_dynamic_shape_warn_limit"
 
 
-class FirstPiece:
+class FirstMicrobatchGraph:
     """A model as recorded graphs, but for the pieces of a step behind the first, in which a step is worked on when the
     memory is full: a graph would write the gradients of a piece over those of the piece before."""
 
@@ -41,15 +41,17 @@ def compiled(
     learns: whether gradients are wanted. changing: whether each batch has another shape. records: not where gradients
     are summed over several pieces of every step, nor where weights are shared out among processes
     """
-    try_all(device)
+    run_self_tests(device)
     records = records and device.type == "cuda"
     if changing:
         plain = torch.compile(model, dynamic=True)
         if not records or not learns:
             return plain
         told: dict[str, Any] = {_GRAPHS: True, _WARNED: 2 * MOST}
-        return Steady(model, FirstPiece(model, torch.compile(model, dynamic=True, options=told), plain), plain)
+        return BucketedGraphs(
+            model, FirstMicrobatchGraph(model, torch.compile(model, dynamic=True, options=told), plain), plain
+        )
     if not learns:
         return torch.compile(model, options={_GRAPHS: records, "realize_reads_threshold": 1})
     plain = torch.compile(model, options={_GRAPHS: False})
-    return FirstPiece(model, torch.compile(model, options={_GRAPHS: True}), plain) if records else plain
+    return FirstMicrobatchGraph(model, torch.compile(model, options={_GRAPHS: True}), plain) if records else plain

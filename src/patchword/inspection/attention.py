@@ -67,7 +67,7 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
     device, geometry, sums = next(model.parameters()).device, Geometry(model), _Sums()
     chosen: list[tuple[int, Layer]] = []
     for batch in _batches(pixels):
-        inputs = prepared(batch.to(device), model.card.preparation)
+        inputs = prepared(batch.to(device), model.card.normalization)
         found = layers(model, inputs, geometry)
         require_attention(model, found)
         chosen = list(chosen_layers(found, question))

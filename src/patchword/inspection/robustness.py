@@ -69,7 +69,7 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
     model = run.model().to(target).eval()
     others = {size: run.model(image=size).to(target).eval() for size in plan.sizes}  # a size that does not fit is told
     images = _some(run.test_images(model.card), plan.count)
-    held = Batches(images, BATCH, model.card.preparation, target).on_device().images
+    held = Batches(images, BATCH, model.card.normalization, target).on_device().images
     share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
 
     def told(value: float) -> float:
@@ -127,7 +127,7 @@ def accuracy(model: Model, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
     """The share of pictures whose label the model names; the count stays on the device until the end."""
     right, count = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device), 0
     for pixels, labels in batches:
-        right += (model(prepared(pixels, model.card.preparation)).argmax(-1) == labels).sum()
+        right += (model(prepared(pixels, model.card.normalization)).argmax(-1) == labels).sum()
         count += len(labels)
     return int(right) / count
 

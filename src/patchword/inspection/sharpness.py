@@ -34,7 +34,7 @@ from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.model import as_text, form_of
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import fingerprint
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.training.step import Objective
 
@@ -93,7 +93,7 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
     train, _ = split(source, read.with_classes(model.card.labels), recipe)
     _check_data(run, {"samples": len(train), "fingerprint": train.fingerprint()})
     chosen = order(asked.seed, 0, len(train))[: asked.samples].sort().values
-    images = Batches(train.subset(chosen), 1, model.card.preparation, device).on_device()
+    images = Batches(train.subset(chosen), 1, model.card.normalization, device).on_device()
 
     def pieces(size: int) -> Iterable[Any]:
         return replace(images, size=size).whole()
@@ -104,7 +104,7 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
 
 
 def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
-    device, goal = pick_device(asked.device), goal_of(recipe)
+    device, goal = pick_device(asked.device), task_spec_of(recipe)
     model = _plain(as_text(run.model().to(device), str(run.folder)), run)
     tokenizer, parts = Tokenizer.read(run.folder), read_parts(goal)
     texts = goal.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)

@@ -1,9 +1,9 @@
 """PARTS: what every family is composed of. A variation is another part, never a flag."""
 
 from patchword.layers.activation import Gelu, QuickGelu
-from patchword.layers.activation_checkpointing import recompute
+from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.layers.attention.attention import Attention
-from patchword.layers.attention.block_sparse import Blocks
+from patchword.layers.attention.block_sparse import BlockSparse
 from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.cross_attention import (
@@ -13,7 +13,7 @@ from patchword.layers.attention.cross_attention import (
     MemoryProjection,
     MultiplicativeProjection,
 )
-from patchword.layers.attention.partition import Causal, Everything, Partition, members
+from patchword.layers.attention.partition import Causal, Full, Partition, members
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable
 from patchword.layers.attention.projection import LinearProjection, Projected, ReducedProjection, SeparableProjection
 from patchword.layers.attention.recording import (
@@ -35,35 +35,35 @@ from patchword.layers.convolution.blocks import (
     SqueezeExcite,
     shortcut,
 )
-from patchword.layers.convolution.stem import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
-from patchword.layers.drop_path import DropPath, rising
+from patchword.layers.convolution.stem import NormedStem, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
+from patchword.layers.drop_path import DropPath, drop_path_rates
 from patchword.layers.embedding.absolute import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
 from patchword.layers.embedding.characters import CharacterEmbedding
 from patchword.layers.embedding.floater import FloaterPlaces, FloaterPositions, Flow
 from patchword.layers.embedding.fourier import FourierFeatures, FourierPlaces, FourierPositions
-from patchword.layers.embedding.image_position import SCHEMES, Scheme, SchemeName
+from patchword.layers.embedding.image_position import POSITIONS, ImagePosition, ImagePositionName
 from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
-from patchword.layers.embedding.text_position import TEXT_SCHEMES, TextScheme, TextSchemeName
+from patchword.layers.embedding.text_position import TEXT_POSITIONS, TextPosition, TextPositionName
 from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
 from patchword.layers.heads.image import ClassHead, DistilledHead, first_token, heads_apart, mean_of_patches
 from patchword.layers.heads.text import (
+    EmbeddingHead,
     FirstToken,
-    Guesses,
     LastToken,
+    LMHead,
     MeanPool,
-    PlainWords,
+    MLMTransform,
+    PlainTransform,
     PooledHead,
     Pooler,
     PretrainingHead,
-    SentenceHead,
+    SequenceHead,
     TiedLinear,
-    TokenHead,
+    TokenClassificationHead,
+    TokenLosses,
     Tokens,
-    VectorHead,
-    WordHead,
-    Words,
-    guesses_of,
+    token_losses,
 )
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid, Stage
@@ -71,12 +71,12 @@ from patchword.layers.recurrent.clipped_lstm import ClippedLstm, TwoWayEncoder
 from patchword.layers.recurrent.highway import Highway
 from patchword.layers.recurrent.lstm import BothDirections, Bridge, Look, RecurrentTranslator
 from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
-from patchword.layers.text.encoder_decoder import EncoderDecoder, Entrance, Memory, Translator
+from patchword.layers.text.encoder_decoder import EncoderDecoder, Memory, TokenEmbedding, Translator
 from patchword.layers.text.frozen_vectors import (
     Frozen,
     LargestPool,
     OverVectors,
-    VectorEntrance,
+    VectorStem,
     WordByWord,
 )
 from patchword.layers.text.model import TextEmbedding, TextModel
@@ -84,8 +84,8 @@ from patchword.layers.text.scalar_mix import LastLayer, ScalarMix
 from patchword.layers.token_mixing import TokenMixing
 
 __all__ = [
-    "SCHEMES",
-    "TEXT_SCHEMES",
+    "POSITIONS",
+    "TEXT_POSITIONS",
     "Additive",
     "AdditiveProjection",
     "Attended",
@@ -93,7 +93,7 @@ __all__ = [
     "AttentionMap",
     "Backbone",
     "Block",
-    "Blocks",
+    "BlockSparse",
     "BothDirections",
     "Bottleneck",
     "BottleneckProjection",
@@ -110,10 +110,9 @@ __all__ = [
     "ConvStem",
     "DistilledHead",
     "DropPath",
+    "EmbeddingHead",
     "Encoder",
     "EncoderDecoder",
-    "Entrance",
-    "Everything",
     "FeedForward",
     "FirstToken",
     "FloaterPlaces",
@@ -124,10 +123,13 @@ __all__ = [
     "FourierPositions",
     "FromMemory",
     "Frozen",
+    "Full",
     "Gelu",
-    "Guesses",
     "Highway",
+    "ImagePosition",
+    "ImagePositionName",
     "Interlaced",
+    "LMHead",
     "LargestPool",
     "LastLayer",
     "LastToken",
@@ -136,6 +138,7 @@ __all__ = [
     "LinearProjection",
     "LocalEnhancement",
     "Look",
+    "MLMTransform",
     "MeanPool",
     "Memory",
     "MemoryProjection",
@@ -146,7 +149,7 @@ __all__ = [
     "NoPositions",
     "NoPrefix",
     "Norm",
-    "NormedEntrance",
+    "NormedStem",
     "OverVectors",
     "OverlapEmbed",
     "Partition",
@@ -154,7 +157,7 @@ __all__ = [
     "PatchEmbed",
     "PatchMerge",
     "Pattern",
-    "PlainWords",
+    "PlainTransform",
     "PooledHead",
     "Pooler",
     "Position",
@@ -170,42 +173,39 @@ __all__ = [
     "Residual",
     "ScalarMix",
     "ScaledDotProduct",
-    "Scheme",
-    "SchemeName",
-    "SentenceHead",
     "SeparableProjection",
+    "SequenceHead",
     "SinusoidalPositions",
     "Sinusoids",
     "SqueezeExcite",
     "Stage",
     "TextEmbedding",
     "TextModel",
-    "TextScheme",
-    "TextSchemeName",
+    "TextPosition",
+    "TextPositionName",
     "TiedLinear",
-    "TokenHead",
+    "TokenClassificationHead",
+    "TokenEmbedding",
+    "TokenLosses",
     "TokenMixing",
     "Tokens",
     "Translator",
     "Trigram",
     "TwoWayEncoder",
-    "VectorEntrance",
-    "VectorHead",
+    "VectorStem",
     "Windows",
     "WordByWord",
-    "WordHead",
-    "Words",
+    "checkpoint_activations",
+    "drop_path_rates",
     "first_token",
     "follow_attention",
-    "guesses_of",
     "heads_apart",
     "mean_of_patches",
     "members",
     "overlapping",
     "plain_attention",
     "pre_norm_block",
-    "recompute",
     "record_attention",
-    "rising",
     "shortcut",
+    "token_losses",
 ]

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from patchword.core.errors import UserError
 
 
-class Recomputing(nn.Module):
+class CheckpointedBlock(nn.Module):
     """Something that runs blocks, and can run them so that memory is saved at the price of a second forward pass."""
 
     recompute = False
@@ -28,7 +28,7 @@ class Recomputing(nn.Module):
         return checkpoint(block, *inputs, use_reentrant=False, context_fn=contexts)
 
 
-def recompute(model: nn.Module, stages: Iterable[int] | None = None) -> None:
+def checkpoint_activations(model: nn.Module, stages: Iterable[int] | None = None) -> None:
     """Switches recomputing on in these stages of a model and off in the others; None is all of them. A text model is
     one stage.
 
@@ -40,7 +40,7 @@ def recompute(model: nn.Module, stages: Iterable[int] | None = None) -> None:
         raise UserError("no such stage to recompute", expected=f"0 to {len(found) - 1}", got=sorted(chosen))
     for index, stage in enumerate(found):
         for module in stage.modules():
-            if isinstance(module, Recomputing):
+            if isinstance(module, CheckpointedBlock):
                 module.recompute = index in chosen
 
 

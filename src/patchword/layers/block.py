@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout, is_idle
-from patchword.layers.residual_add import summed
-from patchword.layers.watched import is_watched
+from patchword.layers.residual_add import residual_add
+from patchword.layers.watched import has_hooks
 
 
 class Norm(Enum):
@@ -75,7 +75,7 @@ class Residual(nn.Module):
         return all(map(is_idle, (self.scale, self.dropout, self.drop_path)))
 
     def _is_alone(self) -> bool:
-        return self.where is Norm.PRE and self._is_bare() and not is_watched(self)
+        return self.where is Norm.PRE and self._is_bare() and not has_hooks(self)
 
     def with_next(self, following: "Residual", tokens: Tensor, scope: Scope) -> Tensor | None:
         """Both residuals in fewer steps, or None. This sublayer may offer but_output(tokens, norm, scope), all but its
@@ -89,7 +89,7 @@ class Residual(nn.Module):
         return None if branch is None else cast(Tensor, finish(branch))
 
     def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
-        return summed(tokens, self.drop_path(self.scale(self.dropout(branch))))
+        return residual_add(tokens, self.drop_path(self.scale(self.dropout(branch))))
 
 
 class Block(nn.Module):

@@ -28,7 +28,7 @@ class DropPath(nn.Module):
         return branch * torch.empty(shape, dtype=branch.dtype, device=branch.device).bernoulli_(keep).div_(keep)
 
 
-def rising(rate: float, depths: Sequence[int]) -> list[list[float]]:
+def drop_path_rates(rate: float, depths: Sequence[int]) -> list[list[float]]:
     """A rate for each block of each stage: 0 for the first, `rate` for the last, linear between (Huang et al., 2016)"""
     last, rates = max(1, sum(depths) - 1), []
     for stage, depth in enumerate(depths):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from patchword.kernels.common.availability import is_exporting
 from patchword.kernels.common.counter_rng import lowest_kept, mixed, seeds_on
 from patchword.layers.drop_path import DropPath
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 _LARGEST = 2**31  # places that a number of 32 bits tells apart
 
@@ -21,7 +21,7 @@ class Dropout(nn.Dropout):
     def forward(self, tokens: Tensor) -> Tensor:
         drops = self.training and 0 < self.p < 1 and not self.inplace
         if drops and torch.compiler.is_compiling() and not is_exporting() and _is_on_gpu(tokens):
-            return dropped(tokens, self.p)
+            return dropout(tokens, self.p)
         return super().forward(tokens)
 
 
@@ -30,7 +30,7 @@ def _is_on_gpu(tokens: Tensor) -> bool:
     return tokens.is_cuda and tokens.numel() < _LARGEST
 
 
-def dropped(tokens: Tensor, rate: float) -> Tensor:
+def dropout(tokens: Tensor, rate: float) -> Tensor:
     """Zero at this rate, else scaled so that the mean stays."""
     kept = mixed(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
     return torch.where(kept, tokens * (1 / (1 - rate)), 0.0)
@@ -38,7 +38,7 @@ def dropped(tokens: Tensor, rate: float) -> Tensor:
 
 def is_idle(part: nn.Module) -> bool:
     """Whether a part lets everything through, and nobody watches it do so."""
-    if is_watched(part):
+    if has_hooks(part):
         return False
     if isinstance(part, nn.Dropout) and type(part) in (Dropout, nn.Dropout):
         return not part.training or part.p == 0

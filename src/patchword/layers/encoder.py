@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.layers.activation_checkpointing import Recomputing
+from patchword.layers.activation_checkpointing import CheckpointedBlock
 
 
-class Encoder(Recomputing):
+class Encoder(CheckpointedBlock):
     """Runs its blocks in `order`: by default once each; ALBERT runs one block twelve times."""
 
     def __init__(self, blocks: Iterable[nn.Module], order: Sequence[int] | None = None) -> None:

@@ -11,7 +11,7 @@ from patchword.core.card import Card
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers.convolution.blocks import ConvStage
-from patchword.layers.convolution.stem import Entrance
+from patchword.layers.convolution.stem import Stem
 from patchword.layers.dropout import Dropout
 from patchword.layers.embedding.absolute import NoPositions, NoPrefix
 from patchword.layers.model import Model
@@ -22,7 +22,7 @@ class Stage(nn.Module):
 
     def __init__(
         self,
-        entrance: Entrance,
+        entrance: Stem,
         encoder: nn.Module,
         *,
         prefix: nn.Module | None = None,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def summed(stream: Tensor, branch: Tensor) -> Tensor:
+def residual_add(stream: Tensor, branch: Tensor) -> Tensor:
     """stream + branch; where a compiled model computes branches in bfloat16, the gradient is kept in it.
 
     The sum stays float32. Its gradient is made of products in bfloat16; rounding it once more adds nothing to its

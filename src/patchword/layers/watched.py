@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.modules import module as everywhere
 
 
-def is_watched(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
     """by hooks, which only see modules that are called, or by a way of its own to run. A compiler is not asked for
     hooks on all modules: it does not know them."""
     backwards = module._backward_hooks or module._backward_pre_hooks

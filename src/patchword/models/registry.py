@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from patchword.core.card import Card, Preparation
+from patchword.core.card import Card, Normalization
 from patchword.core.errors import UserError, nearest
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
@@ -34,12 +34,12 @@ class Family:
     paper: str
     build: Callable[[Any], Model]
     variants: Mapping[str, Variant]
-    preparation: Preparation | None = None  # of pixels
+    normalization: Normalization | None = None  # of pixels
     read: Literal["texts", "pairs", "characters", "vectors"] = "texts"  # if it has no pixels
 
     @property
     def reads(self) -> Reads:
-        return self.read if self.preparation is None else "images"
+        return self.read if self.normalization is None else "images"
 
     def names(self) -> dict[str, Variant]:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
@@ -98,6 +98,6 @@ class Registry:
         config = self.configure(name, overrides)
         model = family.build(config)
         model.card = Card(name, asdict(config))
-        if family.preparation:
-            model.card = replace(model.card, preparation=family.preparation.over(config.channels))
+        if family.normalization:
+            model.card = replace(model.card, normalization=family.normalization.over(config.channels))
         return model

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.text import Text
-from patchword.layers import Guesses, guesses_of
+from patchword.layers import TokenLosses, token_losses
 from patchword.objectives.classification import Outcome
 
 
@@ -128,7 +128,7 @@ def padded_scores(scores: Tensor, text: Text) -> Tensor:
     return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(torch.float32).min)
 
 
-Words = Tensor | Guesses
+MLMTransform = Tensor | TokenLosses
 
 
 class MaskedWords:
@@ -138,14 +138,14 @@ class MaskedWords:
     scores of all words; one that answers with scores nevertheless is understood.
     """
 
-    def __init__(self, model: Callable[[Text], Words | tuple[Words, Tensor]]) -> None:
+    def __init__(self, model: Callable[[Text], MLMTransform | tuple[MLMTransform, Tensor]]) -> None:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         targets = piece.asked_targets
         answer = self.model(piece.text._replace(targets=targets))
-        words, following = (answer, None) if isinstance(answer, Tensor | Guesses) else answer
-        guessed = guesses_of(words, targets) if isinstance(words, Tensor) else words
+        words, following = (answer, None) if isinstance(answer, Tensor | TokenLosses) else answer
+        guessed = token_losses(words, targets) if isinstance(words, Tensor) else words
         loss = guessed.losses.sum() / batch.weight
         if following is not None:
             loss = loss + F.cross_entropy(following.float(), piece.answers, reduction="sum") / len(batch)

@@ -12,7 +12,7 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.translation.data import read_all
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
@@ -46,7 +46,7 @@ def _pictures(recipe: ImageRecipe, progress: Progress) -> tuple[str, Sequence[Fa
 
 
 def _texts(recipe: TextRecipe) -> tuple[str, Sequence[Fault]]:
-    goal = goal_of(recipe)
+    goal = task_spec_of(recipe)
     parts, notes = checked_parts(goal)
     counts = f"{len(parts.train) + len(parts.validation):,} {goal.row}s to train on and to validate"
     return f"{counts}, {len(parts.labels)} labels" if parts.labels else counts, notes

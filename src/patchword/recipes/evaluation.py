@@ -32,7 +32,7 @@ from patchword.recipes.text.model import as_text, form_of
 from patchword.recipes.text.quantised_evaluation import Compression, compression
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import judge
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TextSet
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.recipes.translation.evaluation import TranslationEvaluation, evaluate_translation
@@ -151,13 +151,13 @@ def _images(run: Run, device: str) -> ImageEvaluation:
     target = pick_device(device)
     model = run.model().to(target)
     images = run.test_images(model.card)
-    batches = Batches(images, EVALUATION_BATCH, model.card.preparation, target)
+    batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
     scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
     return ImageEvaluation(model, scores, images, tokens)
 
 
 def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:
-    target, goal = pick_device(device), goal_of(recipe)
+    target, goal = pick_device(device), task_spec_of(recipe)
     model = as_text(run.model().to(target), str(run.folder))
     tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
     part = "test" if recipe.test and not recipe.glue else "validation"

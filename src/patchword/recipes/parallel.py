@@ -4,13 +4,13 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.recipes.recipe import Recipe
-from patchword.training.parallel.process_group import One
+from patchword.training.parallel.process_group import SingleProcess
 from patchword.training.parallel.sharded import Sharded
 
 _WHOLE = ("images", "text", "pretraining")  # kinds whose models are only ever asked as a whole
 
 
-def check_group(recipe: Recipe, group: One) -> None:
+def check_group(recipe: Recipe, group: SingleProcess) -> None:
     if recipe.batch < group.size:
         raise UserError(
             "recipe field 'batch'", expected=f"{group.size} or more, one for each process", got=recipe.batch

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from patchword.core.disk_space import disk_full, is_full
-from patchword.core.errors import Mendable, UserError
+from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.recipes.run import resume_command
 from patchword.training.checkpoint.checkpoint import Cost
@@ -15,7 +15,7 @@ from patchword.training.checkpoint.disk_check import told_cost
 from patchword.training.loop import Loop
 
 
-def go_on(loop: Loop, console: Console) -> None:
+def resume_loop(loop: Loop, console: Console) -> None:
     """From the newest whole checkpoint; says which, and what is wrong with newer ones. Where there are some and none
     can be used, a run does not begin again by itself: it would write over its best weights and its log."""
     there = len(loop.checkpoints.all())
@@ -43,7 +43,7 @@ def resumable(folder: Path) -> Iterator[None]:
     hint = f"then go on with:\n{resume_command(folder)}"
     try:
         yield
-    except Mendable as fault:
+    except RecoverableError as fault:
         raise fault.with_hint(hint) from None
     except OSError as error:
         if not is_full(error):

@@ -24,11 +24,11 @@ from patchword.training.guard.report import Name
 _EXCERPT = 60  # letters
 
 
-def rows_named(task: Task) -> Name | None:
+def sample_names(task: Task) -> Name | None:
     """How the rows of a task's batches are called; None: by their numbers alone."""
     match task:
         case TaughtTask():
-            return rows_named(task.task)
+            return sample_names(task.task)
         case ImageTask():
             return _pictures(task)
         case TextTask():

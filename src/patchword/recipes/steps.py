@@ -10,13 +10,13 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import resume_command
-from patchword.recipes.sample_names import rows_named
+from patchword.recipes.sample_names import sample_names
 from patchword.recipes.task import Task
-from patchword.training.guard.loss_spike import Rewind
-from patchword.training.guard.nonfinite import Guard
-from patchword.training.guard.oom_retry import Sparing
-from patchword.training.parallel.process_group import ONE, One
-from patchword.training.parallel.rank import place_of
+from patchword.training.guard.loss_spike import LossSpikeRewind
+from patchword.training.guard.nonfinite import NonFiniteGuard
+from patchword.training.guard.oom_retry import OomRetry
+from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
+from patchword.training.parallel.rank import rank_of
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
 from patchword.training.step import Objective, PlainStep
 from patchword.training.weight_average import Average, EpochAverage
@@ -28,7 +28,7 @@ def check_step(recipe: Recipe) -> None:
         raise UserError(
             "recipe field 'sam_adaptive' has no effect without 'sam'", expected="sam above 0", hint="e.g. sam=2"
         )
-    if recipe.rewind and place_of() is not None:
+    if recipe.rewind and rank_of() is not None:
         raise UserError("recipe field 'rewind' is for runs of one process", hint="leave it out, or --processes")
     if 0 < recipe.rewind <= 1:
         raise UserError("recipe field 'rewind'", expected="0, or a number above 1, e.g. 3", got=recipe.rewind)
@@ -40,7 +40,7 @@ def step_of(
     optimizer: torch.optim.Optimizer,
     model: Model,
     device: torch.device,
-    group: One = ONE,
+    group: SingleProcess = SINGLE_PROCESS,
 ) -> PlainStep | SharpnessAware:
     """The plain step, or SAM over it."""
     plain = PlainStep(
@@ -63,21 +63,23 @@ def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
     )
 
 
-def guarded(step: PlainStep | SharpnessAware, recipe: Recipe, task: Task, folder: Path, console: Console) -> Guard:
+def guarded(
+    step: PlainStep | SharpnessAware, recipe: Recipe, task: Task, folder: Path, console: Console
+) -> NonFiniteGuard:
     """The step, taken again in smaller pieces when the memory is full, and left out where its numbers are none."""
 
     def say(text: str) -> None:
         console.print(text, style="yellow", highlight=False, markup=False)
 
     plain, again = step if isinstance(step, PlainStep) else step.plain, resume_command(folder)
-    return Guard(
-        Sparing(step, plain, task.model, say, again),
+    return NonFiniteGuard(
+        OomRetry(step, plain, task.model, say, again),
         plain,
         task.model,
         folder,
         say,
         on_bad=recipe.on_bad,
-        name=rows_named(task),
+        name=sample_names(task),
         again=f"{again} on_bad=skip",
-        rewind=Rewind(recipe.rewind, folder / "checkpoints" / "rewind", say) if recipe.rewind else None,
+        rewind=LossSpikeRewind(recipe.rewind, folder / "checkpoints" / "rewind", say) if recipe.rewind else None,
     )

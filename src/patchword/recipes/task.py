@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.layers.model import Model
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective
@@ -38,7 +38,7 @@ class Task(Protocol):
 
     def steps_per_epoch(self) -> int: ...
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[Batch]:
         """the batches of an epoch from number `first` on; of each, what is this process's"""
         ...
 
@@ -46,7 +46,7 @@ class Task(Protocol):
         """forward: the model, perhaps compiled"""
         ...
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         """group: the processes that share the work"""
         ...
 

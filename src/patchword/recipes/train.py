@@ -12,7 +12,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compiled
-from patchword.layers.activation_checkpointing import recompute
+from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.distillation.gather import compressed
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.elmo import task as elmo_task
@@ -23,7 +23,7 @@ from patchword.recipes.parallel import check_group
 from patchword.recipes.pretraining import task as pretraining_task
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
-from patchword.recipes.resume import go_on, resumable, tell_cost
+from patchword.recipes.resume import resumable, resume_loop, tell_cost
 from patchword.recipes.steps import averaged, check_step, guarded, step_of
 from patchword.recipes.task import Task
 from patchword.recipes.text import task as text_task
@@ -40,8 +40,8 @@ from patchword.training.lock.lock import exclusive, refuse_second
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
 from patchword.training.parallel.files import Silent, checkpoints_of
-from patchword.training.parallel.process_group import ONE, One
-from patchword.training.parallel.rank import leads
+from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
+from patchword.training.parallel.rank import is_main
 from patchword.training.parallel.rendezvous import SAVED, joined, tell_launcher
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.signals import interruptible, stop_asked
@@ -58,23 +58,23 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
     check_step(recipe)
-    if leads():
+    if is_main():
         refuse_second(folder)  # the others hear of it by the end of the first one
     with joined(recipe.sharding, recipe.device) as group:
-        console = console if group.leads else Console(quiet=True)
+        console = console if group.is_main else Console(quiet=True)
         check_group(recipe, group)
         task = gather(recipe, console)
         if recipe.recompute is not False:
-            recompute(task.model, None if recipe.recompute is True else recipe.recompute)
+            checkpoint_activations(task.model, None if recipe.recompute is True else recipe.recompute)
         group.prepare(task.model)
         with resumable(folder), group.first(exclusive(folder)), interruptible() as interrupted:
-            if group.leads:
+            if group.is_main:
                 begin(recipe, task, folder)
             loop = assemble(recipe, task, folder, console, group)
             loop.interrupted, loop.abandoned = interrupted, group.alone(stop_asked)
             if resume:
-                go_on(loop, console)
-            if group.leads:
+                resume_loop(loop, console)
+            if group.is_main:
                 check_disk(loop, folder)
             return loop.run() and not any(group.agree(stop_asked()))
 
@@ -148,7 +148,7 @@ def check_writable(folder: Path) -> None:
     make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
-def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: One = ONE) -> Loop:
+def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: SingleProcess = SINGLE_PROCESS) -> Loop:
     """The loop of a recipe. group: the processes of the run, which the model is prepared for"""
     model = task.model
     forward: Callable[[Any], Any] = model
@@ -177,7 +177,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         validate=lambda: task.validate(group.deal),
         keep_best=lambda: group.save(model, lambda: task.save(folder)),
         checkpoints=checkpoints_of(group, saved, model, optimizer),
-        journal=RunJournal(folder, console, task.unit, task.metric) if group.leads else Silent(),
+        journal=RunJournal(folder, console, task.unit, task.metric) if group.is_main else Silent(),
         step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),
         agree=group.agree,
         epochs=recipe.epochs,

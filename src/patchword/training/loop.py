@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 from patchword.training.cancellation import Abandoned, abandonable
 from patchword.training.checkpoint.checkpoint import Checkpoints, Say
 from patchword.training.guard.loss_spike import Spike
-from patchword.training.guard.nonfinite import Watch
+from patchword.training.guard.nonfinite import StepMonitor
 from patchword.training.optimizer import optimizer_tensors, restore_optimizer
 from patchword.training.state import Data, Journal, State, Validation
 from patchword.training.step import Step
@@ -44,7 +44,7 @@ class Loop:
     metric: str = "accuracy"  # what the validation's score is
     interrupted: Callable[[], bool] = lambda: False  # asked once after every step
     abandoned: Callable[[], bool] = lambda: False  # asked at any time where nothing is lost, as during validation
-    watch: Watch = field(default_factory=Watch)
+    watch: StepMonitor = field(default_factory=StepMonitor)
     agree: Callable[[bool, bool], tuple[bool, ...]] = lambda *asked: asked  # what one process asks for, all do
     state: State = field(default_factory=State)
 
@@ -101,15 +101,15 @@ class Loop:
             right = _exact(step_right) + (state.right if right is None else right)
             state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
             self.average.update(state.step)
-            self.watch.took(state, batch)
+            self.watch.on_step(state, batch)
             now = time.monotonic()
             state.seconds = before + now - began
             self.journal.step(state, _mean_of(loss, state.seen), _mean_of(right, state.seen))
             self.checkpoints.check()
             stop, due = self.agree(self.interrupted(), now - saved > self.save_seconds)
             save = stop or due
-            if save or self.watch.anchors(state):
-                self.watch.settle(state)
+            if save or self.watch.wants_snapshot(state):
+                self.watch.flush(state)
                 state.loss, state.right = float(loss), float(right)
                 self._keep_place()
             if save:
@@ -117,7 +117,7 @@ class Loop:
                 saved = time.monotonic()
             if stop:
                 return False
-        self.watch.settle(state)
+        self.watch.flush(state)
         if loss is not None and right is not None:
             state.loss, state.right = float(loss), float(right)
         return True
@@ -159,7 +159,7 @@ class Loop:
         return True
 
     def _keep_place(self) -> None:
-        if self.watch.anchors(self.state):
+        if self.watch.wants_snapshot(self.state):
             self.watch.keep(self.state, self._tensors())
 
     def _go_back(self, spike: Spike) -> None:

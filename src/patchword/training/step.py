@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from patchword.training.parallel.gradient_sync import LOCAL, Exchange
+from patchword.training.parallel.gradient_sync import LOCAL, GradientSync
 
 Precision = str  # "float32" or "bfloat16"
 
@@ -68,7 +68,7 @@ class PlainStep:
         clip: float = 0.0,
         parts: int = 1,
         precision: Precision = "float32",
-        exchange: Exchange = LOCAL,
+        exchange: GradientSync = LOCAL,
     ) -> None:
         self.exchange = exchange  # with the other processes of the run
         self.objective, self.optimizer = objective, optimizer

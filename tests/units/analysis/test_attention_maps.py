@@ -12,11 +12,11 @@ from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Everything, Pattern, Projected, record_attention
+from patchword.layers import Attention, Full, Pattern, Projected, record_attention
 from support.helpers import assert_sharp, pixels, tiny
 
 
-class Rows(Everything):
+class Rows(Full):
     """A partition for these tests: every row of patches by itself."""
 
     def split(self, tokens: Tensor, grid: Grid) -> Tensor:

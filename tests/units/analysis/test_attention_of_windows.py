@@ -14,7 +14,7 @@ from patchword.analysis.attention.relevance import relevance
 from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, AttentionMap, Everything, Interlaced, Pattern, Windows, record_attention
+from patchword.layers import Attention, AttentionMap, Full, Interlaced, Pattern, Windows, record_attention
 from support.helpers import image_families, pixels, randomise, smallest
 
 FAMILIES = [name for name in image_families() if name not in ("mixer", "resnet", "regnety")]
@@ -175,11 +175,11 @@ def even(partition: object, grid: Grid) -> Layer:
 
 def test_the_mean_distance_of_even_attention_is_the_closed_form() -> None:
     n = 9  # of a row of n tokens, the mean of |i - j| is (n^2 - 1) / (3 n)
-    far = distances(even(Everything(), Grid(1, n)), Geometry(nn.Identity()))
+    far = distances(even(Full(), Grid(1, n)), Geometry(nn.Identity()))
     assert float(far) == pytest.approx(4 * (n * n - 1) / (3 * n))
     half = distances(even(Windows(1, 3), Grid(1, n)), Geometry(nn.Identity()))
     assert float(half) == pytest.approx(4 * (3 * 3 - 1) / (3 * 3))
-    square = distances(even(Everything(), Grid(2, 2)), Geometry(nn.Identity()))
+    square = distances(even(Full(), Grid(2, 2)), Geometry(nn.Identity()))
     assert float(square) == pytest.approx(4 * (0 + 1 + 1 + math.sqrt(2)) / 4)
 
 
@@ -188,7 +188,7 @@ def test_leading_tokens_lie_nowhere() -> None:
     weights = torch.tensor([[0.0, 0.2, 0.3, 0.5], [0.9, 0.1, 0, 0], [0.5, 0, 0, 0.5], [0.2, 0.8, 0, 0]]).view(
         1, 1, 4, 4
     )
-    layer = Layer("attention", (AttentionMap("attention", weights, Everything(), grid, grid),), (2.0, 2.0))
+    layer = Layer("attention", (AttentionMap("attention", weights, Full(), grid, grid),), (2.0, 2.0))
     # the three patches look 0, 1 and 2 tokens away, of 2 pixels each
     assert float(distances(layer, Geometry(nn.Identity()))) == pytest.approx(2 * (0 + 1 + 2) / 3)
 

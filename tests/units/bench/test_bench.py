@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from patchword.bench import benchmark as module
-from patchword.bench.benchmark import Contender, Finish, race
+from patchword.bench.benchmark import Candidate, Timing, benchmark
 from patchword.bench.hardware_limits import Ceilings, ceilings
 from patchword.bench.images import Setting, bench_images, peers_of
 from patchword.bench.result import Result, as_typed, write_results
@@ -37,7 +37,7 @@ def test_a_race_counts_the_work_of_whole_passes():
         done.append(1)
         return 5.0
 
-    (finish,) = race([Contender("one", step, calls=3, macs=30.0)], CPU, 0.01, silent)
+    (finish,) = benchmark([Candidate("one", step, calls=3, macs=30.0)], CPU, 0.01, silent)
     assert len(done) % 3 == 1  # whole passes, and the one call that looks at the memory
     assert finish.rate > 0
     assert finish.products == pytest.approx(60 / finish.seconds)
@@ -54,7 +54,7 @@ def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, recorded, sl
         done.append(1)
         return 1.0
 
-    (finish,) = race([Contender("one", step, recorded=recorded)], CPU, 4.0, silent)
+    (finish,) = benchmark([Candidate("one", step, recorded=recorded)], CPU, 4.0, silent)
     assert finish.rate == pytest.approx(100)
     assert len(done) == slow + 2 + 400
 
@@ -73,8 +73,8 @@ def test_a_command_is_told_as_it_was_typed(program, told, monkeypatch):
 
 
 def test_ours_is_compared_with_each_other(tmp_path):
-    finishes = [Finish("patchword", 300.0, 1.0, 2 * 10**9, 5e11), Finish("timm", 100.0, 3.0, None)]
-    result = Result("a model", "images", finishes, "patchword", CPU, Ceilings(2e12, 1e9), {"timm": 1e-6}, {"batch": 8})
+    timings = [Timing("patchword", 300.0, 1.0, 2 * 10**9, 5e11), Timing("timm", 100.0, 3.0, None)]
+    result = Result("a model", "images", timings, "patchword", CPU, Ceilings(2e12, 1e9), {"timm": 1e-6}, {"batch": 8})
     assert result.lines() == [
         ("patchword", "300 images/s", "", "50%", "2.00 GB"),
         ("timm", "100 images/s", "3.00x", "", ""),
@@ -107,14 +107,14 @@ def test_texts_of_both_sides_are_the_same():
 @pytest.mark.parametrize("lengths", [torch.full((8,), 16), natural_lengths(12, 40, 12)], ids=["even", "natural"])
 def test_masked_words_are_learned_by_all(lengths):
     result = bench_masked("bert-tiny", setting(train=True), lengths, silent, **TINY)
-    assert {one.name for one in result.finishes} >= {OURS, SAME, THEIRS}
+    assert {one.name for one in result.timings} >= {OURS, SAME, THEIRS}
     assert result.difference[THEIRS] < 1e-4
-    assert all(one.rate > 0 for one in result.finishes)
+    assert all(one.rate > 0 for one in result.timings)
 
 
 def test_texts_are_read_by_both():
     result = bench_reading("bert-tiny", setting(), natural_lengths(12, 40, 12), silent, **TINY)
-    assert [one.name for one in result.finishes] == [OURS, THEIRS]
+    assert [one.name for one in result.timings] == [OURS, THEIRS]
     assert result.difference[THEIRS] < 1e-4
 
 
@@ -122,7 +122,7 @@ def test_texts_are_read_by_both():
 def test_images(train):
     small = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
     result = bench_images("vit-tiny-16", setting(2, train), peers_of, silent, **small)
-    assert [one.name for one in result.finishes] == ["patchword", "transformers"]
+    assert [one.name for one in result.timings] == ["patchword", "transformers"]
     assert result.difference["transformers"] < 1e-4
 
 

@@ -498,7 +498,7 @@ def test_train_evaluate_predict(command, refused):
     assert list(rows[0]) == ["path", "class_1", "probability_1", "class_2", "probability_2"]
     assert [row["path"] for row in rows] == [f"pictures/{number}.png" for number in range(5)]
     model = patchword.load(run)
-    mean, std = model.card.preparation.mean[0], model.card.preparation.std[0]
+    mean, std = model.card.normalization.mean[0], model.card.normalization.std[0]
     pixels = torch.from_numpy(load_digits().images[:5] * 255 / 16).round().float()[:, None] / 255
     best = model((pixels - mean) / std).softmax(1).topk(2)
     for row, values, indices in zip(rows, best.values.tolist(), best.indices.tolist(), strict=True):

@@ -14,11 +14,11 @@ import pytest
 
 from patchword.cli.training import launch as launching
 from patchword.cli.training.launch import launch, started
-from patchword.core.errors import Parted, UserError
+from patchword.core.errors import PeerLostError, UserError
 from patchword.recipes.run import resume_command
 from patchword.recipes.train import assemble, gather
 from patchword.training.parallel import rendezvous as joining
-from patchword.training.parallel.rank import Place, place_of
+from patchword.training.parallel.rank import Place, rank_of
 from support.material import TINY_MODEL, settings, silent, tiny_recipe
 
 HEAD = """
@@ -217,7 +217,7 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
     ],
 )
 def test_the_place_is_read_off_the_environment(told, found):
-    assert place_of(told) == found
+    assert rank_of(told) == found
 
 
 def test_the_command_to_go_on_has_as_many_processes(tmp_path, monkeypatch):
@@ -325,9 +325,9 @@ with joined(device="cpu") as group, interruptible():
 
 
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
-    monkeypatch.setattr(joining, "place_of", lambda: Place(0, 2, 0))
+    monkeypatch.setattr(joining, "rank_of", lambda: Place(0, 2, 0))
     monkeypatch.setattr(joining, "_meet", lambda place, device: None)
-    with pytest.raises(Parted, match="another of the 2 processes"), joining.joined():
+    with pytest.raises(PeerLostError, match="another of the 2 processes"), joining.joined():
         raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
     with pytest.raises(RuntimeError, match="own"), joining.joined():
         raise RuntimeError("my own")
@@ -336,4 +336,4 @@ def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
 @pytest.mark.parametrize("wrong", [{"RANK": "4"}, {"RANK": "one"}])
 def test_a_wrong_environment_is_named(wrong):
     with pytest.raises(UserError, match="RANK"):
-        place_of({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a"} | wrong)
+        rank_of({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a"} | wrong)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 
 CPU = torch.device("cpu")
 GIVEN = {
@@ -15,17 +15,17 @@ GIVEN = {
 
 def test_what_is_there_is_not_copied():
     given = torch.arange(3)
-    assert sent(given, CPU) is given
+    assert to_device(given, CPU) is given
 
 
 def test_a_device_may_be_told_by_its_name():
-    assert sent(torch.arange(3), "meta").device.type == "meta"
+    assert to_device(torch.arange(3), "meta").device.type == "meta"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_to_a_gpu_and_back(given):
-    assert torch.equal(sent(sent(given, torch.device("cuda")), CPU), given)
+    assert torch.equal(to_device(to_device(given, torch.device("cuda")), CPU), given)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
@@ -33,7 +33,7 @@ def test_what_comes_back_is_there():
     """though the GPU was busy for long"""
     there = torch.zeros(2**20, device="cuda")
     torch.cuda._sleep(2_000_000_000)
-    assert bool((sent(there + 1, CPU) == 1).all())
+    assert bool((to_device(there + 1, CPU) == 1).all())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this needs a GPU")
@@ -41,7 +41,7 @@ def test_whoever_sends_does_not_wait():
     """while the GPU is busy for long: what is sent has not arrived when the sender goes on"""
     torch.cuda._sleep(2_000_000_000)
     before = torch.cuda.Event()
-    sent(torch.zeros(2**20), torch.device("cuda"))
+    to_device(torch.zeros(2**20), torch.device("cuda"))
     before.record()
     assert not before.query()
     torch.cuda.synchronize()

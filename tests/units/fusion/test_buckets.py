@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from patchword.bench.text_inputs import natural_lengths
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from patchword.data.text.batching.packing import filled
 from patchword.fusion import buckets as module
-from patchword.fusion.buckets import Steady, cut, sizes_of, steady
+from patchword.fusion.buckets import BucketedGraphs, cut, sizes_of, to_bucket
 from patchword.fusion.compile import compiled
-from patchword.kernels.linear_cross_entropy.operation import Guesses
+from patchword.kernels.linear_cross_entropy.operation import TokenLosses
 from patchword.models import REGISTRY
 from patchword.objectives.text import MaskedWords
 from support.helpers import difference
@@ -25,7 +25,7 @@ def texts(lengths, seed=0, told=True):
     places = torch.randperm(total, generator=generator)[: max(1, total // 7)].sort().values
     targets = torch.randint(5, 50, places.shape, generator=generator) if told else None
     segments = torch.arange(total)[None] % 2
-    return Text(ids, segments, rows=Rows.of(torch.tensor(lengths)), places=places, targets=targets)
+    return Text(ids, segments, rows=Packed.of(torch.tensor(lengths)), places=places, targets=targets)
 
 
 def bert(name="bert-tiny", **fields):
@@ -45,9 +45,9 @@ def natural(seed, texts_=40):
 def test_texts_behind_its_own_are_texts(seed):
     """as Rows counts them: each has a token, none is too long, and its own stay where they were"""
     given = texts(natural(seed))
-    found = steady(given, 40)
+    found = to_bucket(given, 40)
     lengths = found.rows.offsets.diff().long()
-    expected = Rows.of(lengths)
+    expected = Packed.of(lengths)
     assert torch.equal(found.rows.offsets, expected.offsets)
     assert torch.equal(found.rows.text, expected.text)
     assert torch.equal(found.rows.place, expected.place)
@@ -62,14 +62,14 @@ def test_texts_behind_its_own_are_texts(seed):
 
 def test_many_tokens_that_are_missing_are_dealt_out_to_texts_that_are_not_too_long():
     given = texts([3] * 170)
-    lengths = steady(given, 3).rows.offsets.diff()
+    lengths = to_bucket(given, 3).rows.offsets.diff()
     assert int(lengths.max()) <= 3
     assert int(lengths.min()) >= 1
 
 
 def test_sizes_that_are_steady_stay():
     given = texts([32] * 32)
-    found = steady(given, 32)
+    found = to_bucket(given, 32)
     assert torch.equal(found.ids, given.ids)
     assert torch.equal(found.rows.offsets, given.rows.offsets)
     assert torch.equal(found.rows.place, given.rows.place)
@@ -79,7 +79,7 @@ def test_sizes_become_few():
     """of batches of natural texts, as a run fills them"""
     lengths = natural_lengths(80 * 128, 512)
     met = [texts(lengths[index].tolist()) for index in filled(torch.arange(len(lengths)), lengths, 10_368)]
-    grown = [steady(text, 512) for text in met]
+    grown = [to_bucket(text, 512) for text in met]
     assert len({sizes_of(text) for text in met}) == len(met) > 70
     assert len({sizes_of(text) for text in grown}) < 16
     assert sum(text.ids.shape[1] for text in grown) < 1.03 * sum(text.ids.shape[1] for text in met)
@@ -101,10 +101,10 @@ def test_what_is_said_of_its_own_texts_stays(fields, told):
     if "languages" in fields:
         given = given._replace(languages=given.ids % 3, positions=given.rows.place[None] // 2)
     with torch.no_grad():
-        expected, found = model(given), cut(model(steady(given, 40)), given)
+        expected, found = model(given), cut(model(to_bucket(given, 40)), given)
     pairs = zip(expected, found, strict=True) if "head" in fields else [(expected, found)]
     for one, other in pairs:
-        parts = (one, other) if isinstance(one, Guesses) else ((one,), (other,))
+        parts = (one, other) if isinstance(one, TokenLosses) else ((one,), (other,))
         assert type(one) is type(other)
         for right, part in zip(*parts, strict=True):
             assert right.shape == part.shape
@@ -127,7 +127,7 @@ def slopes(run, model, text):
 @pytest.fixture
 def rows(monkeypatch):
     """as if there were a kernel for rows here, for heads of 8 channels"""
-    monkeypatch.setattr(module, "has_row_kernel", lambda query, width, rate: width % 8 == 0)
+    monkeypatch.setattr(module, "has_varlen_attention_kernel", lambda query, width, rate: width % 8 == 0)
 
 
 def by_sizes(model):
@@ -138,7 +138,7 @@ def by_sizes(model):
         met.append(sizes_of(text))
         return model(text)
 
-    return Steady(model, recorded, model), met
+    return BucketedGraphs(model, recorded, model), met
 
 
 @pytest.mark.usefixtures("rows")
@@ -146,7 +146,7 @@ def test_gradients_stay():
     model, given = bert(), texts(natural(4))
     run, met = by_sizes(model)
     assert difference(slopes(run, model, given), slopes(model, model, given)) < 1e-5
-    assert met == [sizes_of(steady(given, 40 if max(natural(4)) > 32 else 32))]
+    assert met == [sizes_of(to_bucket(given, 40 if max(natural(4)) > 32 else 32))]
 
 
 @pytest.mark.usefixtures("rows")
@@ -154,7 +154,7 @@ def test_a_text_that_reads_what_lies_behind_is_seen(monkeypatch):
     model, given = bert(), texts(natural(4))
 
     def wrong(text, longest):
-        found = steady(text, longest)
+        found = to_bucket(text, longest)
         found.rows.offsets[text.texts] += 1
         return found
 
@@ -211,14 +211,14 @@ def test_half_of_a_batch_is_not_recorded():
 )
 def test_models_that_cannot_stay_in_a_row_go_their_own_way(fields):
     gone, given = [], texts([4, 5])
-    Steady(bert(**fields), lambda text: pytest.fail("recorded"), gone.append)(given)
+    BucketedGraphs(bert(**fields), lambda text: pytest.fail("recorded"), gone.append)(given)
     assert gone == [given]
 
 
 @pytest.mark.usefixtures("rows")
 def test_what_is_no_row_that_asks_for_words_goes_its_own_way():
     gone, given = [], texts([4, 5])
-    run = Steady(bert(), lambda text: pytest.fail("recorded"), lambda *other: gone.append(other))
+    run = BucketedGraphs(bert(), lambda text: pytest.fail("recorded"), lambda *other: gone.append(other))
     others = [
         (Text(given.ids.view(1, 9), places=given.places),),
         (given._replace(places=None, targets=None),),
@@ -232,7 +232,7 @@ def test_what_is_no_row_that_asks_for_words_goes_its_own_way():
 
 def test_without_a_kernel_for_rows_nothing_is_recorded():
     gone, given = [], texts([4, 5])
-    Steady(bert(), lambda text: pytest.fail("recorded"), gone.append)(given)
+    BucketedGraphs(bert(), lambda text: pytest.fail("recorded"), gone.append)(given)
     assert gone == [given]
 
 
@@ -240,7 +240,7 @@ def test_no_place_and_one_text():
     model, given = bert().eval(), texts([9])
     for places in (given.places[:0], given.places):
         one = given._replace(places=places, targets=given.targets[: len(places)])
-        found = cut(model(steady(one, 16)), one)
+        found = cut(model(to_bucket(one, 16)), one)
         assert difference(found.losses, model(one).losses) < 1e-5 if len(places) else found.losses.shape == (0,)
 
 

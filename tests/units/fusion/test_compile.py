@@ -9,7 +9,7 @@ from torch._inductor.utils import run_and_get_code
 
 from patchword.fusion import compile as module
 from patchword.fusion.buckets import MOST
-from patchword.fusion.compile import FirstPiece, compiled
+from patchword.fusion.compile import FirstMicrobatchGraph, compiled
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -18,7 +18,7 @@ GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 def asked(monkeypatch):
     """what torch is asked to compile with, instead of what it compiles; kernels are tried before"""
     tried = []
-    monkeypatch.setattr(module, "try_all", tried.append)
+    monkeypatch.setattr(module, "run_self_tests", tried.append)
     monkeypatch.setattr(torch, "compile", lambda model, **options: options)
     yield lambda device, **given: compiled(nn.Linear(2, 2), device, **given)
     assert len(tried) == 1
@@ -78,7 +78,7 @@ def test_only_the_first_piece_of_a_step_is_recorded():
 
         return run
 
-    run, given = FirstPiece(model, by("recorded"), by("plain")), torch.ones(1, 2)
+    run, given = FirstMicrobatchGraph(model, by("recorded"), by("plain")), torch.ones(1, 2)
     for _ in range(2):
         for _ in range(3):
             run(given).sum().backward()

@@ -7,14 +7,14 @@ from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 from patchword.kernels.common import availability
-from patchword.kernels.common.availability import Trial, is_usable, try_all
+from patchword.kernels.common.availability import SelfTest, is_usable, run_self_tests
 
 
 @pytest.fixture
 def trials(monkeypatch):
     """those of this test alone, on a machine with Triton"""
-    found: list[Trial] = []
-    monkeypatch.setattr(availability, "_TRIALS", found)
+    found: list[SelfTest] = []
+    monkeypatch.setattr(availability, "_SELF_TESTS", found)
     monkeypatch.setattr(availability, "is_installed", lambda: True)
     return found
 
@@ -26,7 +26,7 @@ def on_gpu():
 
 def test_it_is_tried_once(trials):
     asked = []
-    trial = Trial("things", lambda device: asked.append(device) or True)
+    trial = SelfTest("things", lambda device: asked.append(device) or True)
     assert is_usable(on_gpu(), trial)
     assert is_usable(on_gpu(), trial)
     assert asked == [torch.device("cuda", 0)]
@@ -34,19 +34,19 @@ def test_it_is_tried_once(trials):
 
 
 def test_what_fails_is_told_and_not_used(trials):
-    trial = Trial("things", lambda device: False)
+    trial = SelfTest("things", lambda device: False)
     with pytest.warns(UserWarning, match="the kernel for things is not used .* not those of the plain way"):
         assert not is_usable(on_gpu(), trial)
-    other = Trial("others", lambda device: 1 // 0)
+    other = SelfTest("others", lambda device: 1 // 0)
     with pytest.warns(UserWarning, match="ZeroDivisionError"):
         assert not is_usable(on_gpu(), other)
 
 
 def test_a_compiled_model_leaves_out_what_failed_before(trials, monkeypatch):
-    bad, good = Trial("bad", lambda device: False), Trial("good", lambda device: True)
-    elsewhere = Trial("elsewhere", lambda device: 1 // 0, on=lambda index: False)
+    bad, good = SelfTest("bad", lambda device: False), SelfTest("good", lambda device: True)
+    elsewhere = SelfTest("elsewhere", lambda device: 1 // 0, on=lambda index: False)
     with pytest.warns(UserWarning, match="bad"):
-        try_all(torch.device("cuda", 0))
+        run_self_tests(torch.device("cuda", 0))
     assert not elsewhere.found
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert [is_usable(on_gpu(), trial) for trial in (bad, good, elsewhere)] == [False, True, True]
@@ -61,7 +61,7 @@ def learned(device):
 
 def test_nothing_around_the_call_changes_the_trial(trials):
     """autocast, a gradient that is not wanted, a block that is computed again for its gradient"""
-    trial = Trial("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
+    trial = SelfTest("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
 
     def block(tokens):
         assert is_usable(on_gpu(), trial)
@@ -77,15 +77,15 @@ def test_nothing_around_the_call_changes_the_trial(trials):
 
 
 def test_not_where_tangents_are_carried_along(trials):
-    trial = Trial("things", lambda device: True)
+    trial = SelfTest("things", lambda device: True)
     with forward_ad.dual_level():
         assert not is_usable(on_gpu(), trial)
     assert is_usable(on_gpu(), trial)
 
 
 def test_on_a_cpu_nothing_is_tried(trials):
-    trial = Trial("things", lambda device: 1 // 0)
-    try_all(torch.device("cpu"))
+    trial = SelfTest("things", lambda device: 1 // 0)
+    run_self_tests(torch.device("cpu"))
     assert not trial.found
 
 
@@ -112,5 +112,5 @@ def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile
 def test_a_tensor_with_ways_of_its_own_is_multiplied_in_its_own_way():
     own = torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), torch.zeros(2, 2, dtype=torch.bfloat16))
     tokens = torch.zeros(1, 2, dtype=torch.bfloat16)
-    assert availability.short_kind(tokens, torch.zeros(2, 2, dtype=torch.bfloat16)) == torch.bfloat16
-    assert availability.short_kind(tokens, own) is None
+    assert availability.short_dtype(tokens, torch.zeros(2, 2, dtype=torch.bfloat16)) == torch.bfloat16
+    assert availability.short_dtype(tokens, own) is None

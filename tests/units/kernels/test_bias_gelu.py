@@ -7,7 +7,7 @@ from torch._subclasses import FakeTensorMode
 
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import bias_gelu as kernel
-from patchword.kernels.mlp.bias_gelu import activated, has_activated_kernel, plain_activated
+from patchword.kernels.mlp.bias_gelu import bias_gelu, bias_gelu_reference, has_bias_gelu_kernel
 from patchword.layers import FeedForward, QuickGelu
 from patchword.layers import feed_forward as layer
 from support.kernel_tests import DEVICE, error, needs_triton
@@ -25,7 +25,7 @@ def given(rows, hidden=128, dtype=torch.float32):
 def test_the_kernels_are_the_plain_way(rows, hidden, dtype, bound):
     between, bias = given(rows, hidden, dtype)
     exact = [part.detach().double().requires_grad_() for part in (between, bias)]
-    found, expected = activated(between, bias), plain_activated(*exact)
+    found, expected = bias_gelu(between, bias), bias_gelu_reference(*exact)
     slopes = torch.randn_like(found)
     both = torch.autograd.grad(found, [between, bias], slopes)
     wanted = torch.autograd.grad(expected, exact, slopes.double())
@@ -34,7 +34,7 @@ def test_the_kernels_are_the_plain_way(rows, hidden, dtype, bound):
         assert one.shape == other.shape
         assert error(one.detach(), other.detach()) < bound
     assert (
-        error(found.detach(), plain_activated(exact[0], 1.01 * exact[1]).detach()) > bound
+        error(found.detach(), bias_gelu_reference(exact[0], 1.01 * exact[1]).detach()) > bound
     )  # another bias is told apart
 
 
@@ -42,7 +42,7 @@ def test_the_kernels_are_the_plain_way(rows, hidden, dtype, bound):
 def test_far_from_zero():
     between = torch.tensor([-40.0, -9, -1e-7, 0, 1e-7, 9, 40, 1e4]).repeat(16)[None].to(DEVICE).requires_grad_()
     bias = torch.zeros(128, device=DEVICE)
-    found, expected = activated(between, bias), plain_activated(between, bias)
+    found, expected = bias_gelu(between, bias), bias_gelu_reference(between, bias)
     assert torch.allclose(found, expected, 1e-6, 1e-7)
     slopes = torch.ones_like(found)
     one, other = (torch.autograd.grad(answer, between, slopes)[0] for answer in (found, expected))
@@ -55,8 +55,8 @@ def test_however_rows_are_dealt_out(monkeypatch, programs):
     """The sums for the bias are those of all rows, each once."""
     monkeypatch.setattr(kernel, "_PROGRAMS", programs)
     between, bias = given(53)
-    found = torch.autograd.grad(activated(between, bias).sum(), [between, bias])
-    expected = torch.autograd.grad(plain_activated(between, bias).sum(), [between, bias])
+    found = torch.autograd.grad(bias_gelu(between, bias).sum(), [between, bias])
+    expected = torch.autograd.grad(bias_gelu_reference(between, bias).sum(), [between, bias])
     assert all(torch.allclose(one, other, 1e-5, 1e-5) for one, other in zip(found, expected, strict=True))
 
 
@@ -64,29 +64,29 @@ def test_however_rows_are_dealt_out(monkeypatch, programs):
 def test_leading_axes_strides_and_nothing_at_all():
     between, bias = given(6)
     turned = between.view(2, 3, 128).transpose(0, 1)
-    found, expected = activated(turned, bias).detach(), plain_activated(turned, bias).detach()
+    found, expected = bias_gelu(turned, bias).detach(), bias_gelu_reference(turned, bias).detach()
     assert error(found, expected) < 1e-6
     for spread_out in (torch.randn(256, device=DEVICE)[::2], torch.ones(1, device=DEVICE).expand(128)):
-        assert error(activated(between, spread_out).detach(), plain_activated(between, spread_out).detach()) < 1e-6
-    nothing = activated(between[:0], bias)
+        assert error(bias_gelu(between, spread_out).detach(), bias_gelu_reference(between, spread_out).detach()) < 1e-6
+    nothing = bias_gelu(between[:0], bias)
     assert nothing.shape == (0, 128)
     assert not torch.autograd.grad(nothing.sum(), bias)[0].any()
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
-    assert kernel.alike(DEVICE)
-    original = kernel.activated
-    monkeypatch.setattr(kernel, "activated", lambda between, bias: original(1.01 * between, bias))
-    assert not kernel.alike(DEVICE)
+    assert kernel.matches_reference(DEVICE)
+    original = kernel.bias_gelu
+    monkeypatch.setattr(kernel, "bias_gelu", lambda between, bias: original(1.01 * between, bias))
+    assert not kernel.matches_reference(DEVICE)
 
 
 @needs_triton
 def test_in_a_compiled_model():
     between, bias = given(9)
-    run = torch.compile(activated, backend="aot_eager", fullgraph=True)
+    run = torch.compile(bias_gelu, backend="aot_eager", fullgraph=True)
     found = torch.autograd.grad(run(between, bias).sum(), [between, bias])
-    expected = torch.autograd.grad(plain_activated(between, bias).sum(), [between, bias])
+    expected = torch.autograd.grad(bias_gelu_reference(between, bias).sum(), [between, bias])
     assert all(torch.allclose(one, other, 1e-5, 1e-5) for one, other in zip(found, expected, strict=True))
 
 
@@ -106,10 +106,10 @@ def test_when_it_is_chosen(monkeypatch, dtype, hidden, compiles, taken):
     monkeypatch.setattr(kernel, "is_usable", lambda tokens, trial: True)
     with FakeTensorMode():
         tokens, up = (torch.empty(size, 8, dtype=dtype, device="cuda:0") for size in (4, hidden))
-        assert has_activated_kernel(tokens, up) == taken
+        assert has_bias_gelu_kernel(tokens, up) == taken
         monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: True)
         monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
-        assert has_activated_kernel(tokens.float(), up) == (compiles and hidden != 3000)
+        assert has_bias_gelu_kernel(tokens.float(), up) == (compiles and hidden != 3000)
 
 
 @pytest.fixture
@@ -119,10 +119,10 @@ def calls(monkeypatch):
 
     def run(*parts):
         found.append(parts)
-        return plain_activated(*parts)
+        return bias_gelu_reference(*parts)
 
-    monkeypatch.setattr(layer, "has_activated_kernel", lambda *parts: True)
-    monkeypatch.setattr(layer, "activated", run)
+    monkeypatch.setattr(layer, "has_bias_gelu_kernel", lambda *parts: True)
+    monkeypatch.setattr(layer, "bias_gelu", run)
     return found
 
 

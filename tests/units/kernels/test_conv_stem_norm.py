@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from patchword.kernels.stem import conv_stem_norm as kernel
-from patchword.kernels.stem.conv_stem_norm import Entering, has_entrance_kernel, plain_entrance
+from patchword.kernels.stem.conv_stem_norm import ConvStemWeights, conv_stem_norm_reference, has_conv_stem_norm_kernel
 from patchword.layers.convolution import stem as layer
 from patchword.layers.convolution.stem import overlapping
 from support.helpers import difference
@@ -24,15 +24,17 @@ def given(shape, width, side=7, dtype=torch.float32, seed=0):
         return (torch.randn(*shape, generator=generator) * by).to(DEVICE, dtype)
 
     weight = normal(width, shape[1], side, side, by=0.2)
-    return normal(*shape), Entering(weight, normal(width), 1 + normal(width, by=0.2), normal(width))
+    return normal(*shape), ConvStemWeights(weight, normal(width), 1 + normal(width, by=0.2), normal(width))
 
 
 def by_kernel(image, parts, stride=4, padding=3, eps=1e-5, kind=None):
-    return torch.ops.patchword.entrance(image, *parts, stride, padding, eps, kind or parts.weight.dtype)
+    return torch.ops.patchword.conv_stem_norm(image, *parts, stride, padding, eps, kind or parts.weight.dtype)
 
 
 def error(found, image, parts, stride=4, padding=3, eps=1e-5):
-    expected = plain_entrance(image.double(), Entering(*(part.double() for part in parts)), stride, padding, eps)
+    expected = conv_stem_norm_reference(
+        image.double(), ConvStemWeights(*(part.double() for part in parts)), stride, padding, eps
+    )
     assert found.shape == expected.shape
     return float((found.double() - expected).norm() / expected.norm())
 
@@ -45,7 +47,7 @@ def test_the_kernel_is_the_plain_way(width, side, stride):
     shape = numbers.randint(1, 3), numbers.randint(1, 4), numbers.randint(side, 30), numbers.randint(side, 30)
     kind, bound = (torch.float16, 1e-3) if DEVICE.type == "cuda" else (torch.float32, 1e-6)
     image, parts = given(shape, width, side, kind, seed=width)
-    if DEVICE.type == "cuda" and not has_entrance_kernel(image, parts, stride, 3):
+    if DEVICE.type == "cuda" and not has_conv_stem_norm_kernel(image, parts, stride, 3):
         pytest.skip("more than a GPU holds at a time: it is never chosen there")
     for padding in (0, 1, 2, 3):
         assert error(by_kernel(image, parts, stride, padding), image, parts, stride, padding) < bound
@@ -81,17 +83,17 @@ def test_images_may_lie_anywhere():
 def test_a_number_that_is_none_is_seen_by_the_patches_that_hold_it():
     image, parts = given((2, 3, 20, 24), 16)
     image[1, 0, 8, 13] = torch.nan
-    expected = plain_entrance(image, parts, 4, 3, 1e-5).isnan()
+    expected = conv_stem_norm_reference(image, parts, 4, 3, 1e-5).isnan()
     assert 0 < expected.sum() < expected.numel() / 4
     assert torch.equal(by_kernel(image, parts).isnan(), expected)
 
 
 @needs_triton
-@pytest.mark.parametrize("wrong", ["image", "rows", "columns", *Entering._fields, "padding", "eps"])
+@pytest.mark.parametrize("wrong", ["image", "rows", "columns", *ConvStemWeights._fields, "padding", "eps"])
 def test_a_wrong_number_is_seen(wrong):
     image, parts = given((1, 3, 16, 16), 32)
     other, others, choices = image, parts, {}
-    if wrong in Entering._fields:
+    if wrong in ConvStemWeights._fields:
         others = parts._replace(**{wrong: getattr(parts, wrong).flip(0)})
     elif wrong in ("padding", "eps"):
         choices = {"padding": 2} if wrong == "padding" else {"eps": 3.0}
@@ -103,7 +105,7 @@ def test_a_wrong_number_is_seen(wrong):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     image, parts = given((1, 3, 16, 18), 32)
-    torch.library.opcheck(torch.ops.patchword.entrance.default, (image, *parts, 4, 3, 1e-5, torch.float16))
+    torch.library.opcheck(torch.ops.patchword.conv_stem_norm.default, (image, *parts, 4, 3, 1e-5, torch.float16))
 
 
 @needs_triton
@@ -116,11 +118,11 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
             image = nn.functional.pad(image, (-1, 1))
         else:
             parts = parts._replace(shift=0 * parts.shift)
-        return plain_entrance(image, parts, stride, padding, eps)
+        return conv_stem_norm_reference(image, parts, stride, padding, eps)
 
-    assert kernel.alike(DEVICE, torch.float16)
-    monkeypatch.setattr(kernel, "plain_entrance", plainly)
-    assert not kernel.alike(DEVICE, torch.float16)
+    assert kernel.matches_reference(DEVICE, torch.float16)
+    monkeypatch.setattr(kernel, "conv_stem_norm_reference", plainly)
+    assert not kernel.matches_reference(DEVICE, torch.float16)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +151,9 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
 def test_when_it_is_chosen(hopper, shape, width, side, padding, taken):
     image = torch.zeros(shape, dtype=torch.bfloat16, device=hopper)
     sizes = (width, shape[1], side, side), (width,), (width,), (width,)
-    parts = Entering(*(torch.zeros(size, dtype=torch.bfloat16, device=hopper) for size in sizes))
-    assert has_entrance_kernel(image, parts, 4, padding) == taken
-    assert not has_entrance_kernel(image.float(), parts, 4, padding)
+    parts = ConvStemWeights(*(torch.zeros(size, dtype=torch.bfloat16, device=hopper) for size in sizes))
+    assert has_conv_stem_norm_kernel(image, parts, 4, padding) == taken
+    assert not has_conv_stem_norm_kernel(image.float(), parts, 4, padding)
 
 
 @pytest.mark.parametrize("casts", [False, True], ids=["bfloat16", "autocast"])
@@ -161,8 +163,8 @@ def test_tokens_are_of_the_kind_that_a_norm_answers_with(hopper, casts, monkeypa
     dtype = torch.float32 if casts else torch.bfloat16
     image = torch.zeros(2, 3, 32, 32, dtype=dtype, device=hopper)
     sizes = (64, 3, 7, 7), (64,), (64,), (64,)
-    parts = Entering(*(torch.zeros(size, dtype=dtype, device=hopper) for size in sizes))
-    assert has_entrance_kernel(image, parts, 4, 3)
+    parts = ConvStemWeights(*(torch.zeros(size, dtype=dtype, device=hopper) for size in sizes))
+    assert has_conv_stem_norm_kernel(image, parts, 4, 3)
     found = kernel.entrance(image, parts, 4, 3, 1e-5)
     assert (found.shape, found.dtype) == ((2, 64, 64), dtype)
 
@@ -174,10 +176,10 @@ def calls(monkeypatch):
 
     def told(*given):
         seen.append(given)
-        return plain_entrance(*given)
+        return conv_stem_norm_reference(*given)
 
-    monkeypatch.setattr(layer, "may_have_kernel", lambda image: True)
-    monkeypatch.setattr(layer, "has_entrance_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(layer, "is_on_cuda", lambda image: True)
+    monkeypatch.setattr(layer, "has_conv_stem_norm_kernel", lambda *given: not torch.is_grad_enabled())
     monkeypatch.setattr(layer, "entrance", told)
     return seen
 

@@ -12,7 +12,12 @@ from torch._dynamo.backends.common import aot_autograd
 
 from patchword.kernels.depthwise_conv import lepe_conv_tuning as window_local_plan
 from patchword.kernels.depthwise_conv import operation as module
-from patchword.kernels.depthwise_conv.operation import alike, has_neighbours_kernel, neighbours, plain_neighbours
+from patchword.kernels.depthwise_conv.operation import (
+    depthwise_conv,
+    depthwise_conv_reference,
+    has_depthwise_conv_kernel,
+    matches_reference,
+)
 from patchword.kernels.depthwise_conv.torch_op import filter_back, filter_forward
 from support.helpers import difference
 from support.kernel_tests import DEVICE, farthest
@@ -61,7 +66,7 @@ def exactly(tensors):
 
 def worst(tensors):
     """of the kernel, beside the plain way in float64"""
-    return farthest(learned(neighbours, tensors), learned(plain_neighbours, exactly(tensors)))
+    return farthest(learned(depthwise_conv, tensors), learned(depthwise_conv_reference, exactly(tensors)))
 
 
 @needs_triton
@@ -104,7 +109,10 @@ def test_tokens_may_lie_anywhere():
 def test_a_tap_that_moved_is_seen(way):
     tokens, weight, *rest = given(1, 4, 3, 16)
     moved = weight.detach().roll(1, -1).requires_grad_()
-    found, expected = learned(neighbours, (tokens, moved, *rest)), learned(plain_neighbours, (tokens, weight, *rest))
+    found, expected = (
+        learned(depthwise_conv, (tokens, moved, *rest)),
+        learned(depthwise_conv_reference, (tokens, weight, *rest)),
+    )
     number = ("forward", "backward").index(way)
     assert difference(found[number], expected[number]) > 1e-2
 
@@ -115,10 +123,10 @@ def test_numbers_of_16_bits(dtype):
     """of tokens alone, as under autocast, and of all"""
     tensors = list(given(2, 2, 4, 32))
     tensors[0] = tensors[0].detach().to(dtype).requires_grad_()
-    assert neighbours(*tensors).dtype == dtype
+    assert depthwise_conv(*tensors).dtype == dtype
     assert worst(tensors) < 1e-2
     tensors[1:3] = [part.detach().to(dtype).requires_grad_() for part in tensors[1:3]]
-    assert [part.dtype for part in learned(neighbours, tensors)] == [dtype] * 4
+    assert [part.dtype for part in learned(depthwise_conv, tensors)] == [dtype] * 4
     assert worst(tensors) < 1e-2
 
 
@@ -126,16 +134,16 @@ def test_numbers_of_16_bits(dtype):
 def test_autocast_tells_what_the_answer_is_made_of():
     tokens, weight, bias, *_ = given(1, 3, 4, 16)
     with torch.autocast(DEVICE.type, torch.bfloat16):
-        answer = neighbours(tokens, weight, bias, 3, 4)
-        assert answer.dtype == plain_neighbours(tokens, weight, bias, 3, 4).dtype == torch.bfloat16
-    assert difference(answer.float(), plain_neighbours(tokens, weight, bias, 3, 4)) < 1e-2
+        answer = depthwise_conv(tokens, weight, bias, 3, 4)
+        assert answer.dtype == depthwise_conv_reference(tokens, weight, bias, 3, 4).dtype == torch.bfloat16
+    assert difference(answer.float(), depthwise_conv_reference(tokens, weight, bias, 3, 4)) < 1e-2
     assert torch.autograd.grad(answer.sum(), tokens)[0].dtype == torch.float32
 
 
 @needs_triton
 def test_no_images_have_no_answer():
     tokens, weight, bias, *_ = given(1, 3, 4, 16)
-    answer = neighbours(tokens[:0], weight, bias, 3, 4)
+    answer = depthwise_conv(tokens[:0], weight, bias, 3, 4)
     assert answer.shape == (0, 12, 16)
     assert not torch.autograd.grad(answer.sum(), weight)[0].any()
 
@@ -172,7 +180,7 @@ def test_a_gradient_of_the_gradient():
         first = torch.autograd.grad(way(*tensors).sin().sum(), tensors[0], create_graph=True)[0]
         return torch.autograd.grad(first.square().sum(), [tensors[0], tensors[1], tensors[2]])
 
-    assert farthest(second(neighbours), second(plain_neighbours)) < 1e-5
+    assert farthest(second(depthwise_conv), second(depthwise_conv_reference)) < 1e-5
 
 
 @needs_triton
@@ -180,13 +188,13 @@ def test_a_filter_that_is_used_twice_has_the_gradient_of_both():
     """with a gradient of its own as without"""
     tokens, weight, bias, *grid = given(1, 3, 3, 8)
 
-    def learns(way, create_graph):
+    def needs_grad(way, create_graph):
         answer = way(way(tokens, weight, bias, *grid), weight, bias, *grid)
         return torch.autograd.grad(answer.sin().sum(), [tokens, weight, bias], create_graph=create_graph)
 
-    expected = learns(plain_neighbours, create_graph=False)
+    expected = needs_grad(depthwise_conv_reference, create_graph=False)
     for create_graph in (False, True):
-        assert farthest(learns(neighbours, create_graph), expected) < 1e-4
+        assert farthest(needs_grad(depthwise_conv, create_graph), expected) < 1e-4
 
 
 @needs_triton
@@ -208,33 +216,33 @@ def test_a_compiled_model_runs_the_two_operations():
         seen.append([str(node.target) for node in graph.graph.nodes if "patchword" in str(node.target)])
         return make_boxed_func(graph)
 
-    compiled = torch.compile(neighbours, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
-    assert farthest(learned(compiled, tensors), learned(plain_neighbours, tensors)) < 1e-5
-    assert seen == [["patchword.neighbours_forward.default"], ["patchword.neighbours_back.default"]]
+    compiled = torch.compile(depthwise_conv, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
+    assert farthest(learned(compiled, tensors), learned(depthwise_conv_reference, tensors)) < 1e-5
+    assert seen == [["patchword.depthwise_conv_forward.default"], ["patchword.depthwise_conv_back.default"]]
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     short = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert alike(DEVICE, short)
+    assert matches_reference(DEVICE, short)
     original = module._filter
     monkeypatch.setattr(module, "_filter", lambda tokens, weight, *rest: original(tokens, weight.flip(-1), *rest))
-    assert not alike(DEVICE, short)
+    assert not matches_reference(DEVICE, short)
 
 
 def test_on_a_processor_nothing_changes(monkeypatch):
-    monkeypatch.setattr(module.TRIAL, "found", {0: True, -1: True})
-    assert not has_neighbours_kernel(torch.zeros(1, 12, 16))
+    monkeypatch.setattr(module.SELF_TEST, "found", {0: True, -1: True})
+    assert not has_depthwise_conv_kernel(torch.zeros(1, 12, 16))
 
 
 @pytest.mark.parametrize("lanes", [1, 14, 3584, 14336])
 @pytest.mark.parametrize("rows", [1, 7, 14, 56])
 @pytest.mark.parametrize("channels", [3, 20, 32, 48, 64, 96, 128, 512])
-@pytest.mark.parametrize("processors", [1, 132])
-def test_every_row_of_every_column_has_one_program(lanes, rows, channels, processors):
-    plan = window_local_plan.strips(lanes, rows, channels, processors)
+@pytest.mark.parametrize("sm_count", [1, 132])
+def test_every_row_of_every_column_has_one_program(lanes, rows, channels, sm_count):
+    plan = window_local_plan.strips(lanes, rows, channels, sm_count)
     for count, each, programs in zip((lanes, channels, rows), plan[:3], plan.grid, strict=True):
         assert (programs - 1) * each < count <= programs * each
-    walking = window_local_plan.walkers(lanes, channels, processors)
+    walking = window_local_plan.walkers(lanes, channels, sm_count)
     assert walking.grid[0] * walking.tile < lanes + walking.tile
     assert walking.grid[1] * walking.block >= channels

@@ -8,8 +8,11 @@ from torch import nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels.depthwise_conv import depthwise_residual as kernel
-from patchword.kernels.depthwise_conv.depthwise_residual import has_added_kernel, plain_added
-from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.depthwise_conv.depthwise_residual import (
+    depthwise_residual_reference,
+    has_depthwise_residual_kernel,
+)
+from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
 from patchword.layers.convolution import depthwise as layer
@@ -25,11 +28,11 @@ def given(batch, height, breadth, width=64, dtype=torch.float32):
 
 
 def by_kernel(*parts):
-    return torch.ops.patchword.added(*parts)
+    return torch.ops.patchword.depthwise_residual(*parts)
 
 
 def exactly(tokens, weight, bias, *sides):
-    return plain_added(tokens.double(), weight.double(), bias.double(), *sides)
+    return depthwise_residual_reference(tokens.double(), weight.double(), bias.double(), *sides)
 
 
 @needs_triton
@@ -92,20 +95,22 @@ def test_a_wrong_number_is_seen(wrong):
 
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
-    torch.library.opcheck(torch.ops.patchword.added.default, given(1, 2, 3))
+    torch.library.opcheck(torch.ops.patchword.depthwise_residual.default, given(1, 2, 3))
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     """against a way that sees no more than the row itself"""
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.alike(DEVICE, kind)
+    assert kernel.matches_reference(DEVICE, kind)
 
     def plainly(tokens, weight, *rest):
-        return plain_added(tokens, weight * torch.tensor([0.0, 1.0, 0.0], device=DEVICE)[:, None], *rest)
+        return depthwise_residual_reference(
+            tokens, weight * torch.tensor([0.0, 1.0, 0.0], device=DEVICE)[:, None], *rest
+        )
 
-    monkeypatch.setattr(kernel, "plain_added", plainly)
-    assert not kernel.alike(DEVICE, kind)
+    monkeypatch.setattr(kernel, "depthwise_residual_reference", plainly)
+    assert not kernel.matches_reference(DEVICE, kind)
 
 
 @pytest.mark.parametrize("sides", [(14, 14), (7, 7), (9, 5), (1, 1)])
@@ -118,7 +123,7 @@ def test_programs_cover_all_lanes(sides):
 
 
 @pytest.mark.parametrize(
-    ("width", "dtype", "learns", "taken"),
+    ("width", "dtype", "needs_grad", "taken"),
     [
         (64, torch.bfloat16, False, True),
         (48, torch.bfloat16, False, False),
@@ -126,12 +131,12 @@ def test_programs_cover_all_lanes(sides):
         (64, torch.bfloat16, True, False),
     ],
 )
-def test_when_it_is_chosen(hopper, width, dtype, learns, taken, monkeypatch):
+def test_when_it_is_chosen(hopper, width, dtype, needs_grad, taken, monkeypatch):
     shapes = (2, 6, width), (width, 1, 3, 3), (width,)
-    parts = [torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns) for shape in shapes]
-    assert has_added_kernel(*parts) == taken
+    parts = [torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=needs_grad) for shape in shapes]
+    assert has_depthwise_residual_kernel(*parts) == taken
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-    assert not has_added_kernel(*parts)
+    assert not has_depthwise_residual_kernel(*parts)
 
 
 @torch.no_grad()
@@ -140,18 +145,18 @@ def test_conditional_positions_take_it(monkeypatch):
 
     def run(*parts):
         told.append(parts)
-        return plain_added(*parts)
+        return depthwise_residual_reference(*parts)
 
     part, tokens, scope = ConditionalPosition(8), torch.randn(2, 12, 8), Scope(grid=Grid(3, 4))
     residual = Residual(part, nn.Identity())
     expected = residual(tokens, scope)
-    for name in ("_has_kernel", "has_added_kernel", "short_kind"):
+    for name in ("_has_kernel", "has_depthwise_residual_kernel", "short_dtype"):
         monkeypatch.setattr(layer, name, lambda *given: True)
     monkeypatch.setattr(layer, "added_at_once", run)
     assert difference(residual(tokens, scope), expected) < 1e-6
     assert len(told) == 1
     seen = []
-    monkeypatch.setattr(layer, "neighbours", plain_neighbours)
+    monkeypatch.setattr(layer, "depthwise_conv", depthwise_conv_reference)
     part.register_forward_hook(lambda *given: seen.append(1))
     assert difference(residual(tokens, scope), expected) < 1e-6
     assert (len(told), len(seen)) == (1, 1)

@@ -11,7 +11,7 @@ from torch import nn
 
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import fused_mlp as kernel
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, has_feed_forward_kernel, plain_feed_forward
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, has_fused_mlp_kernel
 from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
 from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
 from patchword.layers import feed_forward as layer
@@ -34,11 +34,11 @@ def given(rows, width, hidden, dtype=KIND, seed=0):
 
 
 def by_kernel(tokens, weights, eps=1e-5, form="gelu"):
-    return torch.ops.patchword.feed_forward(tokens, *weights, eps, form)
+    return torch.ops.patchword.fused_mlp(tokens, *weights, eps, form)
 
 
 def exactly(tokens, weights, eps=1e-5, form="gelu"):
-    return plain_feed_forward(tokens.double(), Weights(*(part.double() for part in weights)), eps, form)
+    return fused_mlp_reference(tokens.double(), Weights(*(part.double() for part in weights)), eps, form)
 
 
 @needs_triton
@@ -62,7 +62,7 @@ def test_both_ways_to_launch(width, hidden, form):
 
 @needs_triton
 def test_a_program_that_walks_over_tiles_takes_each_once(monkeypatch):
-    monkeypatch.setattr(kernel, "processors", lambda device: 2)
+    monkeypatch.setattr(kernel, "sm_count", lambda device: 2)
     tokens, weights = given(128 * 4 + 1, 64, 64)
     assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < BOUND
 
@@ -149,16 +149,16 @@ def test_a_wrong_number_is_seen(wrong):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     tokens, weights = given(3, 64, 32)
-    torch.library.opcheck(torch.ops.patchword.feed_forward.default, (tokens, *weights, 1e-5, "gelu"))
+    torch.library.opcheck(torch.ops.patchword.fused_mlp.default, (tokens, *weights, 1e-5, "gelu"))
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.is_alike(64, 64, DEVICE, kind)
+    assert kernel.matches_reference_at(64, 64, DEVICE, kind)
     original = kernel.feed_forward
     monkeypatch.setattr(kernel, "feed_forward", lambda *given: original(*given[:-2], 1.0, given[-1]))
-    assert not kernel.is_alike(64, 64, DEVICE, kind)
+    assert not kernel.matches_reference_at(64, 64, DEVICE, kind)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_plan_covers_all_channels(width, hidden):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "learns", "casts", "width", "taken"),
+    ("dtype", "needs_grad", "casts", "width", "taken"),
     [
         (torch.bfloat16, False, False, 96, True),
         (torch.float16, False, False, 96, True),
@@ -190,21 +190,21 @@ def test_a_plan_covers_all_channels(width, hidden):
     ],
     ids=["bfloat16", "float16", "float32", "autocast", "gradients", "wide"],
 )
-def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypatch):
+def test_when_it_is_chosen(hopper, dtype, needs_grad, casts, width, taken, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
     parts = [(width,), (width,), (64, width), (64,), (width, 64), (width,)]
-    weights = Weights(*(torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns) for shape in parts))
+    weights = Weights(*(torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=needs_grad) for shape in parts))
     tokens = torch.zeros(2, 5, width, dtype=dtype, device=hopper)
-    assert has_feed_forward_kernel(tokens, weights) == taken
+    assert has_fused_mlp_kernel(tokens, weights) == taken
     with torch.no_grad():
-        assert has_feed_forward_kernel(tokens, weights) == (taken or learns)
+        assert has_fused_mlp_kernel(tokens, weights) == (taken or needs_grad)
 
 
 def test_it_is_not_chosen_on_a_cpu():
     weights = Weights(*(part.cpu().bfloat16() for part in given(1, 96, 64)[1]))
     with torch.no_grad():
-        assert not has_feed_forward_kernel(torch.zeros(1, 96, dtype=torch.bfloat16), weights)
+        assert not has_fused_mlp_kernel(torch.zeros(1, 96, dtype=torch.bfloat16), weights)
 
 
 @pytest.fixture
@@ -214,10 +214,10 @@ def calls(monkeypatch):
 
     def run(*called):
         told.append(called)
-        return plain_feed_forward(*called)
+        return fused_mlp_reference(*called)
 
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_fused_mlp_kernel", lambda tokens, weights: True)
     monkeypatch.setattr(layer, "feed_forward", run)
     return told
 
@@ -273,8 +273,8 @@ def test_a_residual_is_one_step(calls, activation, form):
 
 @needs_triton
 def test_a_compiled_residual_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_feed_forward_kernel", lambda tokens, weights: True)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_fused_mlp_kernel", lambda tokens, weights: True)
     block, tokens = residual().to(DEVICE).half(), torch.randn(2, 3, 64, device=DEVICE).half()
     seen = []
 
@@ -284,8 +284,8 @@ def test_a_compiled_residual_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found = torch.compile(block, backend=backend, fullgraph=True)(tokens, Scope())
-    assert "patchword.feed_forward" in seen
-    assert difference(found.float(), plain_feed_forward(tokens.float(), _weights(block), 1e-3, "gelu")) < 2e-2
+    assert "patchword.fused_mlp" in seen
+    assert difference(found.float(), fused_mlp_reference(tokens.float(), _weights(block), 1e-3, "gelu")) < 2e-2
 
 
 def _weights(block):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, plain_feed_forward
-from patchword.kernels.mlp.out_proj_mlp import Joined, plain_joined
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference
+from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp_reference
 from support.gluon_by_hand import Described, act, changed, is_seen
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
@@ -22,7 +22,9 @@ def given(rows, width, hidden, seed=0):
     return 3 + normal(rows, width, by=2.0), weights
 
 
-def by_groups(tokens, weights, joined=None, eps=1e-5, form="gelu", slots=2, groups=2, programs=1, run=kernel.by_groups):
+def warp_specialized(
+    tokens, weights, joined=None, eps=1e-5, form="gelu", slots=2, groups=2, programs=1, run=kernel.warp_specialized
+):
     (count, width), hidden, chunk = tokens.shape, len(weights.up), 32
     wide, answer = 1 << (width - 1).bit_length(), torch.full_like(tokens, torch.nan)
     branch, last, last_bias = joined or (answer, weights.down, weights.down_bias)
@@ -45,9 +47,11 @@ def branch_of(tokens, seed=1):
 def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
     tokens, weights = tokens.double(), Weights(*(part.double() for part in weights))
     if joined:
-        expected = plain_joined(tokens, Joined(*(part.double() for part in joined)), weights, eps, form)
+        expected = out_proj_mlp_reference(
+            tokens, OutProjection(*(part.double() for part in joined)), weights, eps, form
+        )
     else:
-        expected = plain_feed_forward(tokens, weights, eps, form)
+        expected = fused_mlp_reference(tokens, weights, eps, form)
     return float((found.double() - expected).norm() / expected.norm())
 
 
@@ -65,22 +69,22 @@ def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
 def test_it_is_the_plain_way(rows, width, hidden, slots, groups, programs, form, joins):
     tokens, weights = given(rows, width, hidden)
     joined = branch_of(tokens) if joins else None
-    found = by_groups(tokens, weights, joined, form=form, slots=slots, groups=groups, programs=programs)
+    found = warp_specialized(tokens, weights, joined, form=form, slots=slots, groups=groups, programs=programs)
     assert error(found, tokens, weights, joined, form=form) < 1e-6
 
 
-@pytest.mark.parametrize("wrong", [*Weights._fields, *Joined._fields, "tokens", "eps", "form"])
+@pytest.mark.parametrize("wrong", [*Weights._fields, *OutProjection._fields, "tokens", "eps", "form"])
 def test_a_wrong_number_is_seen(wrong):
     tokens, weights = given(5, 96, 64)
-    joined = Joined(*branch_of(tokens))
+    joined = OutProjection(*branch_of(tokens))
     choices, others, other = {"eps": 0.1}, weights, joined
-    if wrong in Joined._fields:
+    if wrong in OutProjection._fields:
         other = joined._replace(**{wrong: getattr(joined, wrong).flip(0)})
     elif wrong in Weights._fields:
         others = weights._replace(**{wrong: getattr(weights, wrong).flip(0)})
     elif wrong in ("eps", "form"):
         choices |= {"eps": 0.2} if wrong == "eps" else {"form": "quick-gelu"}
-    found = by_groups(tokens.flip(1) if wrong == "tokens" else tokens, others, other, **choices)
+    found = warp_specialized(tokens.flip(1) if wrong == "tokens" else tokens, others, other, **choices)
     assert error(found, tokens, weights, joined, 0.1) > 1e-3
 
 
@@ -121,10 +125,10 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_wrong_order_is_seen(monkeypatch, order):
     tokens, weights = given(300, 64, 128)
-    run = changed(kernel.by_groups, *ORDERS[order])
-    assert is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens), run=run))
+    run = changed(kernel.warp_specialized, *ORDERS[order])
+    assert is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens), run=run))
 
 
 def test_nothing_is_seen_in_the_right_order(monkeypatch):
     tokens, weights = given(300, 64, 128)
-    assert not is_seen(monkeypatch, lambda: by_groups(tokens, weights, branch_of(tokens)))
+    assert not is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens)))

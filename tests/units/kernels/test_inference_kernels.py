@@ -7,52 +7,68 @@ import pytest
 import torch
 
 from patchword.kernels.common import availability
-from patchword.kernels.depthwise_conv import separable_qkv as separable
-from patchword.kernels.depthwise_conv.separable_qkv import Separable
+from patchword.kernels.depthwise_conv import separable_qkv as separable_qkv
+from patchword.kernels.depthwise_conv.separable_qkv import SeparableWeights
 from patchword.kernels.mlp import fused_mlp as feed_forward
-from patchword.kernels.mlp import linear_gelu as raised
-from patchword.kernels.mlp import out_proj_mlp as joined
+from patchword.kernels.mlp import linear_gelu as linear_gelu
+from patchword.kernels.mlp import out_proj_mlp as out_proj_mlp
 from patchword.kernels.mlp.fused_mlp import Weights
 from patchword.kernels.norm_linear import operation as narrow
 from patchword.kernels.stem import conv_stem_norm as entrance
-from patchword.kernels.stem import patch_merge_norm as merged
-from patchword.kernels.stem.conv_stem_norm import Entering
+from patchword.kernels.stem import patch_merge_norm as patch_merge_norm
+from patchword.kernels.stem.conv_stem_norm import ConvStemWeights
 
 
 class Case(NamedTuple):
     """asked: of the tokens and what is read besides. shapes: of these"""
 
-    trial: availability.Trial
+    trial: availability.SelfTest
     asked: Callable[..., bool]
     shapes: list[tuple[int, ...]]
 
 
 def _separable(tokens, *weights):
-    return separable.has_separable_kernel(tokens, [Separable(*weights[at : at + 7]) for at in (0, 7, 14)])
+    return separable_qkv.has_separable_qkv_kernel(
+        tokens, [SeparableWeights(*weights[at : at + 7]) for at in (0, 7, 14)]
+    )
 
 
 CASES = {
     "feed-forward": Case(
-        feed_forward.TRIAL,
-        lambda tokens, *weights: feed_forward.has_feed_forward_kernel(tokens, Weights(*weights)),
+        feed_forward.SELF_TEST,
+        lambda tokens, *weights: feed_forward.has_fused_mlp_kernel(tokens, Weights(*weights)),
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
-    "raised": Case(raised.TRIAL, raised.has_raised_kernel, [(2, 5, 320), (128, 320), (128,)]),
-    "raised by groups": Case(raised.GROUPS, raised.has_raised_kernel, [(2, 12000, 512), (128, 512), (128,)]),
-    "joined": Case(
-        joined.TRIAL,
-        lambda tokens, matrix, bias, *weights: joined.has_joined_kernel(tokens, matrix, bias, Weights(*weights)),
+    "linear_gelu": Case(linear_gelu.SELF_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 5, 320), (128, 320), (128,)]),
+    "raised by groups": Case(
+        linear_gelu.GROUPS, linear_gelu.has_linear_gelu_kernel, [(2, 12000, 512), (128, 512), (128,)]
+    ),
+    "out_proj_mlp": Case(
+        out_proj_mlp.SELF_TEST,
+        lambda tokens, matrix, bias, *weights: out_proj_mlp.has_out_proj_mlp_kernel(
+            tokens, matrix, bias, Weights(*weights)
+        ),
         [(2, 18000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
-    "norm and product": Case(narrow.TRIAL, narrow.has_normed_product, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]),
-    "product and sum": Case(narrow.TRIAL, narrow.has_product_onto, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]),
+    "norm and product": Case(
+        narrow.SELF_TEST, narrow.has_layer_norm_linear_kernel, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]
+    ),
+    "product and sum": Case(
+        narrow.SELF_TEST, narrow.has_linear_residual_kernel, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]
+    ),
     "entrance": Case(
-        entrance.TRIAL,
-        lambda image, *parts: entrance.has_entrance_kernel(image, Entering(*parts), 4, 3),
+        entrance.SELF_TEST,
+        lambda image, *parts: entrance.has_conv_stem_norm_kernel(image, ConvStemWeights(*parts), 4, 3),
         [(2, 32, 32, 3), (64, 3, 7, 7), (64,), (64,), (64,)],
     ),
-    "merged": Case(merged.TRIAL, merged.has_merged_kernel, [(2, 4, 6, 96), (384,), (384,), (192, 384)]),
-    "separable": Case(separable.TRIAL, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]),
+    "patch_merge_norm": Case(
+        patch_merge_norm.SELF_TEST,
+        patch_merge_norm.has_patch_merge_norm_kernel,
+        [(2, 4, 6, 96), (384,), (384,), (192, 384)],
+    ),
+    "separable_qkv": Case(
+        separable_qkv.SELF_TEST, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]
+    ),
 }
 
 
@@ -100,7 +116,7 @@ def test_no_gradient_is_lost(hopper, case):
 
 
 def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
-    first = 2 if case.asked is narrow.has_product_onto else 1  # behind what comes from other layers
+    first = 2 if case.asked is narrow.has_linear_residual_kernel else 1  # behind what comes from other layers
     for place in range(first, len(case.shapes)):
         given = made(case, hopper)
         given[place] = Odd(case.shapes[place], hopper)
@@ -108,7 +124,7 @@ def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
 
 
 def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
-    for name in ("feed-forward", "norm and product", "merged"):
+    for name in ("feed-forward", "norm and product", "patch_merge_norm"):
         case = CASES[name]
         for place in (1, 2):
             given = made(case, hopper)
@@ -118,19 +134,19 @@ def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
 
 def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
     monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
-    for name in ("raised by groups", "joined"):
+    for name in ("raised by groups", "out_proj_mlp"):
         assert not CASES[name].asked(*made(CASES[name], hopper))
 
 
 def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatch):
     given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
-    monkeypatch.setattr(raised.GROUPS, "found", {0: False})
-    assert raised.has_raised_kernel(*given)
+    monkeypatch.setattr(linear_gelu.GROUPS, "found", {0: False})
+    assert linear_gelu.has_linear_gelu_kernel(*given)
 
 
 def test_groups_of_warps_are_for_many_tokens(hopper, monkeypatch):
     """of which there must be fewer where their launch is recorded"""
-    case = CASES["joined"]
+    case = CASES["out_proj_mlp"]
     few = case._replace(shapes=[(2, 17000, 96), *case.shapes[1:]])
     fewer = case._replace(shapes=[(2, 8000, 96), *case.shapes[1:]])
     assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from patchword.kernels.linear_cross_entropy import rows as cross_entropy_rows
-from patchword.kernels.linear_cross_entropy.operation import plain_losses, quick_losses
+from patchword.kernels.linear_cross_entropy.operation import linear_cross_entropy_reference, quick_losses
 from patchword.kernels.linear_cross_entropy.rows import torch_losses, torch_slopes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -32,14 +32,16 @@ def learned(way, vectors, table, bias, targets, shares, **given):
 @pytest.mark.parametrize("words", [64, 70, 129])
 def test_the_fused_loss_is_torchs(held, words):
     given = case(words=words)
-    torch.testing.assert_close(learned(quick_losses, *given, held=held), learned(plain_losses, *given))
+    torch.testing.assert_close(
+        learned(quick_losses, *given, held=held), learned(linear_cross_entropy_reference, *given)
+    )
 
 
 def test_without_a_bias_and_with_targets_left_out():
     vectors, table, _, targets, shares = case(seed=1)
     targets[::3] = -100
     found = learned(quick_losses, vectors, table, None, targets, shares, held=500)
-    torch.testing.assert_close(found, learned(plain_losses, vectors, table, None, targets, shares))
+    torch.testing.assert_close(found, learned(linear_cross_entropy_reference, vectors, table, None, targets, shares))
     assert not found[0][::3].any()
 
 
@@ -47,15 +49,22 @@ def test_another_slope_is_seen():
     vectors, table, bias, targets, shares = case()
     ours = learned(quick_losses, vectors, table, bias, targets, 2 * shares)
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(ours[3], learned(plain_losses, vectors, table, bias, targets, shares)[3])
+        torch.testing.assert_close(
+            ours[3], learned(linear_cross_entropy_reference, vectors, table, bias, targets, shares)[3]
+        )
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a processor without bfloat16
 def test_with_autocast_it_is_as_exact_as_torchs():
     vectors, table, bias, targets, shares = case(40, 300, 32)
-    exact = learned(plain_losses, *(part.double() for part in (vectors, table, bias)), targets, shares)
+    exact = learned(
+        linear_cross_entropy_reference, *(part.double() for part in (vectors, table, bias)), targets, shares
+    )
     with torch.autocast(DEVICE.type, torch.bfloat16):
-        ours, theirs = (learned(way, vectors, table, bias, targets, shares) for way in (quick_losses, plain_losses))
+        ours, theirs = (
+            learned(way, vectors, table, bias, targets, shares)
+            for way in (quick_losses, linear_cross_entropy_reference)
+        )
     assert [part.dtype for part in ours] == [part.dtype for part in theirs]
     for mine, their, true in zip(ours[2:], theirs[2:], exact[2:], strict=True):
         assert (mine - true).norm() < 1.2 * (their - true).norm() + 1e-6
@@ -71,7 +80,7 @@ def test_an_empty_batch():
 def test_it_is_seen_through_by_the_compiler_without_a_break():
     given = case()
     compiled = torch.compile(quick_losses, backend="aot_eager", fullgraph=True, dynamic=True)
-    torch.testing.assert_close(learned(compiled, *given), learned(plain_losses, *given))
+    torch.testing.assert_close(learned(compiled, *given), learned(linear_cross_entropy_reference, *given))
 
 
 @pytest.fixture
@@ -103,4 +112,4 @@ def test_the_whole_loss_by_the_kernels(fused, monkeypatch):
     monkeypatch.setattr(cross_entropy_rows, "torch_losses", fused.loss_rows)
     monkeypatch.setattr(cross_entropy_rows, "torch_slopes", fused.slope_rows)
     given = case(words=129)
-    torch.testing.assert_close(learned(quick_losses, *given, held=600), learned(plain_losses, *given))
+    torch.testing.assert_close(learned(quick_losses, *given, held=600), learned(linear_cross_entropy_reference, *given))

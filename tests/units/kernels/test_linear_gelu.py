@@ -8,7 +8,7 @@ from torch._subclasses import FakeTensorMode
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import linear_gelu as kernel
 from patchword.kernels.mlp.fused_mlp import FORMS
-from patchword.kernels.mlp.linear_gelu import has_raised_kernel, plain_raised
+from patchword.kernels.mlp.linear_gelu import has_linear_gelu_kernel, linear_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
 from patchword.layers import feed_forward as layer
 from support.kernel_tests import DEVICE, error, needs_triton
@@ -24,7 +24,7 @@ def given(rows, width=256, hidden=128, dtype=torch.float32):
 
 
 def exactly(tokens, up, bias, form):
-    return plain_raised(tokens.double(), up.double(), bias.double(), form)
+    return linear_gelu_reference(tokens.double(), up.double(), bias.double(), form)
 
 
 @needs_triton
@@ -32,7 +32,7 @@ def exactly(tokens, up, bias, form):
 @pytest.mark.parametrize(("rows", "width", "hidden"), [(1, 256, 128), (130, 320, 256), (128, 384, 128)])
 def test_the_kernel_is_the_plain_way(rows, width, hidden, form):
     parts = given(rows, width, hidden)
-    found = torch.ops.patchword.raised(*parts, form)
+    found = torch.ops.patchword.linear_gelu(*parts, form)
     assert found.shape == (rows, hidden)
     assert error(found, exactly(*parts, form)) < 1e-6
     assert error(found, exactly(*parts, FORMS[FORMS.index(form) - 1])) > 1e-5  # the forms are told apart
@@ -42,22 +42,22 @@ def test_the_kernel_is_the_plain_way(rows, width, hidden, form):
 def test_leading_axes_strides_and_nothing_at_all():
     tokens, up, bias = given(6)
     turned = tokens.view(2, 3, 256).transpose(0, 1)
-    found = torch.ops.patchword.raised(turned, up.t().contiguous().t(), bias, "gelu")
+    found = torch.ops.patchword.linear_gelu(turned, up.t().contiguous().t(), bias, "gelu")
     assert found.shape == (3, 2, 128)
     assert error(found, exactly(turned, up, bias, "gelu")) < 1e-6
-    assert torch.ops.patchword.raised(tokens[:0], up, bias, "gelu").shape == (0, 128)
+    assert torch.ops.patchword.linear_gelu(tokens[:0], up, bias, "gelu").shape == (0, 128)
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
-    assert kernel.alike(DEVICE, torch.float32)
-    original = kernel.raised
-    monkeypatch.setattr(kernel, "raised", lambda tokens, *parts: original(1.1 * tokens, *parts))
-    assert not kernel.alike(DEVICE, torch.float32)
+    assert kernel.matches_reference(DEVICE, torch.float32)
+    original = kernel.linear_gelu
+    monkeypatch.setattr(kernel, "linear_gelu", lambda tokens, *parts: original(1.1 * tokens, *parts))
+    assert not kernel.matches_reference(DEVICE, torch.float32)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "learns", "width", "hidden", "taken"),
+    ("dtype", "needs_grad", "width", "hidden", "taken"),
     [
         (torch.bfloat16, False, 384, 1536, True),
         (torch.float16, False, 256, 128, True),
@@ -68,16 +68,16 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
         (torch.bfloat16, False, 384, 1500, False),
     ],
 )
-def test_when_it_is_chosen(monkeypatch, dtype, learns, width, hidden, taken):
+def test_when_it_is_chosen(monkeypatch, dtype, needs_grad, width, hidden, taken):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(kernel.TRIAL, "found", {0: True})
+    monkeypatch.setattr(kernel.SELF_TEST, "found", {0: True})
     monkeypatch.setattr(kernel.GROUPS, "found", {0: False})
     with FakeTensorMode(allow_non_fake_inputs=True):
         tokens = torch.empty(4, width, dtype=dtype, device="cuda:0")
         up, bias = torch.empty(hidden, width, dtype=dtype, device="cuda:0"), torch.empty(hidden, device="cuda:0")
-        assert has_raised_kernel(tokens, up.requires_grad_(learns), bias) == taken
+        assert has_linear_gelu_kernel(tokens, up.requires_grad_(needs_grad), bias) == taken
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-        assert not has_raised_kernel(tokens, up, bias)
+        assert not has_linear_gelu_kernel(tokens, up, bias)
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def calls(monkeypatch):
 
     def run(*parts):
         found.append(parts)
-        return plain_raised(*parts)
+        return linear_gelu_reference(*parts)
 
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_raised_kernel", lambda *parts: True)
-    monkeypatch.setattr(layer, "raised", run)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_linear_gelu_kernel", lambda *parts: True)
+    monkeypatch.setattr(layer, "linear_gelu", run)
     return found
 
 

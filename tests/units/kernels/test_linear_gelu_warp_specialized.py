@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from patchword.kernels.mlp.fused_mlp import FORMS
-from patchword.kernels.mlp.linear_gelu import plain_raised
+from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
 from support.gluon_by_hand import Described, act, changed, is_seen
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
@@ -20,7 +20,7 @@ def given(rows, width, hidden):
     return normal(rows, width), normal(hidden, width, by=width**-0.5), normal(hidden)
 
 
-def by_groups(tokens, up, bias, form="gelu", slots=2, programs=1, run=kernel.raised_by_groups):
+def warp_specialized(tokens, up, bias, form="gelu", slots=2, programs=1, run=kernel.warp_specialized_kernel):
     (hidden, width), count = up.shape, len(tokens)
     answer = torch.full((count, hidden), torch.nan)
     act(
@@ -31,7 +31,7 @@ def by_groups(tokens, up, bias, form="gelu", slots=2, programs=1, run=kernel.rai
 
 
 def error(found, tokens, up, bias, form="gelu"):
-    expected = plain_raised(tokens.double(), up.double(), bias.double(), form)
+    expected = linear_gelu_reference(tokens.double(), up.double(), bias.double(), form)
     return float((found.double() - expected).norm() / expected.norm())
 
 
@@ -42,14 +42,14 @@ def error(found, tokens, up, bias, form="gelu"):
 )
 def test_it_is_the_plain_way(rows, width, hidden, slots, programs, form):
     parts = given(rows, width, hidden)
-    assert error(by_groups(*parts, form, slots, programs), *parts, form) < 1e-6
+    assert error(warp_specialized(*parts, form, slots, programs), *parts, form) < 1e-6
 
 
 @pytest.mark.parametrize("wrong", range(3))
 def test_a_wrong_number_is_seen(wrong):
     parts = given(70, 256, 128)
     others = [part.flip(0) if number == wrong else part for number, part in enumerate(parts)]
-    assert error(by_groups(*others), *parts) > 1e-3
+    assert error(warp_specialized(*others), *parts) > 1e-3
 
 
 ORDERS = {
@@ -63,10 +63,10 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_wrong_order_is_seen(monkeypatch, order):
     parts = given(300, 256, 256)
-    run = changed(kernel.raised_by_groups, *ORDERS[order])
-    assert is_seen(monkeypatch, lambda: by_groups(*parts, run=run))
+    run = changed(kernel.warp_specialized_kernel, *ORDERS[order])
+    assert is_seen(monkeypatch, lambda: warp_specialized(*parts, run=run))
 
 
 def test_nothing_is_seen_in_the_right_order(monkeypatch):
     parts = given(300, 256, 256)
-    assert not is_seen(monkeypatch, lambda: by_groups(*parts))
+    assert not is_seen(monkeypatch, lambda: warp_specialized(*parts))

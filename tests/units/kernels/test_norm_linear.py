@@ -8,13 +8,13 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels.common.availability import learns
+from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.norm_linear import operation as kernel
 from patchword.kernels.norm_linear.operation import (
-    has_normed_product,
-    has_product_onto,
-    plain_normed_product,
-    plain_product_onto,
+    has_layer_norm_linear_kernel,
+    has_linear_residual_kernel,
+    layer_norm_linear_reference,
+    linear_residual_reference,
 )
 from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
@@ -49,8 +49,8 @@ def doubles(parts):
 @pytest.mark.parametrize(("width", "outputs"), SIZES)
 def test_the_kernels_are_the_plain_ways(width, outputs):
     norm, onto = given(random.Random(width + outputs).randint(1, 200), width, outputs)
-    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
 
 
 def test_chunks_of_one_size_and_of_two_are_among_them():
@@ -60,11 +60,11 @@ def test_chunks_of_one_size_and_of_two_are_among_them():
 @needs_triton
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 64 * 4 + 3])
 def test_a_program_that_walks_over_tiles_takes_each_once(rows, monkeypatch):
-    monkeypatch.setattr(kernel, "processors", lambda device: 1)
+    monkeypatch.setattr(kernel, "sm_count", lambda device: 1)
     monkeypatch.setattr(kernel, "launch", lambda *sizes: launch(*sizes)._replace(programs=2))
     norm, onto = given(rows, 64, 32)
-    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
 
 
 @needs_triton
@@ -74,11 +74,11 @@ def test_numbers_of_16_bits(dtype, width):
     if DEVICE.type == "cpu" and dtype == torch.bfloat16:
         pytest.skip("the interpreter has no products of bfloat16")
     norm, onto = given(9, width, width, dtype)
-    found = OPS.normed_product(*norm, 1e-5), OPS.product_onto(*onto)
+    found = OPS.layer_norm_linear(*norm, 1e-5), OPS.linear_residual(*onto)
     assert {part.dtype for part in found} == {dtype}
     bounds = (1e-2, 4e-3) if dtype == torch.bfloat16 else (1e-3, 4e-4)  # what is rounded once is nearer
-    assert error(found[0], plain_normed_product(*doubles(norm), 1e-5)) < bounds[0]
-    assert error(found[1], plain_product_onto(*doubles(onto))) < bounds[1]
+    assert error(found[0], layer_norm_linear_reference(*doubles(norm), 1e-5)) < bounds[0]
+    assert error(found[1], linear_residual_reference(*doubles(onto))) < bounds[1]
 
 
 @needs_triton
@@ -86,19 +86,19 @@ def test_tokens_of_32_bits_and_matrices_of_16():
     """as under autocast: a product is of 16 bits, a sum stays of 32"""
     norm, onto = given(9, 96, 96, torch.float32)
     narrow = norm[3].half()
-    found = OPS.normed_product(*norm[:3], narrow, norm[4], 1e-5)
-    added = OPS.product_onto(onto[0], onto[1].half(), narrow, onto[3])
+    found = OPS.layer_norm_linear(*norm[:3], narrow, norm[4], 1e-5)
+    added = OPS.linear_residual(onto[0], onto[1].half(), narrow, onto[3])
     assert (found.dtype, added.dtype) == (torch.float16, torch.float32)
-    assert error(found, plain_normed_product(*doubles(norm), 1e-5)) < 1e-3
-    assert error(added, plain_product_onto(*doubles(onto))) < 1e-3
+    assert error(found, layer_norm_linear_reference(*doubles(norm), 1e-5)) < 1e-3
+    assert error(added, linear_residual_reference(*doubles(onto))) < 1e-3
 
 
 @needs_triton
 def test_without_a_bias():
     norm, onto = given(5, 64, 32)
     norm[-1] = onto[-1] = None
-    assert error(OPS.normed_product(*norm, 1e-5), plain_normed_product(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.product_onto(*onto), plain_product_onto(*doubles(onto))) < BOUND
+    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
+    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
 
 
 def apart(vector):
@@ -109,9 +109,9 @@ def apart(vector):
 @needs_triton
 def test_norms_and_biases_may_lie_apart():
     norm, onto = given(5, 64, 32)
-    found = OPS.normed_product(norm[0], apart(norm[1]), apart(norm[2]), norm[3], apart(norm[4]), 1e-5)
-    assert difference(found, OPS.normed_product(*norm, 1e-5)) == 0
-    assert difference(OPS.product_onto(*onto[:3], apart(onto[3])), OPS.product_onto(*onto)) == 0
+    found = OPS.layer_norm_linear(norm[0], apart(norm[1]), apart(norm[2]), norm[3], apart(norm[4]), 1e-5)
+    assert difference(found, OPS.layer_norm_linear(*norm, 1e-5)) == 0
+    assert difference(OPS.linear_residual(*onto[:3], apart(onto[3])), OPS.linear_residual(*onto)) == 0
 
 
 @needs_triton
@@ -122,30 +122,30 @@ def test_tokens_may_lie_anywhere():
         return tokens.view(3, 4, 64).transpose(0, 1)
 
     found, added = (
-        OPS.normed_product(turned(norm[0]), *norm[1:], 1e-5),
-        OPS.product_onto(*map(turned, onto[:2]), *onto[2:]),
+        OPS.layer_norm_linear(turned(norm[0]), *norm[1:], 1e-5),
+        OPS.linear_residual(*map(turned, onto[:2]), *onto[2:]),
     )
     assert found.shape == added.shape == (4, 3, 64)
-    assert difference(found, turned(OPS.normed_product(*norm, 1e-5))) == 0
-    assert difference(added, turned(OPS.product_onto(*onto))) == 0
+    assert difference(found, turned(OPS.layer_norm_linear(*norm, 1e-5))) == 0
+    assert difference(added, turned(OPS.linear_residual(*onto))) == 0
     across = norm[3].t().contiguous().t()
-    assert difference(OPS.normed_product(*norm[:3], across, norm[4], 1e-5), OPS.normed_product(*norm, 1e-5)) == 0
+    assert difference(OPS.layer_norm_linear(*norm[:3], across, norm[4], 1e-5), OPS.layer_norm_linear(*norm, 1e-5)) == 0
 
 
 @needs_triton
 def test_without_tokens():
     norm, onto = given(0, 64, 192)
-    assert OPS.normed_product(*norm, 1e-5).shape == OPS.product_onto(*onto).shape == (0, 192)
+    assert OPS.layer_norm_linear(*norm, 1e-5).shape == OPS.linear_residual(*onto).shape == (0, 192)
 
 
 @needs_triton
 @pytest.mark.parametrize("wrong", ["tokens", "scale", "shift", "matrix", "bias", "eps"])
 def test_a_wrong_number_of_the_norm_is_seen(wrong):
     norm, _ = given(5, 96, 96)
-    expected = plain_normed_product(*doubles(norm), 0.1)
+    expected = layer_norm_linear_reference(*doubles(norm), 0.1)
     names = ["tokens", "scale", "shift", "matrix", "bias"]
     changed = [part.flip(-1) if name == wrong else part for name, part in zip(names, norm, strict=True)]
-    assert error(OPS.normed_product(*changed, 0.2 if wrong == "eps" else 0.1), expected) > 1e-3
+    assert error(OPS.layer_norm_linear(*changed, 0.2 if wrong == "eps" else 0.1), expected) > 1e-3
 
 
 @needs_triton
@@ -153,25 +153,25 @@ def test_a_wrong_number_of_the_norm_is_seen(wrong):
 def test_a_wrong_number_of_the_sum_is_seen(wrong):
     _, onto = given(5, 96, 96)
     changed = [part.flip(-1) if place == wrong else part for place, part in enumerate(onto)]
-    assert error(OPS.product_onto(*changed), plain_product_onto(*doubles(onto))) > 1e-3
+    assert error(OPS.linear_residual(*changed), linear_residual_reference(*doubles(onto))) > 1e-3
 
 
 @needs_triton
 def test_torch_agrees_with_how_they_are_registered():
     norm, onto = given(3, 64, 32)
     few = ("test_schema", "test_faketensor")
-    torch.library.opcheck(OPS.normed_product.default, (*norm, 1e-5), test_utils=few)
-    torch.library.opcheck(OPS.product_onto.default, (*onto[:3], None), test_utils=few)
+    torch.library.opcheck(OPS.layer_norm_linear.default, (*norm, 1e-5), test_utils=few)
+    torch.library.opcheck(OPS.linear_residual.default, (*onto[:3], None), test_utils=few)
 
 
 @needs_triton
-@pytest.mark.parametrize("name", ["normed_product", "product_onto"])
+@pytest.mark.parametrize("name", ["layer_norm_linear", "linear_residual"])
 def test_they_are_tried_before_they_are_trusted(name, monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.is_alike(64, DEVICE, kind)
+    assert kernel.matches_reference_at(64, DEVICE, kind)
     original = getattr(kernel, name)
     monkeypatch.setattr(kernel, name, lambda tokens, *rest: original(tokens.flip(-1), *rest))
-    assert not kernel.is_alike(64, DEVICE, kind)
+    assert not kernel.matches_reference_at(64, DEVICE, kind)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_plan_computes_each_column_once(width, outputs):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "learns", "casts", "width", "outputs", "taken"),
+    ("dtype", "needs_grad", "casts", "width", "outputs", "taken"),
     [
         (torch.bfloat16, False, False, 96, 96, True),
         (torch.float16, False, False, 96, 288, True),
@@ -206,31 +206,31 @@ def test_a_plan_computes_each_column_once(width, outputs):
     ],
     ids=["bfloat16", "float16", "float32", "autocast", "gradients", "wide", "odd"],
 )
-def test_when_they_are_chosen(hopper, dtype, learns, casts, width, outputs, taken, monkeypatch):
+def test_when_they_are_chosen(hopper, dtype, needs_grad, casts, width, outputs, taken, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
 
-    def made(*shape, learns=learns):
-        return torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=learns)
+    def made(*shape, needs_grad=needs_grad):
+        return torch.zeros(shape, dtype=dtype, device=hopper, requires_grad=needs_grad)
 
-    tokens, norm, last = made(2, 5, width, learns=False), [made(width), made(width)], [made(outputs, width)]
-    stream = made(2, 5, outputs, learns=False)
+    tokens, norm, last = made(2, 5, width, needs_grad=False), [made(width), made(width)], [made(outputs, width)]
+    stream = made(2, 5, outputs, needs_grad=False)
     for bias in (None, made(outputs)):
-        assert has_normed_product(tokens, *norm, *last, bias) == taken
-        assert has_product_onto(stream, tokens, *last, bias) == taken
+        assert has_layer_norm_linear_kernel(tokens, *norm, *last, bias) == taken
+        assert has_linear_residual_kernel(stream, tokens, *last, bias) == taken
     with torch.no_grad():
-        assert has_normed_product(tokens, *norm, *last, None) == (taken or learns)
-        assert has_product_onto(stream, tokens, *last, None) == (taken or learns)
-    assert not has_normed_product(made(2, 5, 64), *norm, *last, None)
-    assert not has_product_onto(made(2, 1, outputs, learns=False), tokens, *last, None)
-    assert not has_product_onto(stream, made(2, 5, width, learns=True), *last, None)
+        assert has_layer_norm_linear_kernel(tokens, *norm, *last, None) == (taken or needs_grad)
+        assert has_linear_residual_kernel(stream, tokens, *last, None) == (taken or needs_grad)
+    assert not has_layer_norm_linear_kernel(made(2, 5, 64), *norm, *last, None)
+    assert not has_linear_residual_kernel(made(2, 1, outputs, needs_grad=False), tokens, *last, None)
+    assert not has_linear_residual_kernel(stream, made(2, 5, width, needs_grad=True), *last, None)
 
 
 def test_they_are_not_chosen_on_a_cpu():
     norm, onto = ([part.cpu().bfloat16() for part in parts] for parts in given(1, 96, 96))
     with torch.no_grad():
-        assert not has_normed_product(*norm)
-        assert not has_product_onto(*onto)
+        assert not has_layer_norm_linear_kernel(*norm)
+        assert not has_linear_residual_kernel(*onto)
 
 
 # Attention takes both
@@ -251,13 +251,13 @@ def calls(monkeypatch):
         return lambda *parts: told.append(name) or twin(*parts)
 
     def has(name):
-        return lambda *parts: name in told.has and not learns(*parts)
+        return lambda *parts: name in told.has and not needs_grad(*parts)
 
-    monkeypatch.setattr(attention, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(attention, "has_product_onto", has("sum"))
-    monkeypatch.setattr(attention, "product_onto", run("sum", plain_product_onto))
-    monkeypatch.setattr(projection, "has_normed_product", has("norm"))
-    monkeypatch.setattr(projection, "normed_product", run("norm", plain_normed_product))
+    monkeypatch.setattr(attention, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(attention, "has_linear_residual_kernel", has("sum"))
+    monkeypatch.setattr(attention, "linear_residual", run("sum", linear_residual_reference))
+    monkeypatch.setattr(projection, "has_layer_norm_linear_kernel", has("norm"))
+    monkeypatch.setattr(projection, "layer_norm_linear", run("norm", layer_norm_linear_reference))
     return told
 
 
@@ -380,9 +380,9 @@ def test_attention_that_reads_a_memory_is_left_alone(calls):
 @needs_triton
 def test_a_compiled_residual_keeps_them_whole(monkeypatch):
     for where, name in (
-        (attention, "may_have_kernel"),
-        (attention, "has_product_onto"),
-        (projection, "has_normed_product"),
+        (attention, "is_on_cuda"),
+        (attention, "has_linear_residual_kernel"),
+        (projection, "has_layer_norm_linear_kernel"),
     ):
         monkeypatch.setattr(where, name, lambda *parts: True)
     block, tokens = residual().to(DEVICE).half(), tokens_of().to(DEVICE).half()

@@ -7,8 +7,8 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels.common.availability import learns
-from patchword.kernels.mlp.out_proj_mlp import plain_joined
+from patchword.kernels.common.availability import needs_grad
+from patchword.kernels.mlp.out_proj_mlp import out_proj_mlp_reference
 from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
 from patchword.layers import feed_forward as layer
 from patchword.layers.attention import attention as before
@@ -24,12 +24,12 @@ def calls(monkeypatch):
 
     def told(*given):
         seen.append(given)
-        return plain_joined(*given)
+        return out_proj_mlp_reference(*given)
 
     for module in (layer, before):
-        monkeypatch.setattr(module, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_joined_kernel", lambda *given: not torch.is_grad_enabled())
-    monkeypatch.setattr(layer, "joined", told)
+        monkeypatch.setattr(module, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_out_proj_mlp_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(layer, "out_proj_mlp", told)
     return seen
 
 
@@ -47,9 +47,9 @@ def test_a_block_is_the_same_with_it(calls):
     assert not calls
     with torch.no_grad():
         found = part(tokens, SCOPE)
-    (_, joined, _, eps, form), *others = calls
+    (_, out_proj_mlp, _, eps, form), *others = calls
     assert (eps, form, others) == (1e-3, "gelu", [])
-    assert joined.matrix is part.attention.sublayer.output.weight
+    assert out_proj_mlp.matrix is part.attention.sublayer.output.weight
     assert difference(found, expected) < 1e-5
 
 
@@ -78,14 +78,16 @@ def test_it_is_left_alone_where_someone_watches(calls, watched):
 
 def test_no_gradient_is_lost(calls, monkeypatch):
     """where the branch alone learns, of which nobody knows before it is there"""
-    monkeypatch.setattr(layer, "has_joined_kernel", lambda tokens, *read: not learns(tokens, *read[:2], *read[2]))
+    monkeypatch.setattr(
+        layer, "has_out_proj_mlp_kernel", lambda tokens, *read: not needs_grad(tokens, *read[:2], *read[2])
+    )
     part, tokens = block(), pixels(2, 24, 32)
     for parameter in part.parameters():
         parameter.requires_grad_(False)
     weight = part.attention.sublayer.projection.joint.weight.requires_grad_()
     (found,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
     assert not calls
-    monkeypatch.setattr(layer, "has_joined_kernel", lambda *given: False)
+    monkeypatch.setattr(layer, "has_out_proj_mlp_kernel", lambda *given: False)
     (expected,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
     assert expected.abs().max() > 0
     assert difference(found, expected) < 1e-4 * float(expected.abs().max())

@@ -7,7 +7,11 @@ import torch
 from torch import nn
 
 from patchword.kernels.stem import patch_merge_norm as kernel
-from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, plain_merged, side_by_side
+from patchword.kernels.stem.patch_merge_norm import (
+    has_patch_merge_norm_kernel,
+    patch_merge_norm_reference,
+    side_by_side,
+)
 from patchword.layers import PatchMerge
 from patchword.layers.convolution import stem as layer
 from support.helpers import difference
@@ -30,11 +34,11 @@ def given(batch, channels, height, width, dtype=torch.float32, seed=0):
 
 
 def by_kernel(*parts, eps=1e-5, kind=torch.float32):
-    return torch.ops.patchword.merged(*parts, eps, kind)
+    return torch.ops.patchword.patch_merge_norm(*parts, eps, kind)
 
 
 def error(found, parts, eps=1e-5):
-    expected = plain_merged(*(part.double() for part in parts), eps)
+    expected = patch_merge_norm_reference(*(part.double() for part in parts), eps)
     assert found.shape == expected.shape
     return float((found.double() - expected).norm() / expected.norm())
 
@@ -90,7 +94,7 @@ def test_a_wrong_number_is_seen(wrong):
 
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
-    torch.library.opcheck(torch.ops.patchword.merged.default, (*given(1, 32, 2, 4), 1e-5, torch.float16))
+    torch.library.opcheck(torch.ops.patchword.patch_merge_norm.default, (*given(1, 32, 2, 4), 1e-5, torch.float16))
 
 
 @needs_triton
@@ -103,13 +107,13 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
         mean, size = joined.mean(-1, keepdim=True), joined.std(-1, keepdim=True, correction=0)
         return (joined - mean * (wrong != "mean")) / (0.7 if wrong == "size" else size) * scale + shift
 
-    assert kernel.alike(DEVICE, torch.float16)
-    monkeypatch.setattr(kernel, "plain_merged", plainly)
-    assert not kernel.alike(DEVICE, torch.float16)
+    assert kernel.matches_reference(DEVICE, torch.float16)
+    monkeypatch.setattr(kernel, "patch_merge_norm_reference", plainly)
+    assert not kernel.matches_reference(DEVICE, torch.float16)
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "learns", "casts", "taken"),
+    ("shape", "dtype", "needs_grad", "casts", "taken"),
     [
         ((2, 4, 6, 96), torch.bfloat16, False, False, True),
         ((2, 4, 6, 96), torch.float32, False, False, False),
@@ -121,18 +125,18 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
     ],
     ids=["bfloat16", "float32", "autocast", "gradients", "odd", "odd channels", "wide"],
 )
-def test_when_it_is_chosen(hopper, shape, dtype, learns, casts, taken, monkeypatch):
+def test_when_it_is_chosen(hopper, shape, dtype, needs_grad, casts, taken, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
     channels = shape[-1]
     feature_map = torch.zeros(shape, dtype=dtype, device=hopper).permute(0, 3, 1, 2)
     apart = torch.zeros(feature_map.shape, dtype=dtype, device=hopper)
     sizes = (4 * channels,), (4 * channels,), (2 * channels, 4 * channels)
-    weights = [torch.zeros(size, dtype=dtype, device=hopper, requires_grad=learns) for size in sizes]
-    assert has_merged_kernel(feature_map, *weights) == taken
-    assert not has_merged_kernel(apart, *weights)
+    weights = [torch.zeros(size, dtype=dtype, device=hopper, requires_grad=needs_grad) for size in sizes]
+    assert has_patch_merge_norm_kernel(feature_map, *weights) == taken
+    assert not has_patch_merge_norm_kernel(apart, *weights)
     with torch.no_grad():
-        assert has_merged_kernel(feature_map, *weights) == (taken or learns)
+        assert has_patch_merge_norm_kernel(feature_map, *weights) == (taken or needs_grad)
 
 
 @pytest.fixture
@@ -142,11 +146,11 @@ def calls(monkeypatch):
 
     def run(feature_map, scale, shift, matrix, eps):
         told.append(eps)
-        return plain_merged(feature_map, scale, shift, eps)
+        return patch_merge_norm_reference(feature_map, scale, shift, eps)
 
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_merged_kernel", lambda *given: True)
-    monkeypatch.setattr(layer, "merged", run)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_patch_merge_norm_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "patch_merge_norm", run)
     return told
 
 
@@ -155,7 +159,7 @@ def test_a_merge_takes_it(calls, monkeypatch):
     nn.init.normal_(part.norm.weight)
     found, grid = part(feature_map)
     assert calls == [1e-5]
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected, _ = part(feature_map)
     assert calls == [1e-5]
     assert found.shape == (2, grid.tokens, 16) == (2, 9, 16)
@@ -192,8 +196,8 @@ def test_what_the_kernel_does_not_know_is_done_plainly(calls, change):
 
 @needs_triton
 def test_a_compiled_merge_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_merged_kernel", lambda *given: True)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(layer, "has_patch_merge_norm_kernel", lambda *given: True)
     part, tokens = PatchMerge(32).to(DEVICE).half(), torch.randn(2, 4, 6, 32, device=DEVICE).half()
     seen = []
 

@@ -10,7 +10,11 @@ from torch import nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
-from patchword.kernels.depthwise_conv.separable_qkv import Separable, has_separable_kernel, plain_separable
+from patchword.kernels.depthwise_conv.separable_qkv import (
+    SeparableWeights,
+    has_separable_qkv_kernel,
+    separable_qkv_reference,
+)
 from patchword.kernels.depthwise_conv.tuning import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
 from patchword.layers.attention import projection as layer
@@ -35,20 +39,24 @@ def given(width, batch, height, breadth, dtype=torch.float32):
 
     def part():
         norm = 1 + normal(width, by=0.2), normal(width), normal(width), 0.5 + normal(width).abs()
-        return Separable(normal(width, 1, 3, 3, by=0.4), *norm, normal(width, width, by=width**-0.5), normal(width))
+        return SeparableWeights(
+            normal(width, 1, 3, 3, by=0.4), *norm, normal(width, width, by=width**-0.5), normal(width)
+        )
 
     return normal(batch, height * breadth, width), [part() for _ in range(3)], 1e-3, height, breadth
 
 
 def by_kernel(tokens, parts, eps, height, breadth):
     norms = [list(part[:5]) for part in parts]
-    filtered = torch.ops.patchword.filtered_thrice(tokens, *norms, eps, height, breadth)
+    filtered = torch.ops.patchword.separable_filters(tokens, *norms, eps, height, breadth)
     pairs = ([part.matrix, part.bias] for part in parts)
-    return torch.cat(list(torch.ops.patchword.three_products(filtered, *pairs)), -1)
+    return torch.cat(list(torch.ops.patchword.separable_products(filtered, *pairs)), -1)
 
 
 def exactly(tokens, parts, *rest):
-    return plain_separable(tokens.double(), [Separable(*(each.double() for each in part)) for part in parts], *rest)
+    return separable_qkv_reference(
+        tokens.double(), [SeparableWeights(*(each.double() for each in part)) for part in parts], *rest
+    )
 
 
 @needs_triton
@@ -95,7 +103,7 @@ def test_tokens_and_weights_may_lie_anywhere():
 
 
 @needs_triton
-@pytest.mark.parametrize(("place", "wrong"), list(enumerate(Separable._fields)))
+@pytest.mark.parametrize(("place", "wrong"), list(enumerate(SeparableWeights._fields)))
 def test_a_wrong_number_is_seen(place, wrong):
     """Each input tells, and only where it belongs."""
     which, (tokens, parts, *rest) = place % 3, given(64, 1, 3, 3)
@@ -130,18 +138,18 @@ def test_numbers_beside_the_tensors_tell(changed):
 def test_torch_agrees_with_how_it_is_registered():
     tokens, parts, *rest = given(64, 1, 2, 3)
     norms = [list(part[:5]) for part in parts]
-    torch.library.opcheck(torch.ops.patchword.filtered_thrice.default, (tokens, *norms, *rest))
+    torch.library.opcheck(torch.ops.patchword.separable_filters.default, (tokens, *norms, *rest))
     pairs = [[part.matrix, part.bias] for part in parts]
-    torch.library.opcheck(torch.ops.patchword.three_products.default, (torch.stack([tokens] * 3), *pairs))
+    torch.library.opcheck(torch.ops.patchword.separable_products.default, (torch.stack([tokens] * 3), *pairs))
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.alike(DEVICE, kind)
-    original = kernel.separable
-    monkeypatch.setattr(kernel, "separable", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
-    assert not kernel.alike(DEVICE, kind)
+    assert kernel.matches_reference(DEVICE, kind)
+    original = kernel.separable_qkv
+    monkeypatch.setattr(kernel, "separable_qkv", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
+    assert not kernel.matches_reference(DEVICE, kind)
 
 
 @pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
@@ -149,13 +157,15 @@ def test_which_widths_are_known(width, known):
     assert is_known(width) == known
 
 
-def empty(device, dtype=torch.bfloat16, width=64, learns=False):
+def empty(device, dtype=torch.bfloat16, width=64, needs_grad=False):
     sizes = (width, 1, 3, 3), *[(width,)] * 4, (width, width), (width,)
-    return [Separable(*(torch.zeros(size, dtype=dtype, device=device).requires_grad_(learns) for size in sizes))] * 3
+    return [
+        SeparableWeights(*(torch.zeros(size, dtype=dtype, device=device).requires_grad_(needs_grad) for size in sizes))
+    ] * 3
 
 
 @pytest.mark.parametrize(
-    ("dtype", "learns", "casts", "width", "taken"),
+    ("dtype", "needs_grad", "casts", "width", "taken"),
     [
         (torch.bfloat16, False, False, 64, True),
         (torch.float16, False, False, 256, True),
@@ -166,31 +176,31 @@ def empty(device, dtype=torch.bfloat16, width=64, learns=False):
     ],
     ids=["bfloat16", "float16", "float32", "autocast", "gradients", "80 channels"],
 )
-def test_when_it_is_chosen(hopper, dtype, learns, casts, width, taken, monkeypatch):
+def test_when_it_is_chosen(hopper, dtype, needs_grad, casts, width, taken, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: casts)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
-    parts, tokens = empty(hopper, dtype, width, learns), torch.zeros(2, 6, width, dtype=dtype, device=hopper)
-    assert has_separable_kernel(tokens, parts) == taken
+    parts, tokens = empty(hopper, dtype, width, needs_grad), torch.zeros(2, 6, width, dtype=dtype, device=hopper)
+    assert has_separable_qkv_kernel(tokens, parts) == taken
     with torch.no_grad():
-        assert has_separable_kernel(tokens, parts) == (taken or learns)
+        assert has_separable_qkv_kernel(tokens, parts) == (taken or needs_grad)
     if taken:
-        answer = kernel.separable(tokens, parts, 1e-5, 2, 3)
+        answer = kernel.separable_qkv(tokens, parts, 1e-5, 2, 3)
         assert [part.shape for part in answer] == [(2, 6, width)] * 3
         assert {part.dtype for part in answer} == {torch.bfloat16 if casts else dtype}
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-        assert not has_separable_kernel(tokens, parts)
+        assert not has_separable_qkv_kernel(tokens, parts)
 
 
 def test_it_is_not_chosen_for_mixed_kinds(hopper):
     one, two, three = empty(hopper)
     tokens = torch.zeros(2, 6, 64, dtype=torch.bfloat16, device=hopper)
-    assert has_separable_kernel(tokens, [one, two, three])
-    assert not has_separable_kernel(tokens, [one, two, three._replace(bias=three.bias.float())])
+    assert has_separable_qkv_kernel(tokens, [one, two, three])
+    assert not has_separable_qkv_kernel(tokens, [one, two, three._replace(bias=three.bias.float())])
 
 
 def test_it_is_not_chosen_on_a_cpu():
     with torch.no_grad():
-        assert not has_separable_kernel(torch.zeros(1, 6, 64, dtype=torch.bfloat16), empty("cpu"))
+        assert not has_separable_qkv_kernel(torch.zeros(1, 6, 64, dtype=torch.bfloat16), empty("cpu"))
 
 
 # The layer
@@ -205,11 +215,11 @@ def calls(monkeypatch):
 
     def run(*called):
         told.append(called)
-        return list(plain_separable(*called).chunk(3, -1))
+        return list(separable_qkv_reference(*called).chunk(3, -1))
 
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
-    monkeypatch.setattr(depthwise, "separable", run)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "has_separable_qkv_kernel", lambda tokens, parts: True)
+    monkeypatch.setattr(depthwise, "separable_qkv", run)
     return told
 
 
@@ -225,7 +235,7 @@ def test_a_projection_is_one_step(calls, monkeypatch):
     found = part(tokens, Scope(mask, grid=GRID))
     assert [call[2:] for call in calls] == [(0.1, 2, 3)]
     assert (found.mask is mask, found.key_grid) == (True, GRID)
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected = part(tokens, Scope(mask, grid=GRID))
     assert len(calls) == 1
     for index in range(3):
@@ -238,7 +248,7 @@ def test_attention_over_it_is_the_same(calls, monkeypatch):
     tokens, scope = pixels(2, 20, WIDTH), Scope(grid=Grid(4, 5))
     found = attention(tokens, scope)
     assert len(calls) == 1
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     assert difference(found, attention(tokens, scope)) < 1e-5
 
 
@@ -297,8 +307,8 @@ def test_leading_tokens_are_no_part_of_the_map(calls):
 
 @needs_triton
 def test_a_compiled_projection_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "has_separable_kernel", lambda tokens, parts: True)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "has_separable_qkv_kernel", lambda tokens, parts: True)
     part, tokens = made().to(DEVICE).half(), pixels(2, GRID.tokens, WIDTH).to(DEVICE).half()
     seen = []
 
@@ -308,7 +318,7 @@ def test_a_compiled_projection_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found = torch.compile(part, backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
-    assert {"patchword.filtered_thrice", "patchword.three_products"} <= set(seen)
-    monkeypatch.setattr(layer, "may_have_kernel", lambda tokens: False)
+    assert {"patchword.separable_filters", "patchword.separable_products"} <= set(seen)
+    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected = part.float()(tokens.float(), Scope(grid=GRID))
     assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))

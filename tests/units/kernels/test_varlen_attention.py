@@ -4,22 +4,24 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from patchword.core.text import Rows
-from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
+from patchword.core.text import Packed
+from patchword.kernels.varlen_attention.operation import has_varlen_attention_kernel, varlen_attention
 from support.helpers import one_row, texts, tiny_text
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel runs on CUDA alone")
 
 
 def test_the_kernel_is_not_asked_for_on_the_cpu():
-    assert not has_row_kernel(torch.zeros(1, 4, 64, dtype=torch.bfloat16), 32)
+    assert not has_varlen_attention_kernel(torch.zeros(1, 4, 64, dtype=torch.bfloat16), 32)
 
 
 @needs_gpu
 @pytest.mark.parametrize(("width", "there"), [(32, True), (64, True), (26, False), (512, False)])
 def test_the_kernel_knows_the_widths_it_has(width, there):
-    assert has_row_kernel(torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda"), width) == there
-    assert not has_row_kernel(torch.zeros(1, 4, 2 * width, device="cuda"), width)
+    assert (
+        has_varlen_attention_kernel(torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda"), width) == there
+    )
+    assert not has_varlen_attention_kernel(torch.zeros(1, 4, 2 * width, device="cuda"), width)
 
 
 @needs_gpu
@@ -54,8 +56,8 @@ def dropped_in_row(value, rows, run, causal, rate):
 @pytest.mark.parametrize("compile", [False, True])
 def test_dropout_in_a_row(causal, compile):
     """With values of one, an answer is the sum of what is kept."""
-    run = torch.compile(in_row, fullgraph=True) if compile else in_row
-    rows = Rows.of(torch.tensor([70, 3, 128, 61], device="cuda"))
+    run = torch.compile(varlen_attention, fullgraph=True) if compile else varlen_attention
+    rows = Packed.of(torch.tensor([70, 3, 128, 61], device="cuda"))
     ones = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)
     answer, _, _ = dropped_in_row(ones, rows, run, causal, 0.3)
     assert abs(answer.float().mean() - 1) < 0.02
@@ -79,7 +81,7 @@ def test_on_which_gpus_weights_can_be_dropped(monkeypatch, width, rate, capabili
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
     with FakeTensorMode():
         query = torch.zeros(1, 4, 2 * width, dtype=torch.bfloat16, device="cuda:0")
-        assert has_row_kernel(query, width, rate) == there
+        assert has_varlen_attention_kernel(query, width, rate) == there
 
 
 @pytest.mark.parametrize(("other", "there"), [(None, True), ("FA4", False)])
@@ -88,8 +90,8 @@ def test_a_kernel_in_the_place_of_torchs_own_drops_nothing(monkeypatch, other, t
     monkeypatch.setattr(torch.nn.attention, "current_flash_attention_impl", lambda: other, raising=False)
     with FakeTensorMode():
         query = torch.zeros(1, 4, 64, dtype=torch.bfloat16, device="cuda:0")
-        assert has_row_kernel(query, 64, 0.1) == there
-        assert has_row_kernel(query, 64)
+        assert has_varlen_attention_kernel(query, 64, 0.1) == there
+        assert has_varlen_attention_kernel(query, 64)
 
 
 @pytest.mark.slow

@@ -5,15 +5,16 @@ tiles for each program, tensors that do not begin where a GPU can fetch. Elsewhe
 import pytest
 import torch
 
-from patchword.kernels.common.availability import has_groups
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, by_groups, plain_feed_forward
-from patchword.kernels.mlp.linear_gelu import by_groups as raised_by_groups
-from patchword.kernels.mlp.linear_gelu import plain_raised
-from patchword.kernels.mlp.out_proj_mlp import Joined, plain_joined
+from patchword.kernels.common.availability import has_warp_specialization
+from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, warp_specialized
+from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
+from patchword.kernels.mlp.linear_gelu import warp_specialized as warp_specialized_kernel
+from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp_reference
 from patchword.kernels.mlp.tuning import GROUPED
 
 pytestmark = pytest.mark.skipif(
-    not (torch.cuda.is_available() and has_groups(0)), reason="needs a Hopper GPU and a known version of Triton"
+    not (torch.cuda.is_available() and has_warp_specialization(0)),
+    reason="needs a Hopper GPU and a known version of Triton",
 )
 KINDS = (torch.bfloat16, torch.float16)
 
@@ -47,14 +48,14 @@ def test_feed_forwards(width, rows, kind):
     vectors = [normal(size, kind=kind, by=0.5) for size in (width, width, hidden, width)]
     weights = Weights(1 + vectors[0], vectors[1], up, vectors[2], down, vectors[3])
     tokens = 1 + normal(rows, width, kind=kind)
-    before = Joined(normal(rows, width, kind=kind), normal(width, width, kind=kind, by=width**-0.5), vectors[1])
+    before = OutProjection(normal(rows, width, kind=kind), normal(width, width, kind=kind, by=width**-0.5), vectors[1])
     for form in FORMS:
-        expected = plain_feed_forward(tokens.double(), doubled(weights), 1e-5, form)
-        assert error(by_groups(tokens, weights, 1e-5, form), expected) < 5e-3
-        expected = plain_joined(tokens.double(), doubled(before), doubled(weights), 1e-5, form)
-        assert error(by_groups(tokens, weights, 1e-5, form, before), expected) < 5e-3
+        expected = fused_mlp_reference(tokens.double(), doubled(weights), 1e-5, form)
+        assert error(warp_specialized(tokens, weights, 1e-5, form), expected) < 5e-3
+        expected = out_proj_mlp_reference(tokens.double(), doubled(before), doubled(weights), 1e-5, form)
+        assert error(warp_specialized(tokens, weights, 1e-5, form, before), expected) < 5e-3
     scattered = Weights(*(apart(part) for part in weights))
-    moved = by_groups(apart(tokens), scattered, 1e-5, form, tuple(apart(part) for part in before))
+    moved = warp_specialized(apart(tokens), scattered, 1e-5, form, tuple(apart(part) for part in before))
     assert error(moved, expected) < 5e-3
 
 
@@ -65,6 +66,6 @@ def test_products_that_end_in_an_activation(rows, kind):
     tokens, bias = normal(rows, 512, kind=kind), normal(640, kind=kind)
     up = normal(640, 512, kind=kind, by=512**-0.5)
     for form in FORMS:
-        expected = plain_raised(tokens.double(), up.double(), bias.double(), form)
-        assert error(raised_by_groups(tokens, up, bias, form), expected) < 5e-3
-        assert error(raised_by_groups(apart(tokens), apart(up), apart(bias), form), expected) < 5e-3
+        expected = linear_gelu_reference(tokens.double(), up.double(), bias.double(), form)
+        assert error(warp_specialized_kernel(tokens, up, bias, form), expected) < 5e-3
+        assert error(warp_specialized_kernel(apart(tokens), apart(up), apart(bias), form), expected) < 5e-3

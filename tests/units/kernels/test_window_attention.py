@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from patchword.core.grid import Grid
-from patchword.kernels.common.launch import Ready
+from patchword.kernels.common.launch import PreparedLaunch
 from patchword.kernels.window_attention import operation as windows
 from patchword.kernels.window_attention import tiling as window_plan
 from patchword.kernels.window_attention import torch_op as window_operation
 from patchword.kernels.window_attention.autograd import attend_windows
-from patchword.kernels.window_attention.reference import plain_windows
+from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.layers import Interlaced, Windows, members
 from support.helpers import difference
 from support.kernel_tests import DEVICE, farthest
@@ -27,7 +27,7 @@ def by_kernel(held, tables, taps, cuts, heads, scale):
 def worst(lists, cuts, heads, head):
     """of the kernel, beside the plain way in float64"""
     found = learned(by_kernel, lists, cuts, heads, head)
-    return farthest(found, learned(plain_windows, exactly(lists), cuts, heads, head))
+    return farthest(found, learned(window_attention_reference, exactly(lists), cuts, heads, head))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -145,7 +145,7 @@ def test_tokens_may_lie_anywhere():
     for held in ([parted], [turned], apart):
         none = torch.empty(0, device=DEVICE)
         given = held, [none], [none, none], cuts, 2, 0.25
-        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
+        assert difference(by_kernel(*given), window_attention_reference(*given)) < 1e-5
 
 
 @needs_triton
@@ -156,7 +156,7 @@ def test_tokens_may_begin_anywhere():
     for begin in (0, 1, 0):
         held = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
         given = held, [none], [none, none], cuts, 2, 0.25
-        assert difference(by_kernel(*given), plain_windows(*given)) < 1e-5
+        assert difference(by_kernel(*given), window_attention_reference(*given)) < 1e-5
 
 
 class Counted:
@@ -178,7 +178,7 @@ class Counted:
 
 def test_a_kernel_is_looked_up_once_for_tensors_that_begin_where_they_should():
     kernel = Counted()
-    ready, numbers = Ready(kernel, (1, 1, 1), (), warps=4, stages=3), torch.zeros(9)
+    ready, numbers = PreparedLaunch(kernel, (1, 1, 1), (), warps=4, stages=3), torch.zeros(9)
     for tensor in (numbers[1:], numbers, numbers, numbers[1:], numbers):
         ready(numbers, tensor)
     assert (kernel.looked_up, kernel.ran) == (3, 2)
@@ -217,7 +217,7 @@ def test_a_wrong_number_is_seen(wrong):
     """Each number of a cut tells: the kernel with one of them changed is another function."""
     cut = Interlaced(2, 3).cut(Grid(4, 6)) if wrong == "step" else Windows(3, 3, shift=1).cut(Grid(4, 6))
     lists = given([cut], 1, 16, table=True)
-    expected = plain_windows(*lists, [cut], 1, 0.25)
+    expected = window_attention_reference(*lists, [cut], 1, 0.25)
     if wrong == "table":
         lists[1][0] = lists[1][0].flip(0)
     else:
@@ -236,13 +236,13 @@ def test_torch_agrees_with_how_it_is_registered():
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     short = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
-    assert windows.alike(DEVICE, short)
+    assert windows.matches_reference(DEVICE, short)
     original = windows.attend_windows
     monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:5], 0.26, *given[6:]))
-    assert not windows.alike(DEVICE, short)
+    assert not windows.matches_reference(DEVICE, short)
     monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:6]))
-    assert windows._is_alike(DEVICE, torch.float32, 1e-4)
-    assert not windows.alike(DEVICE, short)  # nothing is dropped
+    assert windows._matches_reference_at(DEVICE, torch.float32, 1e-4)
+    assert not windows.matches_reference(DEVICE, short)  # nothing is dropped
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])

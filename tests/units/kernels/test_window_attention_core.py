@@ -108,7 +108,7 @@ def test_where_the_kernel_does_not_know_enough_the_usual_way_is_taken(taken):
 
 
 def test_on_a_processor_nothing_changes(monkeypatch):
-    monkeypatch.setattr(windows.TRIAL, "found", {0: True, -1: True})
+    monkeypatch.setattr(windows.SELF_TEST, "found", {0: True, -1: True})
     query = torch.zeros(1, 20, 32)
     assert not windows.has_window_kernel(query, 16)
 
@@ -177,7 +177,7 @@ def test_a_compiler_sees_one_operation(taken):
     found = differentiated(compiled)
     with plain_attention(attention):
         assert farthest(found, differentiated(attention)) < 1e-4
-    assert seen == ["patchword.windows.default"]
+    assert seen == ["patchword.window_attention.default"]
 
 
 def test_a_compiled_model_runs_the_two_operations(taken):
@@ -190,10 +190,10 @@ def test_a_compiled_model_runs_the_two_operations(taken):
 
     compiled = torch.compile(attention, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
     differentiated(compiled)
-    assert seen == [["patchword.windows_forward.default"], ["patchword.windows_back.default"]]
+    assert seen == [["patchword.window_attention_forward.default"], ["patchword.window_attention_back.default"]]
     with torch.no_grad():
         compiled(pixels(1, GRID.tokens, 32).to(DEVICE), SCOPE)
-    assert seen[2:] == [["patchword.windows_forward.default"]]
+    assert seen[2:] == [["patchword.window_attention_forward.default"]]
 
 
 def ways_to_attend(attention, tokens):
@@ -212,11 +212,11 @@ def ways_to_attend(attention, tokens):
 def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken):
     """more of them, if a gradient is wanted"""
     attention = layer(Pattern(), projection=LinearProjection(32)).to(torch.float16)
-    for count, learns, expected in ((64, False, True), (65, False, False), (128, True, True), (129, True, False)):
-        tokens = pixels(1, count, 32).to(DEVICE, torch.float16).requires_grad_(learns)
-        with torch.set_grad_enabled(learns):
+    for count, needs_grad, expected in ((64, False, True), (65, False, False), (128, True, True), (129, True, False)):
+        tokens = pixels(1, count, 32).to(DEVICE, torch.float16).requires_grad_(needs_grad)
+        with torch.set_grad_enabled(needs_grad):
             seen, answer = ways_to_attend(attention, tokens)
-            assert (seen == ["patchword.windows.default"]) == expected
+            assert (seen == ["patchword.window_attention.default"]) == expected
             with plain_attention(attention):
                 assert difference(answer.float(), attention(tokens, Scope()).float()) < 0.03
         torch.compiler.reset()
@@ -229,5 +229,5 @@ def test_a_few_tokens_are_left_to_torch_where_that_is_not_it(taken):
     narrow = layer(Pattern()).to(torch.float16)
     narrow(tokens.half(), Scope())  # not compiled
     torch.compile(narrow, backend="eager")(tokens.half(), Scope(mask=mask))
-    assert "patchword.windows.default" not in seen
+    assert "patchword.window_attention.default" not in seen
     assert not taken

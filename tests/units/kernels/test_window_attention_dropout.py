@@ -9,7 +9,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels.common.counter_rng import lowest_kept
 from patchword.kernels.window_attention.autograd import attend_windows
-from patchword.kernels.window_attention.reference import plain_windows
+from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.layers import Attention, Windows
 from patchword.layers.attention import core as layer
 from support.helpers import difference
@@ -36,11 +36,11 @@ def test_the_kernel_drops_as_the_plain_way(kind):
     lists = given(cuts, heads, head, table=kind == "windows", taps=kind == "interlaced")
     found = learned(dropping(by_kernel), lists, cuts, heads, head)
     run = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
-    assert farthest(found, run(dropping(plain_windows))) < 1e-5
+    assert farthest(found, run(dropping(window_attention_reference))) < 1e-5
     if cuts[0].size > 3:  # of few weights two seeds may drop the same
-        others = plain_windows, dropping(plain_windows, 0.3, SEEDS + 1)
+        others = window_attention_reference, dropping(window_attention_reference, 0.3, SEEDS + 1)
         assert all(farthest(found, run(way)) > 1e-3 for way in others)
-    assert farthest(learned(dropping(by_kernel, 0.0), lists, cuts, heads, head), run(plain_windows)) < 1e-5
+    assert farthest(learned(dropping(by_kernel, 0.0), lists, cuts, heads, head), run(window_attention_reference)) < 1e-5
 
 
 @needs_triton
@@ -51,7 +51,7 @@ def test_images_and_heads_of_all_shares_drop_on_their_own():
     held[0][..., 2 * 2 * heads * head :] = 1
     none = torch.empty(0, device=DEVICE)
     answer = by_kernel(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).unflatten(-1, (2 * heads, head))
-    expected = plain_windows(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).view_as(answer)
+    expected = window_attention_reference(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).view_as(answer)
     assert (answer - answer[..., :1]).abs().max() < 1e-6  # a weight is dropped for all channels
     assert difference(answer, expected) < 1e-6
     kept = answer[..., 0].transpose(1, 2).flatten(0, 1)  # (images and heads, tokens)
@@ -64,7 +64,7 @@ def test_gradients_of_several_images():
     cut, heads, head = Windows(None, None).cut(Grid(1, 7)), 2, 16
     none, results = torch.empty(0, device=DEVICE), []
     joint = torch.randn(3, 7, 3 * heads * head, device=DEVICE)
-    for way, given_ in ((by_kernel, joint), (plain_windows, joint.double())):
+    for way, given_ in ((by_kernel, joint), (window_attention_reference, joint.double())):
         held = given_.requires_grad_()
         answer = way([held], [none], [none, none], [cut], heads, 0.25, SEEDS, 0.3)
         results.append([answer.detach(), *torch.autograd.grad(answer.sin().sum(), held)])
@@ -85,7 +85,7 @@ def test_the_gradient_of_a_gradient_drops_the_same():
     cut = Windows(None, None).cut(Grid(1, 5))
     lists = given([cut], 1, 16)
     twice = []
-    for way in (by_kernel, plain_windows):
+    for way in (by_kernel, window_attention_reference):
         answer = way(*lists, [cut], 1, 0.25, SEEDS, 0.3)
         (first,) = torch.autograd.grad(answer.sin().sum(), lists[0], create_graph=True)
         twice.append(torch.autograd.grad(first.square().sum(), lists[0])[0])

@@ -8,8 +8,7 @@ from torch import nn
 
 import patchword
 from patchword.core.errors import UserError
-from patchword.layers import ConvResidual, DropPath, rising
-from patchword.layers import activation_checkpointing as recompute
+from patchword.layers import ConvResidual, DropPath, checkpoint_activations, drop_path_rates
 from patchword.layers.block import Block
 from support.helpers import image_families, pixels, randomise, smallest
 
@@ -39,20 +38,20 @@ def test_only_the_chosen_stages_run_their_blocks_again(name):
     later = len(model.stages) - 1
     assert later >= 1
     assert runs(model) == [{1}] * (later + 1)
-    recompute(model, [0])
+    checkpoint_activations(model, [0])
     assert runs(model) == [{2}] + [{1}] * later
-    recompute(model, [later])
+    checkpoint_activations(model, [later])
     assert runs(model) == [{1}] * later + [{2}]
-    recompute(model)
+    checkpoint_activations(model)
     assert runs(model) == [{2}] * (later + 1)
-    recompute(model, [])
+    checkpoint_activations(model, [])
     assert runs(model) == [{1}] * (later + 1)
 
 
 @pytest.mark.parametrize("name", ["swin-mini", "resnet-mini"])
 def test_nothing_is_kept_to_be_recomputed_where_nothing_is_learned(name):
     model = patchword.create(name)
-    recompute(model)
+    checkpoint_activations(model)
     assert runs(model.eval()) == [{1}] * len(model.stages)
     with torch.no_grad():
         assert runs(model.train(), backward=False) == [{1}] * len(model.stages)
@@ -62,20 +61,20 @@ def test_nothing_is_kept_to_be_recomputed_where_nothing_is_learned(name):
 def test_a_stage_that_there_is_not_is_the_users_error(stages):
     model = patchword.create("swin-mini")
     with pytest.raises(UserError, match="no such stage to recompute: expected 0 to 1") as caught:
-        recompute(model, stages)
+        checkpoint_activations(model, stages)
     assert caught.value.got == sorted(stages)
     assert not any(stage.encoder.recompute for stage in model.stages)
 
 
 def test_a_backbone_can_be_recomputed_too():
     backbone = patchword.create("swin-mini", features=True).train()
-    recompute(backbone, [1])
+    checkpoint_activations(backbone, [1])
     assert [stage.encoder.recompute for stage in backbone.stages] == [False, True]
 
 
 def test_the_batch_is_counted_once_in_the_statistics():
     model = randomise(patchword.create("resnet-mini")).train()
-    recompute(model)
+    checkpoint_activations(model)
     runs(model)
     counts = {int(count) for name, count in model.named_buffers() if name.endswith("num_batches_tracked")}
     assert counts == {1}
@@ -88,7 +87,7 @@ def test_the_second_pass_drops_what_the_first_dropped():
     gradients = []
     for stages in ([], None):
         model = randomise(patchword.create("swin-mini", drop_path=0.5, dropout=0.3)).train()
-        recompute(model, stages)
+        checkpoint_activations(model, stages)
         torch.manual_seed(3)
         model(pixels(4, 1, 14, 14)).square().mean().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
@@ -99,14 +98,14 @@ def test_the_second_pass_drops_what_the_first_dropped():
 
 
 def test_rates_rise_from_nought_to_the_last_block():
-    rates = rising(0.3, (1, 2, 4))
+    rates = drop_path_rates(0.3, (1, 2, 4))
     assert [len(stage) for stage in rates] == [1, 2, 4]
     assert [rate for stage in rates for rate in stage] == pytest.approx([0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3])
 
 
 def test_a_single_block_is_never_dropped():
-    assert rising(0.3, [1]) == [[0.0]]
-    assert rising(0.0, [2, 2]) == [[0, 0], [0, 0]]
+    assert drop_path_rates(0.3, [1]) == [[0.0]]
+    assert drop_path_rates(0.0, [2, 2]) == [[0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_recomputing_and_compiling_go_together(name):
     for on in (False, True):
         model.load_state_dict(start)
         model.zero_grad()
-        recompute(model, None if on else [])
+        checkpoint_activations(model, None if on else [])
         torch.compiler.reset()
         forward = torch.compile(model, backend="aot_eager", fullgraph=True) if on else model
         forward(pixels(4, 1, 28, 28)).square().mean().backward()

@@ -6,7 +6,7 @@ from torch import nn
 
 from patchword.core.scope import Scope
 from patchword.layers import Norm, Residual
-from patchword.layers.residual_add import summed
+from patchword.layers.residual_add import residual_add
 
 
 class Wide(nn.Module):
@@ -52,7 +52,7 @@ def step(kind):
     """a sum whose branch is of this kind, and the gradients of both"""
     stream, slopes = torch.randn(2, 4, 8, requires_grad=True), torch.randn(2, 4, 8)
     branch = torch.randn(2, 4, 8).to(kind).requires_grad_()
-    torch.compile(summed, backend="aot_eager", fullgraph=True)(stream, branch).backward(slopes)
+    torch.compile(residual_add, backend="aot_eager", fullgraph=True)(stream, branch).backward(slopes)
     return stream.grad, branch.grad, slopes
 
 
@@ -73,5 +73,5 @@ def test_in_other_precisions_nothing_is_rounded(kind):
 def test_sums_of_shapes_that_are_spread():
     stream = torch.randn(2, 4, 8, requires_grad=True)
     branch = torch.randn(4, 8).bfloat16().requires_grad_()
-    torch.compile(summed, backend="aot_eager")(stream, branch).sum().backward()
+    torch.compile(residual_add, backend="aot_eager")(stream, branch).sum().backward()
     assert torch.equal(branch.grad, torch.full((4, 8), 2.0).bfloat16())

@@ -22,7 +22,7 @@ def test_a_model_carries_its_card():
     model = patchword.create("deit-tiny-distilled", **TINY)
     assert model.card.model == "deit-tiny-distilled"
     assert model.card.config.items() >= (TINY | {"distilled": True, "channels": 3}).items()
-    assert model.card.preparation == REGISTRY.find("deit-tiny")[0].preparation
+    assert model.card.normalization == REGISTRY.find("deit-tiny")[0].normalization
 
 
 def test_unknown_model_names_the_nearest():

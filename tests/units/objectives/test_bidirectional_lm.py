@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList
 from patchword.models.text import elmo
 from patchword.models.text.elmo import ElmoConfig
@@ -83,7 +83,7 @@ def test_pieces_add_up_and_rows_are_the_same(strong):
     loss = float(objective(whole, whole).loss)
     assert sum(float(objective(piece, whole).loss) for piece in whole.split(3)) == pytest.approx(loss, rel=1e-5)
     mask = whole.text.mask
-    row = SpelledBatch(Text(whole.text.ids[mask][None], rows=Rows.of(mask.sum(1))), whole.words[mask][None])
+    row = SpelledBatch(Text(whole.text.ids[mask][None], rows=Packed.of(mask.sum(1))), whole.words[mask][None])
     assert float(objective(row, whole).loss) == pytest.approx(loss, rel=1e-5)
 
 

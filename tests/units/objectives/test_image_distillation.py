@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import patchword
-from patchword.core.card import Card, Preparation
+from patchword.core.card import Card, Normalization
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.batches import Batch
 from patchword.data.image.images import fitted
@@ -141,8 +141,8 @@ def test_the_class_token_learns_labels_and_the_chosen_tokens_the_teacher(there, 
     batch = batch_of(task, mixed)
     outcome = task.objective(task.model)(batch, batch)
     by_class, by_token = task.model.head.pair(*task.model.encode(batch.inputs))
-    mean, std = (torch.tensor(part) for part in (task.model.card.preparation.mean, task.model.card.preparation.std))
-    other = task.teacher.card.preparation
+    mean, std = (torch.tensor(part) for part in (task.model.card.normalization.mean, task.model.card.normalization.std))
+    other = task.teacher.card.normalization
     told = task.teacher((batch.inputs * std + mean - torch.tensor(other.mean)) / torch.tensor(other.std))
     chosen = {"distillation": [by_token], "both": [by_class, by_token]}[token]
     lesson = torch.stack([KINDS[kind](own, told).sum(-1).mean() for own in chosen]).mean()
@@ -194,11 +194,11 @@ def test_heads_are_apart_only_inside():
 # The pixels
 
 
-OWN, OTHER = Preparation((0.3,), (0.4,)), Preparation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+OWN, OTHER = Normalization((0.3,), (0.4,)), Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-def card(channels: int, image: object, preparation: Preparation) -> Card:
-    return Card("vit-exercise", {"channels": channels, "image": image}, preparation=preparation)
+def card(channels: int, image: object, normalization: Normalization) -> Card:
+    return Card("vit-exercise", {"channels": channels, "image": image}, normalization=normalization)
 
 
 @pytest.mark.parametrize(("own", "other"), [(1, 1), (3, 3), (1, 3), (3, 1)])

@@ -13,10 +13,10 @@ from PIL import Image
 import patchword
 from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
-from patchword.layers import Frozen, VectorEntrance
+from patchword.layers import Frozen, VectorStem
 from patchword.models import REGISTRY
 from patchword.recipes import STUDIES
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import read_words
 from patchword.recipes.vectors.sources_models import open_sources
@@ -82,7 +82,7 @@ def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
 
 def test_what_all_vectors_of_a_source_have_in_common_is_not_heard():
     """The same words far from zero and squeezed give the same answers, and a word that is not known stays zero."""
-    entrance = VectorEntrance([(2, 6), (1, 4)], 8).eval()
+    entrance = VectorStem([(2, 6), (1, 4)], 8).eval()
     values = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
     entrance.learn_scale(values)
     answers = entrance(values[None])
@@ -92,7 +92,7 @@ def test_what_all_vectors_of_a_source_have_in_common_is_not_heard():
     entrance.learn_scale(moved)
     torch.testing.assert_close(entrance(moved[None]), answers, atol=1e-3, rtol=0)
     entrance.learn_scale(values)
-    alone = VectorEntrance([(2, 6)], 8).eval()
+    alone = VectorStem([(2, 6)], 8).eval()
     alone.load_state_dict(
         entrance.state_dict()
         | {"linear.weight": entrance.linear.weight[:, :6]}
@@ -205,7 +205,7 @@ def test_what_cannot_be_trained_is_refused(command, changes, message):
 def test_the_words_of_a_text_are_cut_as_those_of_word_vectors():
     path = write_table(Path("t.csv"), [("It's GOOD, really!", "1"), ("!!!", "0"), ("a b c d", "0")])
     recipe = OverVectorsRecipe(task="classes", train=str(path), length=3)
-    read = read_words(recipe, goal_of(recipe.texts()).read("train"))
+    read = read_words(recipe, task_spec_of(recipe.texts()).read("train"))
     assert read.words == (("it's", "good", "really"), ("!!!",), ("a", "b", "c"))
     assert read.shortened == 1
 

@@ -94,7 +94,7 @@ def test_curves_are_drawn_with_one_colour_for_all_seeds(tmp_path):
 def test_the_families_have_one_budget_and_a_run_each():
     runs = STUDIES["fashion-mnist-families"]().runs
     assert {REGISTRY.find(recipe.model.name)[0].name for recipe in runs.values()} == {
-        family.name for family in REGISTRY.families if family.preparation
+        family.name for family in REGISTRY.families if family.normalization
     }
     budgets = {tuple(str(getattr(recipe, field)) for field in BUDGET) for recipe in runs.values()}
     assert len(budgets) == 1

@@ -20,7 +20,7 @@ from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import Parts, held_out, read_parts
 from patchword.recipes.text.recipe import TextTaskName
-from patchword.recipes.text.tasks.all_tasks import GOALS, goal_of
+from patchword.recipes.text.tasks.all_tasks import TEXT_TASKS, task_spec_of
 from patchword.recipes.text.tasks.table_sets import merged
 from patchword.recipes.train import gather, train
 from support.material import settings, silent, without_sets
@@ -98,14 +98,14 @@ def tuned(recipe: str, words: Path, *fields: str) -> Recipe:
 
 
 def parts_of(recipe: Recipe) -> Parts:
-    return read_parts(goal_of(recipe))
+    return read_parts(task_spec_of(recipe))
 
 
 # Every task learns
 
 
 def test_every_task_that_a_recipe_can_name_has_its_goal():
-    assert set(GOALS) == set(get_args(TextTaskName))
+    assert set(TEXT_TASKS) == set(get_args(TextTaskName))
 
 
 def test_classes_are_learned_and_scored_on_the_test_file(words):

@@ -12,7 +12,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.elmo.run import vectors as elmo_vectors
 from patchword.recipes.vectors.sources import Random, Table, listed_sources, random_of
 from patchword.recipes.vectors.sources_models import Bert, Spelled, Translation, open_source, open_sources
-from patchword.recipes.vectors.vector_cache import Bank, check_size, fill
+from patchword.recipes.vectors.vector_cache import VectorCache, check_size, fill
 from patchword.recipes.vectors.words import WordVectors
 from support.tiny_texts import vocabulary_of
 
@@ -153,7 +153,7 @@ def test_a_bank_holds_all_layers_of_all_sources_in_the_order_of_the_words(bert):
 
 
 def test_a_bank_is_asked_by_the_numbers_of_words():
-    bank = Bank(torch.arange(6).half().view(3, 2), CPU)
+    bank = VectorCache(torch.arange(6).half().view(3, 2), CPU)
     found = bank(Text(torch.tensor([[2, 0]]), mask=torch.tensor([[True, False]])))
     assert found.values.tolist() == [[[4, 5], [0, 1]]]
     assert found.mask.tolist() == [[True, False]]

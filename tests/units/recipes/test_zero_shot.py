@@ -8,7 +8,7 @@ from patchword.core.errors import UserError
 from patchword.recipes import STUDIES
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from support.material import without_sets
 from support.tiny_texts import QUICK, asked, refusal, vocabulary_of, write_questions
 
@@ -26,7 +26,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def trained_on(recipe: TextRecipe) -> list[str]:
-    parts = read_parts(goal_of(recipe))
+    parts = read_parts(task_spec_of(recipe))
     return sorted(row.id for row in [*parts.train, *parts.validation])
 
 

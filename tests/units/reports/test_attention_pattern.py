@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 import patchword
-from patchword.analysis.attention_pattern import by_stage, computed_share, meetings, met_share, reach
+from patchword.analysis.attention_pattern import by_stage, computed_share, density, meetings, reach
 from patchword.core.grid import Grid
 from patchword.layers import Interlaced, record_attention
 from patchword.models import REGISTRY
@@ -86,14 +86,14 @@ def test_the_table_has_the_numbers_worked_out_by_hand(name, expected):
     assert [(m.stage, m.blocks, m.heads, m.grid, m.groups, m.size, m.pairs) for m in found] == expected
     scores = sum(len(blocks) * heads * pairs for _, blocks, heads, _, _, _, pairs in expected)
     all_scores = sum(len(blocks) * heads * grid.tokens**2 for _, blocks, heads, grid, *_ in expected)
-    assert met_share(found) == scores / all_scores
+    assert density(found) == scores / all_scores
 
 
 def test_a_shifted_window_is_computed_whole_and_met_in_part():
     plain, shifted = of("swin-mini", depths=(2,), heads=(2,))
     assert (plain.pairs, plain.computed, plain.all_pairs) == (9604, 9604, 38416)
     assert (shifted.pairs, shifted.computed) == (5476, 9604)
-    assert met_share([plain, shifted]) == (9604 + 5476) / (2 * 38416)
+    assert density([plain, shifted]) == (9604 + 5476) / (2 * 38416)
     assert computed_share([plain, shifted]) == 9604 / 38416
 
 

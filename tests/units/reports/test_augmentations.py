@@ -6,7 +6,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from patchword.cli.app import app
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.randaugment import LISTS
@@ -14,7 +14,7 @@ from patchword.reports.plots.augmentations import label_told, operation_rows, ot
 from support.material import write_picture
 
 runner = CliRunner()
-PREPARATION = Preparation((0.4,), (0.2,))
+PREPARATION = Normalization((0.4,), (0.2,))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from patchword.analysis.cost import blocks_of, count
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.data.image.images import Held, Images
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.evaluation import ImageEvaluation
@@ -44,7 +44,7 @@ def made(
 ) -> tuple[Run, ImageEvaluation]:
     """A finished run in `folder`; picture i is of class i modulo the number of classes."""
     model = tiny("vit-exercise", image=(8, 16), patch=4, channels=channels, classes=len(classes))
-    model.card = replace(model.card, labels=classes, preparation=Preparation((0.5,) * channels, (0.5,) * channels))
+    model.card = replace(model.card, labels=classes, normalization=Normalization((0.5,) * channels, (0.5,) * channels))
     recipe = ImageRecipe(model=ModelChoice(name="vit-exercise"), expect=Expect(accuracy=0.84), **fields)
     (folder / "recipe.yaml").write_text(recipe.to_yaml())
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics(epochs)))

@@ -23,7 +23,7 @@ from patchword.recipes.run import Run
 from patchword.recipes.text.model import form_of
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import answered
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports import write_report
@@ -63,7 +63,7 @@ def evaluated(
     tokenizer: Tokenizer, recipe: TextRecipe, rows: object, labels: tuple[str, ...], part: str = "validation", **fields
 ) -> TextEvaluation:
     """What a tiny model with random weights answers."""
-    goal = goal_of(recipe)
+    goal = task_spec_of(recipe)
     head = {"head": goal.head, "classes": goal.classes(labels)}
     model = tiny_text(vocabulary=tokenizer.vocabulary, positions=64, **head, **fields)
     model.card = Card(model.card.model, model.card.config, labels)

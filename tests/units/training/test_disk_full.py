@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from patchword.core import disk_space as room
-from patchword.core.disk_space import DiskFull, check_room, disk_full, free_bytes, in_bytes, is_full
+from patchword.core.disk_space import DiskFullError, check_disk_space, disk_full, free_bytes, in_bytes, is_full
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.recipes.train import assemble, gather, train
@@ -30,9 +30,11 @@ def test_bytes_in_words(count, words):
 
 def test_free_room_of_what_is_not_there_yet(tmp_path):
     assert free_bytes(tmp_path / "a" / "b") > 0
-    check_room("no", tmp_path / "a", 1)
-    with pytest.raises(DiskFull, match=r"^no: got too little room: 1000000\.0 TB needed, .* free on the disk of /.*\n"):
-        check_room("no", tmp_path / "a", 10**18)
+    check_disk_space("no", tmp_path / "a", 1)
+    with pytest.raises(
+        DiskFullError, match=r"^no: got too little room: 1000000\.0 TB needed, .* free on the disk of /.*\n"
+    ):
+        check_disk_space("no", tmp_path / "a", 10**18)
 
 
 def test_which_errors_are_a_full_disk(tmp_path):
@@ -51,7 +53,9 @@ def full(*_: object, **__: object) -> None:
 
 def test_any_file_tells(tmp_path, monkeypatch):
     monkeypatch.setattr("patchword.core.files.flush", full)
-    with pytest.raises(DiskFull, match=r"cannot write .*file: got No space left on device: .* free on the disk of"):
+    with pytest.raises(
+        DiskFullError, match=r"cannot write .*file: got No space left on device: .* free on the disk of"
+    ):
         write_text(tmp_path / "file", "x")
     assert list(tmp_path.iterdir()) == []
 
@@ -89,7 +93,7 @@ def test_whichever_file_it_was_the_run_says_so_and_goes_on(whole, tmp_path, monk
             patch.setattr("patchword.recipes.image.task.save", full)
         if place == "log":
             patch.setattr(RunJournal, "epoch", full)
-        with pytest.raises(DiskFull) as told:
+        with pytest.raises(DiskFullError) as told:
             train(recipe, folder, silent())
     text = str(told.value)
     assert "No space left on device" in text
@@ -142,7 +146,7 @@ def test_a_save_that_cannot_fit_is_not_begun(tmp_path, monkeypatch):
     checkpoints.save("epoch-1", {"weight": torch.ones(1000)}, {})
     monkeypatch.setattr(room, "free_bytes", lambda _: 3000)
     monkeypatch.setattr(Checkpoints, "_fill", lambda *_: pytest.fail("begun"))
-    with pytest.raises(DiskFull, match=r"epoch-2: got too little room: 69\.\d kB needed, 3\.0 kB free"):
+    with pytest.raises(DiskFullError, match=r"epoch-2: got too little room: 69\.\d kB needed, 3\.0 kB free"):
         checkpoints.save("epoch-2", {"weight": torch.ones(1000)}, {})
     assert checkpoints.newest(pytest.fail) is not None
 

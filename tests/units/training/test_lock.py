@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.recipes import train as recipe_run
 from patchword.training.lock import lock
 from patchword.training.lock.lock import exclusive, refuse_second
-from patchword.training.lock.lock_owner import Holder, _began
+from patchword.training.lock.lock_owner import LockOwner, _began
 from support.material import silent, tiny_recipe
 
 HOLD = """
@@ -72,11 +72,11 @@ def test_a_child_that_outlives_its_parent_does_not_block(tmp_path):
 
 def left_by(folder, **changes: object) -> None:
     """A lock file that was not left in peace."""
-    (folder / ".lock").write_text(replace(Holder.this(), **changes).text())
+    (folder / ".lock").write_text(replace(LockOwner.this(), **changes).text())
 
 
 def test_what_a_crash_left_does_not_block(tmp_path):
-    for text in ("", "4711", "{}", "half of {", json.dumps({**asdict(Holder.this()), "more": 1})):
+    for text in ("", "4711", "{}", "half of {", json.dumps({**asdict(LockOwner.this()), "more": 1})):
         (tmp_path / ".lock").write_text(text)
         enter(tmp_path)
     left_by(tmp_path)
@@ -84,7 +84,7 @@ def test_what_a_crash_left_does_not_block(tmp_path):
 
 
 def test_who_is_gone():
-    here = Holder.this()
+    here = LockOwner.this()
     assert not here.is_gone()
     assert replace(here, began="1").is_gone()  # its number was given to another process
     assert not here.is_elsewhere()
@@ -100,7 +100,7 @@ def test_who_is_gone():
     ended.wait()
     assert child.is_gone()
     assert not replace(here, processes="a container's", process=ended.pid).is_gone()
-    assert Holder.read(here.text()) == here
+    assert LockOwner.read(here.text()) == here
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -116,11 +116,14 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
         with monkeypatch.context() as patch:
             patch.setattr(lock, "_touched", lambda _: next(beats))
             with pytest.raises(
-                UserError, match=rf"got process {os.getpid()} on {where.get('host', Holder.this().host)}"
+                UserError, match=rf"got process {os.getpid()} on {where.get('host', LockOwner.this().host)}"
             ):
                 enter(tmp_path)
         assert next(beats, None) is None
-        with exclusive(tmp_path), pytest.raises(UserError, match=f"got process {os.getpid()} on {Holder.this().host}"):
+        with (
+            exclusive(tmp_path),
+            pytest.raises(UserError, match=f"got process {os.getpid()} on {LockOwner.this().host}"),
+        ):
             enter(tmp_path)  # it was silent, and now it is ours
 
 

@@ -254,7 +254,7 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
     seen: dict[str, list[int]] = {"trained": [], "validated": []}
 
     def numbers(inputs: torch.Tensor, model: torch.nn.Module) -> list[int]:
-        mean, std = (torch.tensor(value).view(1, -1, 1, 1) for value in vars(model.card.preparation).values())
+        mean, std = (torch.tensor(value).view(1, -1, 1, 1) for value in vars(model.card.normalization).values())
         pixels = ((inputs * std + mean) * 255).round().long()
         return (pixels[:, 0, 0, 0] * 256 + pixels[:, 0, 0, 1]).tolist()
 

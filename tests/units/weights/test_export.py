@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import patchword
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.weights.export import export as exporting
@@ -35,7 +35,7 @@ def described(tmp_path_factory) -> onnx.ModelProto:
     """The ONNX file of a model with labels and a preparation of its own."""
     model = tiny(depth=1, image=(32, 24))
     labels = ("Größe", *"bcdefg")
-    model.card = replace(model.card, labels=labels, preparation=Preparation((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
+    model.card = replace(model.card, labels=labels, normalization=Normalization((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
     return onnx.load(export(model, tmp_path_factory.mktemp("described") / "model.onnx").path)
 
 

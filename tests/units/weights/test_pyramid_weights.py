@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 import patchword
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
-from patchword.layers import Scheme
+from patchword.layers import ImagePosition
 from patchword.models.vision import swin
 from patchword.weights.names.layouts import LAYOUTS
 from support.helpers import difference, pixels, randomise
@@ -60,7 +60,7 @@ def test_a_folder_for_others_is_the_same_model_again(layout, name, sizes, tmp_pa
     model.card = replace(model.card, labels=tuple(f"class {index}" for index in range(model.card.config["classes"])))
     again = patchword.load(patchword.save(model, tmp_path, layout=layout))
     assert (again.card.config, again.card.labels) == (model.card.config, model.card.labels)
-    assert again.card.preparation == model.card.preparation
+    assert again.card.normalization == model.card.normalization
     assert torch.equal(answer(again), answer(model))
 
 
@@ -317,9 +317,9 @@ def test_stripes_of_a_larger_image_are_those_of_its_variant(tmp_path):
 def test_a_preprocessor_of_another_save_does_not_stay(tmp_path):
     model = patchword.create("resnet-18", width=8, depths=(1, 1, 1, 1))
     patchword.save(model, tmp_path, layout="huggingface")
-    model.card = replace(model.card, preparation=Preparation((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
+    model.card = replace(model.card, normalization=Normalization((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
     patchword.save(model, tmp_path)
-    assert patchword.load(tmp_path).card.preparation == model.card.preparation
+    assert patchword.load(tmp_path).card.normalization == model.card.normalization
     assert not (tmp_path / "preprocessor_config.json").exists()
 
 
@@ -333,7 +333,7 @@ def test_a_resnet_of_timms_that_differs_without_weights_is_refused(tmp_path):
 
 
 def test_a_model_composed_by_hand_has_maps_but_no_file(tmp_path):
-    model = swin.build(swin.MINI, Scheme())
+    model = swin.build(swin.MINI, ImagePosition())
     assert model.backbone().widths == (32, 64)
     with pytest.raises(UserError, match="without a card"):
         patchword.save(model, tmp_path)

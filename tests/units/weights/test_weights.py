@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import patchword
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from support.helpers import difference, pixels, randomise, tiny
 
@@ -114,9 +114,9 @@ def test_eleven_labels_keep_their_order_in_huggingface(tmp_path):
 @pytest.mark.parametrize("layout", ["patchword", "huggingface"])
 def test_preparation_survives(layout, tmp_path):
     model = tiny("deit-tiny")
-    model.card = replace(model.card, preparation=Preparation(mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6)))
+    model.card = replace(model.card, normalization=Normalization(mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6)))
     again = patchword.load(patchword.save(model, tmp_path, layout=layout))
-    assert again.card.preparation == model.card.preparation
+    assert again.card.normalization == model.card.normalization
 
 
 def test_preparation_is_written_for_huggingface(tmp_path):

@@ -13,7 +13,7 @@ from patchword.layers import Partition, members
 
 
 @dataclass(frozen=True, eq=False)
-class Meeting:
+class AttentionPattern:
     """How the tokens of a stage meet for one group of heads, in some of its blocks."""
 
     stage: int  # counted from 1, as are the blocks
@@ -146,7 +146,7 @@ class Meeting:
             "share": self.pairs / self.all_pairs,
         }
 
-    def alike(self, other: "Meeting") -> bool:
+    def alike(self, other: "AttentionPattern") -> bool:
         """the same heads of the same stage let the same tokens meet, whatever the partitions are called"""
         if (self.stage, self.share, self.grid, self.key_grid) != (other.stage, other.share, other.grid, other.key_grid):
             return False

@@ -5,7 +5,7 @@ from torch import Tensor
 from patchword.analysis.cost.expression import symbol
 from patchword.analysis.cost.line import Call, Line
 from patchword.core.grid import Grid
-from patchword.layers import Additive, Blocks, Interlaced, RelativeVectors, ScaledDotProduct, Windows
+from patchword.layers import Additive, BlockSparse, Interlaced, RelativeVectors, ScaledDotProduct, Windows
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import members
 from patchword.layers.attention.projection import Projected
@@ -15,7 +15,7 @@ def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     projected, pattern, grid = call.arguments
     assert isinstance(projected, Projected), "the core is called with the projection's answer"
     assert isinstance(pattern, Pattern), "the core is called with a pattern"
-    if isinstance(pattern.partition, Blocks) and pattern.partition.is_sparse(_longest(projected)):
+    if isinstance(pattern.partition, BlockSparse) and pattern.partition.is_sparse(_longest(projected)):
         return in_blocks(part, module, pattern.partition, projected)
     groups, queries = _group_sizes(pattern, projected.query, grid)
     _, keys = _group_sizes(pattern, projected.key, projected.key_grid)
@@ -52,7 +52,7 @@ def additive(part: str, module: Additive, call: Call) -> list[Line]:
     ]
 
 
-def in_blocks(part: str, module: ScaledDotProduct, blocks: Blocks, projected: Projected) -> list[Line]:
+def in_blocks(part: str, module: ScaledDotProduct, blocks: BlockSparse, projected: Projected) -> list[Line]:
     """Big Bird: two blocks meet all tokens, each of the others 5 + r blocks."""
     count = -(-_longest(projected) // blocks.block)
     heads = symbol("h", module.heads, "heads")

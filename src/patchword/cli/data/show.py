@@ -59,9 +59,9 @@ def show(
     batch = next(iter(batches.epoch(epoch - 1, recipe.seed, recipe.augmentation.made())))
     parts = ", ".join(recipe.augmentation.parts()) or "nothing"
     title = f"{images.name}: epoch {epoch}, seed {recipe.seed}; augmentation: {parts}"
-    first = batch_picture(batch.first(count), batches.preparation, images.classes, title)
+    first = batch_picture(batch.first(count), batches.normalization, images.classes, title)
     pair = images.pixels.take(batch.samples[:2])
-    second = operations_picture(pair[0], pair[-1], batches.preparation)
+    second = operations_picture(pair[0], pair[-1], batches.normalization)
     beside = out.with_name(f"{out.stem}-operations{out.suffix}")
     for path, content in ((out, first), (beside, second)):
         with whole_file(path) as temporary:

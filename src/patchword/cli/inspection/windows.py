@@ -12,7 +12,7 @@ from patchword.cli.common import Json, Model, Settings, card_of, console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.analysis.attention_pattern import Meeting
+    from patchword.analysis.attention_pattern import AttentionPattern
     from patchword.core.grid import Grid
 
 
@@ -33,7 +33,7 @@ def windows(
     settings: Settings = None,
 ) -> None:
     """Draw which tokens meet in each stage: windows, stripes, pales, reduced keys, from the model's own indices."""
-    from patchword.analysis.attention_pattern import computed_share, meetings, met_share
+    from patchword.analysis.attention_pattern import computed_share, density, meetings
     from patchword.reports.attention_pattern import pattern, write_windows
 
     card = card_of(model, settings)
@@ -42,7 +42,7 @@ def windows(
     files = write_windows(card, found, place, out)
     if as_json:
         rows = [{"pattern": pattern(meeting), **meeting.to_json()} for meeting in found]
-        shares = {"share": met_share(found), "computed_share": computed_share(found)}
+        shares = {"share": density(found), "computed_share": computed_share(found)}
         told = {"model": card.model, "image": card.config["image"], "token": place, **shares, "meetings": rows}
         typer.echo(json.dumps({**told, "files": [str(file) for file in files]}, indent=2))
     else:
@@ -66,10 +66,10 @@ def _place(token: str, grid: "Grid") -> tuple[int, int]:
     return row, column
 
 
-def _print_table(out: "Console", found: "Sequence[Meeting]") -> None:
+def _print_table(out: "Console", found: "Sequence[AttentionPattern]") -> None:
     from rich.table import Table
 
-    from patchword.analysis.attention_pattern import by_stage, computed_share, met_share
+    from patchword.analysis.attention_pattern import by_stage, computed_share, density
     from patchword.reports.attention_pattern import blocks, depth_of, pattern, percent
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -89,6 +89,6 @@ def _print_table(out: "Console", found: "Sequence[Meeting]") -> None:
                 percent(meeting.pairs / meeting.all_pairs),
             )
     out.print(table, highlight=False)
-    met, computed = met_share(found), computed_share(found)
+    met, computed = density(found), computed_share(found)
     also = f"; {percent(computed)} are computed: masked pairs and padding, too" if computed > met else ""
     out.print(f"\nof all pairs, over all blocks and heads: {percent(met)} meet{also}\n", highlight=False)

@@ -15,9 +15,9 @@ def others_of(recipe: "TextRecipe", asked: "Sequence[Asked]", words: "Words") ->
     """file -> line -> cells by their columns"""
     from patchword.data.text.formats.other_columns import other_columns
     from patchword.recipes.text.inference.input import TABLES
-    from patchword.recipes.text.tasks.all_tasks import goal_of
+    from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
     files = dict.fromkeys(str(one.place.get("file", "")) for one in asked)
-    columns = goal_of(recipe).columns(words)
+    columns = task_spec_of(recipe).columns(words)
     tables = [Path(file) for file in files if Path(file).suffix.lower() in TABLES]
     return {str(path): other_columns(path, (columns.text, columns.pair), columns.form(path)) for path in tables}

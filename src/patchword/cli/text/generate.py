@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
-    from patchword.recipes.text.inference.generation import Prompt, Wish
+    from patchword.recipes.text.inference.generation import GenerationOptions, Prompt
     from patchword.recipes.text.inference.reader import Reader
 
 Field = Annotated[str, typer.Option(metavar="TEXT", help="A field of a news article, of a model such as Grover.")]
@@ -53,10 +53,10 @@ def write(
       patchword write runs/gpt "The king" --beams 4
       patchword write runs/grover --headline "Cats can talk" --domain news.com --field body --top-p 0.95
     """
-    from patchword.recipes.text.inference.generation import Wish, continue_text, prompt_of_news
+    from patchword.recipes.text.inference.generation import GenerationOptions, continue_text, prompt_of_news
     from patchword.recipes.text.inference.reader import open_reader
 
-    wish = Wish(tokens, temperature, top_k, top_p, beams=beams, seed=seed, samples=samples)
+    wish = GenerationOptions(tokens, temperature, top_k, top_p, beams=beams, seed=seed, samples=samples)
     parts = {"domain": domain, "date": date, "authors": authors, "headline": headline, "body": body}
     given = {name: text for name, text in parts.items() if text}
     _check(prompt, given, field)
@@ -92,7 +92,7 @@ def _begun(reader: "Reader", prompt: str) -> "Prompt":
     return prompt_of(reader.tokenizer, whole(prompt or piped()).text.rstrip("\r\n"))
 
 
-def _tell(reader: "Reader", begun: "Prompt", wish: "Wish") -> None:
+def _tell(reader: "Reader", begun: "Prompt", wish: "GenerationOptions") -> None:
     """Words are shown as they come."""
     from patchword.recipes.text.inference.generation import stream_text
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.recipes.vectors.words import Neighbour
-    from patchword.recipes.vectors.words_training import Done, Learned, Wish
+    from patchword.recipes.vectors.words_training import Done, Learned, WordVectorOptions
 
 app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and look at them.", no_args_is_help=True)
 
@@ -63,10 +63,12 @@ def train(
       patchword vectors train books --out vectors.txt
       patchword vectors train wiki.jsonl --kind cbow --width 300 --epochs 3 --threads 2 --out vectors.txt
     """
-    from patchword.recipes.vectors.words_training import Wish
+    from patchword.recipes.vectors.words_training import WordVectorOptions
 
     _check_place(out)
-    wanted = Wish(cast(Any, kind), width, window, negatives, epochs, rate, sample, least, most, cut, threads, seed)
+    wanted = WordVectorOptions(
+        cast(Any, kind), width, window, negatives, epochs, rate, sample, least, most, cut, threads, seed
+    )
     told = console()
     learned = _learn(files, wanted, told)
     learned.vectors.save(out)
@@ -92,7 +94,7 @@ def _check_place(out: Path) -> None:
         raise UserError(f"cannot write {out}", expected="a folder you may write to", got=above)
 
 
-def _learn(files: Sequence[Path], wanted: "Wish", out: "Console") -> "Learned":
+def _learn(files: Sequence[Path], wanted: "WordVectorOptions", out: "Console") -> "Learned":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from patchword.recipes.vectors.words_training import learn

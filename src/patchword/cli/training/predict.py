@@ -92,10 +92,10 @@ def _texts(
     """kept: for a file or a program, which want the other columns, too"""
     from patchword.cli.text.columns import others_of
     from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
-    from patchword.recipes.text.tasks.all_tasks import goal_of
+    from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
     recipe = recipe_of(reader, paired=bool(words.pair))
-    goal = goal_of(recipe)
+    goal = task_spec_of(recipe)
     asked = goal.asked(inputs, words)
     can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
     with progress(len(asked)) as bar:

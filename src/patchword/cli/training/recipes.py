@@ -47,11 +47,11 @@ def _expects(recipe: "Recipe") -> str:
 
 def _measure(recipe: "Recipe") -> str:
     from patchword.recipes.text.recipe import TextRecipe
-    from patchword.recipes.text.tasks.all_tasks import goal_of
+    from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
     if not isinstance(recipe, TextRecipe):
         return "test accuracy"
-    return recipe.metric or goal_of(recipe).score
+    return recipe.metric or task_spec_of(recipe).score
 
 
 def _needed(recipe: "Recipe") -> str:

@@ -73,12 +73,12 @@ def train(
     from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
     from patchword.recipes.study.seeds import check_seeds_folder, over_seeds, study_over_seeds
-    from patchword.training.parallel.rank import leads, place_of
+    from patchword.training.parallel.rank import is_main, rank_of
 
-    changes, out = [*(settings or []), *(fields or [])], console(quiet=not leads())
-    if processes > 1 or place_of() is not None:
+    changes, out = [*(settings or []), *(fields or [])], console(quiet=not is_main())
+    if processes > 1 or rank_of() is not None:
         one_run_only(seeds is not None or recipe in STUDIES)
-    if processes > 1 and place_of() is None:
+    if processes > 1 and rank_of() is None:
         place = [*(("--name", name) if name else ()), "--runs", str(runs), *(("--resume",) if resume else ())]
         words = [sys.executable, "-m", "patchword", "train", recipe, *changes, *place]
         raise typer.Exit(
@@ -109,7 +109,7 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
     from patchword.recipes.resume import resumable
     from patchword.recipes.run import Run
     from patchword.recipes.train import train as run_recipe
-    from patchword.training.parallel.rank import leads
+    from patchword.training.parallel.rank import is_main
     from patchword.training.signals import breakable
 
     if resume:
@@ -118,7 +118,7 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
         try:
             if not run_recipe(recipe, folder, out, resume):
                 stopped(folder, out)
-            if leads():
+            if is_main():
                 with resumable(folder):
                     finish(Run(folder), out, recipe.device)
         except KeyboardInterrupt:

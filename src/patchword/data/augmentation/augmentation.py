@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchword.core.card import Preparation
-from patchword.core.to_device import sent
+from patchword.core.card import Normalization
+from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import Jitter, Three
 from patchword.data.augmentation.draws import Draws
@@ -37,7 +37,7 @@ class Changes:
 
 
 def _rows(plan: Plan, rows: slice | Tensor) -> Plan:
-    return tuple(values[rows if isinstance(rows, slice) else sent(rows, values.device)] for values in plan)
+    return tuple(values[rows if isinstance(rows, slice) else to_device(rows, values.device)] for values in plan)
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,15 @@ class Augmentation:
         return self.apply(pixels, self.changes(seed, epoch, index.to(pixels.device)))
 
 
-def prepared(pixels: Tensor, preparation: Preparation) -> Tensor:
+def prepared(pixels: Tensor, normalization: Normalization) -> Tensor:
     """uint8 -> float32, normalised; one mean and std serve all channels if only one is given"""
-    scale, offset = _constants(preparation, pixels.device)
+    scale, offset = _constants(normalization, pixels.device)
     return torch.addcmul(offset, pixels.float(), scale)
 
 
 @lru_cache(maxsize=8)
-def _constants(preparation: Preparation, device: torch.device) -> tuple[Tensor, Tensor]:
+def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
     """(pixels / 255 - mean) / std as pixels * scale + offset; kept, since a copy to an accelerator makes it wait"""
-    both = (preparation.mean, preparation.std)
+    both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, dtype=torch.float64).view(1, -1, 1, 1) for part in both)
     return (1 / (255 * std)).float().to(device), (-mean / std).float().to(device)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.geometry import bicubic, resampled
 from patchword.data.augmentation.stage import Given, Plan, only
@@ -68,7 +68,7 @@ class Crop:
         height, width = pixels.shape[-2:]
         box = torch.stack(self.boxes.placed(plan, height, width))
         whole = torch.tensor([0, 0, height, width])[:, None]
-        top, left, rows, columns = sent(torch.where(box[2] > 0, box, whole), pixels.device)
+        top, left, rows, columns = to_device(torch.where(box[2] > 0, box, whole), pixels.device)
         return resampled(pixels, bicubic(top, rows, height), bicubic(left, columns, width))
 
 
@@ -94,7 +94,7 @@ class Erasing:
         top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
 
         def erased(pictures: Tensor, which: Tensor) -> Tensor:
-            box = sent(torch.stack([top, rows, left, columns])[:, which], pictures.device)
+            box = to_device(torch.stack([top, rows, left, columns])[:, which], pictures.device)
             blank = inside(box[:2], box[2:], pictures)
             return torch.where(blank, self._paint(pictures, given.draws.part(which)), pictures)
 
@@ -103,7 +103,7 @@ class Erasing:
     def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
         if not self.noise:
             return pictures.new_zeros(())
-        there = Draws(draws.seed, draws.epoch, sent(draws.index, pictures.device))
+        there = Draws(draws.seed, draws.epoch, to_device(draws.index, pictures.device))
         return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 
 
 def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
@@ -16,13 +16,13 @@ def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) ->
     height, width = pixels.shape[-2:]
     y = torch.arange(height, device=pixels.device).view(-1, 1) + 0.5
     x = torch.arange(width, device=pixels.device).view(1, -1) + 0.5
-    rows = sent(matrices.float(), pixels.device)[..., None, None]
+    rows = to_device(matrices.float(), pixels.device)[..., None, None]
     there = rows[:, :, 0] * x + rows[:, :, 1] * y + rows[:, :, 2]  # (batch, 2, height, width)
-    sides = sent(torch.tensor([width, height]).view(2, 1, 1), pixels.device)
+    sides = to_device(torch.tensor([width, height]).view(2, 1, 1), pixels.device)
     outside = ((there < 0) | (there >= sides)).any(1, keepdim=True)
     places = (there * 2 / sides - 1).permute(0, 2, 3, 1)
     found = F.grid_sample(pixels.float(), places, mode="bilinear", padding_mode="border", align_corners=False)
-    paint = sent(torch.tensor(colour).mul(255).round().view(1, -1, 1, 1), pixels.device)
+    paint = to_device(torch.tensor(colour).mul(255).round().view(1, -1, 1, 1), pixels.device)
     return torch.where(outside, paint, found.round_()).to(torch.uint8)
 
 

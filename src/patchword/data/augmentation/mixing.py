@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import inside
 from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.stage import Plan
@@ -42,11 +42,11 @@ class Mixing:
         height, width = inputs.shape[-2:]
         rows, columns = _side(share, top, height), _side(share, left, width)
         kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), share)  # a box may be cut off
-        there, is_cut = (sent(value, inputs.device).view(-1, 1, 1, 1) for value in (share, cut))
-        sides = sent(torch.stack([rows, columns]), inputs.device)
+        there, is_cut = (to_device(value, inputs.device).view(-1, 1, 1, 1) for value in (share, cut))
+        sides = to_device(torch.stack([rows, columns]), inputs.device)
         box = inside(sides[0], sides[1], inputs)
         weight = torch.where(is_cut, (~box).to(inputs.dtype), there.to(inputs.dtype))
-        return torch.lerp(others, inputs, weight), sent(kept, inputs.device)
+        return torch.lerp(others, inputs, weight), to_device(kept, inputs.device)
 
 
 def shares(labels: Tensor, others: Tensor, kept: Tensor, classes: int) -> Tensor:

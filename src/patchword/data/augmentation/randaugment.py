@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
@@ -73,8 +73,8 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
         for name, table in TABLES.items():
             these = (names[rows] == ALL.index(name)).nonzero()[:, 0]
             if len(these):
-                there = sent(these, chosen.device)
-                these_amounts = sent(amounts[rows[these]], chosen.device)
+                there = to_device(these, chosen.device)
+                these_amounts = to_device(amounts[rows[these]], chosen.device)
                 found = table(chosen.index_select(0, there), these_amounts)
                 whole.index_copy_(0, there, found.expand(-1, chosen.shape[1], -1))
         return tables.through(chosen, whole)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.data.augmentation.draws import Draws
 
 Plan = tuple[Tensor, ...]  # one entry a sample in each
@@ -35,15 +35,15 @@ def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tens
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
         return pixels
-    places = sent(rows, pixels.device)
+    places = to_device(rows, pixels.device)
     return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
 
 
 def beside(values: Tensor, pixels: Tensor) -> Tensor:
     """One value a picture, on the pictures' device, in a shape that meets (batch, channels, height, width)."""
-    return sent(values, pixels.device).view(-1, 1, 1, 1)
+    return to_device(values, pixels.device).view(-1, 1, 1, 1)
 
 
 def with_amounts(change: Change, amounts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """`change`, as `only` wants it: it gets its own rows of the amounts."""
-    return lambda pixels, rows: change(pixels, sent(amounts[rows], pixels.device))
+    return lambda pixels, rows: change(pixels, to_device(amounts[rows], pixels.device))

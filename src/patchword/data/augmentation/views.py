@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import sent
-from patchword.core.work_sharing import Group
+from patchword.core.to_device import to_device
+from patchword.core.work_sharing import WorkSharing
 
 
 class Epoch(NamedTuple):
@@ -45,7 +45,7 @@ class Company(NamedTuple):
 
     def of(self, values: Tensor) -> Tensor:
         """the values at these places of an epoch's"""
-        return values[self.places if isinstance(self.places, slice) else sent(self.places, values.device)]
+        return values[self.places if isinstance(self.places, slice) else to_device(self.places, values.device)]
 
 
 def alone(start: int, end: int, count: int) -> Company:
@@ -53,7 +53,7 @@ def alone(start: int, end: int, count: int) -> Company:
     return Company((end - start,), slice(start, end), torch.arange(end - start))
 
 
-def dealt(part: Company, size: int, group: Group) -> Company:
+def dealt(part: Company, size: int, group: WorkSharing) -> Company:
     """Of batches of that size, what this process of several works on, with the partners of its samples wherever they
     are."""
     shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]

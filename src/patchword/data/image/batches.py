@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.core.card import Preparation
-from patchword.core.to_device import sent
-from patchword.core.work_sharing import ALONE, Group, Lazily
+from patchword.core.card import Normalization
+from patchword.core.to_device import to_device
+from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.augmentation.augmentation import Augmentation, Changes, prepared
 from patchword.data.augmentation.mixing import shares
 from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of
@@ -53,7 +53,7 @@ class Batches:
 
     images: Images
     size: int
-    preparation: Preparation
+    normalization: Normalization
     device: torch.device
 
     def on_device(self) -> "Batches":
@@ -71,10 +71,10 @@ class Batches:
     def whole(self) -> Sequence[Batch]:
         """Every sample once, in the set's own order, unchanged: for evaluation. Each is made when it is asked for."""
         parts = torch.arange(len(self.images), device=self.images.labels.device).split(self.size)
-        return Lazily(lambda index: self._batch(index, self.images.pixels.take(index)), parts)
+        return LazySequence(lambda index: self._batch(index, self.images.pixels.take(index)), parts)
 
     def epoch(
-        self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0, group: Group = ALONE
+        self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0, group: WorkSharing = SINGLE
     ) -> Iterator[Batch]:
         """The batches of one epoch from number `first` on; a last batch too small to fill is left out.
 
@@ -92,7 +92,7 @@ class Batches:
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = [pool.submit(self.images.pixels.take, part.of(samples)) for part in taken[:1]]
             for number, part in enumerate(taken, 1):
-                pixels = sent(pending.pop().result(), self.device)
+                pixels = to_device(pending.pop().result(), self.device)
                 soon = taken[number : number + 1]
                 pending += [pool.submit(self.images.pixels.take, after.of(samples)) for after in soon]
                 whole = self._changed(pixels, part.of(samples), augmentation, changes.part(part.places), part)
@@ -110,18 +110,18 @@ class Batches:
         return max(1, len(self.images) // self.size)
 
     def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
-        inputs = prepared(sent(pixels, self.device), self.preparation)
-        return Batch(inputs, sent(self.images.labels[index], self.device), index)
+        inputs = prepared(to_device(pixels, self.device), self.normalization)
+        return Batch(inputs, to_device(self.images.labels[index], self.device), index)
 
     def _changed(
         self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
     ) -> Batch:
         """The batches as a model is to learn them, in one."""
-        batch = self._batch(index, augmentation.apply(pixels, changes, self.preparation.mean))
+        batch = self._batch(index, augmentation.apply(pixels, changes, self.normalization.mean))
         inputs = augmentation.finish(batch.inputs, changes)
         if augmentation.mixing is None:
             return batch._replace(inputs=inputs)
-        partners = sent(part.partners, self.device)
+        partners = to_device(part.partners, self.device)
         plan = tuple(values[part.own] for values in changes.mixing)
         mixed, kept = augmentation.mixing(inputs[part.own], inputs[partners], plan)
         labels = shares(batch.labels[part.own], batch.labels[partners], kept, len(self.images.classes))

@@ -41,7 +41,7 @@ class Folders:
                 return path
         raise self._full(size)
 
-    def check_room(self, size: int) -> None:
+    def check_disk_space(self, size: int) -> None:
         """Of all disks together, before anything is written."""
         disks = {path.stat().st_dev: free_bytes(path) for path in self.paths}
         if sum(disks.values()) < size:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from patchword.core.errors import Mendable, UserError
+from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.faults import tell
 from patchword.data.image.splits import Part
@@ -102,10 +102,10 @@ class Places:
                 return path
         if found:
             what, got = f"the shard {found[0]} is cut short, or another one", found[0].stat().st_size
-            raise Mendable(what, expected=f"{shard.bytes:,} bytes", got=f"{got:,}", hint="copy it anew")
+            raise RecoverableError(what, expected=f"{shard.bytes:,} bytes", got=f"{got:,}", hint="copy it anew")
         looked = " or ".join(str(path.parent) for path in self.candidates(shard.file))
         hint = f"bring it back, or add its folder to `folders` in {self.folder / MANIFEST}"
-        raise Mendable(f"the shard {shard.file} is missing", expected=f"it in {looked}", hint=hint)
+        raise RecoverableError(f"the shard {shard.file} is missing", expected=f"it in {looked}", hint=hint)
 
     def check(self) -> list[Path]:
         """The cheap check: the files of those that are there and have their sizes. The others are told."""
@@ -113,7 +113,7 @@ class Places:
         for shard in self.manifest.shards:
             try:
                 found.append(self.find(shard))
-            except Mendable as error:
+            except RecoverableError as error:
                 tell(error, "a shard that is missing or cut short")
         return found
 

@@ -75,7 +75,7 @@ def write_shards(
         if checked_before(folders) != key:
             with one_report():
                 contents.check(checking)
-            folders.check_room(contents.bytes)
+            folders.check_disk_space(contents.bytes)
             keep_plan(folders, key)
         shards = list(_shards(contents, folders, size, writing))
         manifest = Manifest(contents.kind, contents.name, key, contents.classes, folders.names(), tuple(shards))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
-from patchword.core.errors import Mendable
+from patchword.core.errors import RecoverableError
 
 TOGETHER = 16  # shards whose samples are shuffled together
 OPEN = 2 * TOGETHER  # files kept open: a batch may end one group of shards and begin the next
@@ -36,9 +36,9 @@ class OpenFile:
         return found
 
 
-def _gone(path: Path, error: OSError) -> Mendable:
+def _gone(path: Path, error: OSError) -> RecoverableError:
     hint = "see that its disk or mount is there and the file is whole (`patchword data check` reads all)"
-    return Mendable(f"cannot read the shard {path}", got=error.strerror or str(error), hint=hint)
+    return RecoverableError(f"cannot read the shard {path}", got=error.strerror or str(error), hint=hint)
 
 
 class OpenFiles:

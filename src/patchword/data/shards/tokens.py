@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchword.core.errors import Mendable
+from patchword.core.errors import RecoverableError
 from patchword.core.files import whole_file, write_json
 from patchword.data.progress import Progress, nothing
 from patchword.data.shards.manifest import text_shards
@@ -59,7 +59,7 @@ def _found(files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedi
     path, size = files[number], counts[number] * np.dtype(kind).itemsize
     if not path.is_file() or path.stat().st_size != size:
         what = f"the tokens {path} are missing or cut short"
-        raise Mendable(what, expected=f"{size:,} bytes", hint="bring their disk back")
+        raise RecoverableError(what, expected=f"{size:,} bytes", hint="bring their disk back")
     return path
 
 

@@ -21,17 +21,19 @@ _KINDS = (torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, nn.Parameter, FakeTensor)
 
 
-class Trial:
+class SelfTest:
     """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
     tried, once on each GPU, and must answer as the plain way does.
 
     alike: whether it does. on: of a GPU's number, whether the kernel is made for such a one
     """
 
-    def __init__(self, what: str, alike: Callable[[torch.device], bool], on: Callable[[int], bool] | None = None):
-        self.what, self.alike, self.on = what, alike, on
+    def __init__(
+        self, what: str, matches_reference: Callable[[torch.device], bool], on: Callable[[int], bool] | None = None
+    ):
+        self.what, self.matches_reference, self.on = what, matches_reference, on
         self.found: dict[int, bool] = {}
-        _TRIALS.append(self)
+        _SELF_TESTS.append(self)
 
     def passes(self, index: int) -> bool:
         if index not in self.found:
@@ -43,7 +45,7 @@ class Trial:
         a recomputation."""
         try:
             with ThreadPoolExecutor(1) as alone:
-                works = alone.submit(self.alike, device).result()
+                works = alone.submit(self.matches_reference, device).result()
             reason = "its answers are not those of the plain way"
         except Exception as error:  # whatever it is, the plain way works
             works, reason = False, f"{type(error).__name__}: {error}"
@@ -53,7 +55,7 @@ class Trial:
         return works
 
 
-class Waves(NamedTuple):
+class TestInputs(NamedTuple):
     """Numbers to try a kernel with, of which no two neighbours are alike. Tokens have means and sizes of their own,
     without which a norm would leave them nearly as they are."""
 
@@ -71,24 +73,24 @@ class Waves(NamedTuple):
         return self(*shape) * (1 + self(*one_each, size=0.7)) + self(*one_each, size=2.0, by=3.0)
 
 
-_TRIALS: list[Trial] = []
+_SELF_TESTS: list[SelfTest] = []
 
 
-def try_all(device: torch.device) -> None:
+def run_self_tests(device: torch.device) -> None:
     """Before a model is compiled, since a compiler cannot try: what fails is not compiled into it."""
     if device.type == "cuda" and is_installed():
         index = torch.cuda.current_device() if device.index is None else device.index
-        for trial in _TRIALS:
+        for trial in _SELF_TESTS:
             if trial.on is None or trial.on(index):
                 trial.passes(index)
 
 
-def may_have_kernel(tokens: Tensor) -> bool:
+def is_on_cuda(tokens: Tensor) -> bool:
     """The first question, whose answer mostly is no, before any other is asked."""
     return tokens.is_cuda
 
 
-def is_usable(tensor: Tensor, trial: Trial) -> bool:
+def is_usable(tensor: Tensor, trial: SelfTest) -> bool:
     """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
     if not tensor.is_cuda or is_exporting() or _is_looked_into():
         return False
@@ -106,7 +108,7 @@ def _is_looked_into() -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
 def _has_failed(what: str) -> bool:
-    return any(trial.what == what and not all(trial.found.values()) for trial in _TRIALS)
+    return any(trial.what == what and not all(trial.found.values()) for trial in _SELF_TESTS)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes
@@ -119,12 +121,12 @@ def is_installed() -> bool:
     return find_spec("triton") is not None
 
 
-def learns(*parts: Tensor | None) -> bool:
+def needs_grad(*parts: Tensor | None) -> bool:
     """whether a gradient is wanted of any of them"""
     return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)
 
 
-def short_kind(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.dtype | None:
+def short_dtype(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.dtype | None:
     """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike.
 
     others: that a kernel reads besides. A tensor that is quantised or distributed has ways of its own."""
@@ -143,7 +145,7 @@ def is_hopper(index: int) -> bool:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
-def has_groups(index: int) -> bool:
+def has_warp_specialization(index: int) -> bool:
     """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
     with, since that part of it is young and changes."""
     return is_hopper(index) and _version().startswith(_MEASURED)

@@ -8,12 +8,12 @@ import math
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.register_op import operation
+from patchword.kernels.common.register_op import register_op
 
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32  # factors that spread every bit over all others
 
 # One operation of torch, so that a compiler draws the two numbers once and not again for each place that reads them.
-_settled = operation("settled", "Tensor drawn", torch.clone, torch.empty_like)
+_settled = register_op("settled", "Tensor drawn", torch.clone, torch.empty_like)
 
 
 def seeds_on(device: torch.device) -> Tensor:

@@ -10,7 +10,7 @@ Grid = tuple[int, int, int]
 _LOOSE = 15  # Triton builds another kernel for a tensor that does not begin at a multiple of 16 bytes
 
 
-class Ready:
+class PreparedLaunch:
     """A launch of one kernel; only its tensors change from call to call, never their kinds.
 
     All else that Triton builds a kernel for is known, so the kernel is looked up once, for tensors that begin where
@@ -46,11 +46,11 @@ def parts(width: int) -> tuple[int, int]:
 
 
 @cache
-def processors(device: int) -> int:
+def sm_count(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
-def is_many(count: int, rows: int, device: int) -> bool:
+def fills_gpu(count: int, rows: int, device: int) -> bool:
     """Whether so many tokens keep most of a GPU busy, if each processor takes some rows at a time. Twice as many are
     asked for where a launch that takes long is paid for: neither compiled nor recorded."""
     least: int = _enough(rows, device)
@@ -60,4 +60,4 @@ def is_many(count: int, rows: int, device: int) -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler cannot ask a GPU how large it is
 def _enough(rows: int, device: int) -> int:
-    return int(0.7 * rows * processors(device))
+    return int(0.7 * rows * sm_count(device))

@@ -11,7 +11,7 @@ import torch
 Answer = TypeVar("Answer")
 
 
-def operation(
+def register_op(
     name: str, given: str, run: Callable[..., Answer], shape: Callable[..., Answer], answer: str = "Tensor"
 ) -> Callable[..., Answer]:
     """patchword::name, which is called as `run` is. given, answer: the two sides of its schema

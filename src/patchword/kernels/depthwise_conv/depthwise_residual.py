@@ -8,35 +8,35 @@ import torch
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
-    Trial,
-    Waves,
+    SelfTest,
+    TestInputs,
     is_hopper,
+    is_on_cuda,
     is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
+    needs_grad,
+    short_dtype,
 )
-from patchword.kernels.common.register_op import operation
-from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.common.register_op import register_op
+from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
 
-def has_added_kernel(tokens: Tensor, weight: Tensor, bias: Tensor) -> bool:
+def has_depthwise_residual_kernel(tokens: Tensor, weight: Tensor, bias: Tensor) -> bool:
     """On a Hopper GPU with Triton, where products are in 16 bits, for widths that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or learns(tokens, weight, bias) or short_kind(tokens, weight, bias) is None:
+    if not is_on_cuda(tokens) or needs_grad(tokens, weight, bias) or short_dtype(tokens, weight, bias) is None:
         return False
     width = tokens.shape[-1]
-    alike = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)
-    return alike and is_known(width) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    matches_reference = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)
+    return matches_reference and is_known(width) and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
-def added(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+def depthwise_residual(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
     """(batch, height * breadth, channels) -> the same. weight: (channels, 1, 3, 3), bias: (channels,)"""
     return _run(tokens, weight, bias, height, breadth)
 
 
-def plain_added(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
-    return tokens + plain_neighbours(tokens, weight, bias, height, breadth)
+def depthwise_residual_reference(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+    return tokens + depthwise_conv_reference(tokens, weight, bias, height, breadth)
 
 
 def _one_step(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
@@ -56,21 +56,21 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 
 _GIVEN = "Tensor tokens, Tensor weight, Tensor bias, SymInt height, SymInt breadth"
-_run = operation("added", _GIVEN, _one_step, _shape)
+_run = register_op("depthwise_residual", _GIVEN, _one_step, _shape)
 
 
 @torch.no_grad()
-def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32: maps of two strips and of one, lanes of two columns
     and of one, channels in blocks of both sizes."""
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
     for height, breadth, width in ((10, 6, 64), (5, 7, 96)):
         tokens, weight, bias = wave(3, height * breadth, width), wave(width, 1, 3, 3, by=1.3), wave(width, by=1.7)
         with torch.autocast(device.type, enabled=False):
-            expected = plain_added(tokens.float(), weight.float(), bias.float(), height, breadth)
+            expected = depthwise_residual_reference(tokens.float(), weight.float(), bias.float(), height, breadth)
         if not bool((_run(tokens, weight, bias, height, breadth) - expected).norm() < 1e-2 * expected.norm()):
             return False
     return True
 
 
-TRIAL = Trial("filters added to their tokens", alike, on=is_hopper)
+SELF_TEST = SelfTest("filters added to their tokens", matches_reference, on=is_hopper)

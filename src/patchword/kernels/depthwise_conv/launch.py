@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from patchword.kernels.common.launch import Ready
+from patchword.kernels.common.launch import PreparedLaunch
 from patchword.kernels.depthwise_conv.lepe_conv_launch import Filter, ForTaps, Lie
 from patchword.kernels.window_attention.tiling import Rectangles, Side
 
@@ -37,7 +37,7 @@ class Map(NamedTuple):
 
 
 @lru_cache(1024)
-def forward(given: Map) -> Ready:
+def forward(given: Map) -> PreparedLaunch:
     """run(tokens, taps, constant, answer, answer), of which the fourth is not read"""
     return given.filter.forward(given.tokens, given.packed, lifted=given.kinds[2] is not None, onto=False)
 
@@ -45,7 +45,7 @@ def forward(given: Map) -> Ready:
 class Back(NamedTuple):
     """tokens(gradient, taps, taps, gradient, to_tokens), where two are not read"""
 
-    tokens: Ready
+    tokens: PreparedLaunch
     taps: ForTaps
 
 

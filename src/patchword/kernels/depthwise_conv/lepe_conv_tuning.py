@@ -21,13 +21,13 @@ class Strips(NamedTuple):
     registers: int | None
 
 
-def strips(lanes: int, rows: int, channels: int, processors: int) -> Strips:
+def strips(lanes: int, rows: int, channels: int, sm_count: int) -> Strips:
     """lanes: columns of all groups of all images; rows: of a group.
 
     The quickest number of spans, if a program costs its rows and the one on either side.
     """
     block, tile = _block(channels), _tile(channels)
-    blocks, tiles, places = -(-channels // block), -(-lanes // tile), PROGRAMS * processors
+    blocks, tiles, places = -(-channels // block), -(-lanes // tile), PROGRAMS * sm_count
 
     def spent(parts: int) -> int:
         return -(-tiles * blocks * parts // places) * (-(-rows // parts) + 2)
@@ -36,11 +36,11 @@ def strips(lanes: int, rows: int, channels: int, processors: int) -> Strips:
     return Strips(tile, block, span, (tiles, blocks, -(-rows // span)), WARPS, REGISTERS)
 
 
-def walkers(lanes: int, channels: int, processors: int) -> Strips:
+def walkers(lanes: int, channels: int, sm_count: int) -> Strips:
     """The same where a program walks over whole groups, one after the other, and sums what it finds."""
     block, tile = _block(channels), _tile(channels)
     blocks, tiles = -(-channels // block), -(-lanes // tile)
-    turns = -(-tiles * blocks // (WALKERS * processors))
+    turns = -(-tiles * blocks // (WALKERS * sm_count))
     return Strips(tile, block, 0, (-(-tiles // turns), blocks, 1), WARPS, None)
 
 

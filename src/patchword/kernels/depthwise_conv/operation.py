@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.common.availability import Trial, Waves, is_usable
+from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable
 from patchword.kernels.depthwise_conv.torch_op import (
     GIVEN,
     LIBRARY,
@@ -22,17 +22,17 @@ from patchword.kernels.depthwise_conv.torch_op import (
 )
 
 _KINDS = (torch.float32, torch.bfloat16, torch.float16)
-LIBRARY.define(f"neighbours({GIVEN}) -> Tensor", tags=SOUND)
-LIBRARY.impl("neighbours", filter_map, "CompositeExplicitAutograd")
-torch.library.register_fake("patchword::neighbours", filter_fake, lib=LIBRARY)
-_filter = torch.ops.patchword.neighbours.default
+LIBRARY.define(f"depthwise_conv({GIVEN}) -> Tensor", tags=SOUND)
+LIBRARY.impl("depthwise_conv", filter_map, "CompositeExplicitAutograd")
+torch.library.register_fake("patchword::depthwise_conv", filter_fake, lib=LIBRARY)
+_filter = torch.ops.patchword.depthwise_conv.default
 
 
-def has_neighbours_kernel(tokens: Tensor) -> bool:
-    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, TRIAL)
+def has_depthwise_conv_kernel(tokens: Tensor) -> bool:
+    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, SELF_TEST)
 
 
-def neighbours(
+def depthwise_conv(
     tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype | None = None
 ) -> Tensor:
     """(batch, height * width, channels) -> the same, with the filter's answer for each token.
@@ -44,7 +44,7 @@ def neighbours(
     return answer
 
 
-def plain_neighbours(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
+def depthwise_conv_reference(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
     feature_map = tokens.transpose(1, 2).unflatten(2, (height, width))
     return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight)).flatten(2).transpose(1, 2)
 
@@ -72,7 +72,7 @@ class _Filter(torch.autograd.Function):
         return found[0], found[1], for_bias, None, None, None
 
 
-@torch.library.impl(LIBRARY, "neighbours", "Autograd")
+@torch.library.impl(LIBRARY, "depthwise_conv", "Autograd")
 def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
     given = tokens, weight, bias
     if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in given):
@@ -86,27 +86,27 @@ def _plain_gradients(
     """With respect to other names of what was given: one of them may have been made of another."""
     tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
     kind, given = tokens.dtype, [tokens, weight, bias]
-    answer = plain_neighbours(tokens, weight.to(kind), None if bias is None else bias.to(kind), height, width)
+    answer = depthwise_conv_reference(tokens, weight.to(kind), None if bias is None else bias.to(kind), height, width)
     asked = [part for part in given if part is not None and part.requires_grad]
     found = iter(torch.autograd.grad(answer, asked, gradient.to(answer.dtype), create_graph=True))
     return [next(found) if part is not None and part.requires_grad else None for part in given]
 
 
-def alike(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
     """Whether a filter and its gradients are those of the plain way, with numbers of 32 bits and of 16."""
-    return _is_alike(device, torch.float32, 1e-4) and _is_alike(device, short, 1e-2)
+    return _matches_reference_at(device, torch.float32, 1e-4) and _matches_reference_at(device, short, 1e-2)
 
 
-def _is_alike(device: torch.device, kind: torch.dtype, bound: float) -> bool:
-    wave = Waves(device, kind)
+def _matches_reference_at(device: torch.device, kind: torch.dtype, bound: float) -> bool:
+    wave = TestInputs(device, kind)
     given = wave(2, 20, 24), wave(24, 1, 3, 3), wave(24)
     exact = [part.double().requires_grad_() for part in given]  # no GPU shortens these
-    expected = plain_neighbours(exact[0], exact[1], exact[2], 4, 5)
+    expected = depthwise_conv_reference(exact[0], exact[1], exact[2], 4, 5)
     gradients = torch.autograd.grad(expected.sin().sum(), exact)
-    answer = neighbours(*given, 4, 5)
+    answer = depthwise_conv(*given, 4, 5)
     found = [answer, *filter_back(answer.cos(), *given, 4, 5)]
     pairs = zip(found, (expected, *gradients), strict=True)
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 
 
-TRIAL = Trial("depthwise filters", alike)
+SELF_TEST = SelfTest("depthwise filters", matches_reference)

@@ -14,23 +14,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
-    Trial,
-    Waves,
+    SelfTest,
+    TestInputs,
     is_hopper,
+    is_on_cuda,
     is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
+    needs_grad,
+    short_dtype,
 )
-from patchword.kernels.common.launch import is_many
-from patchword.kernels.common.register_op import operation
-from patchword.kernels.depthwise_conv.operation import plain_neighbours
+from patchword.kernels.common.launch import fills_gpu
+from patchword.kernels.common.register_op import register_op
+from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
 _KEPT = local()
 
 
-class Separable(NamedTuple):
+class SeparableWeights(NamedTuple):
     """taps: (width, 1, 3, 3). scale, shift, mean, variance: (width,), of the norm. matrix: (width, width)"""
 
     taps: Tensor
@@ -42,34 +42,38 @@ class Separable(NamedTuple):
     bias: Tensor
 
 
-def has_separable_kernel(tokens: Tensor, parts: Sequence[Separable]) -> bool:
+def has_separable_qkv_kernel(tokens: Tensor, parts: Sequence[SeparableWeights]) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is wanted."""
-    read = [tensor for part in parts for tensor in part] if may_have_kernel(tokens) else []
-    if not read or learns(tokens, *read) or short_kind(tokens, parts[0].matrix, *read) is None:
+    read = [tensor for part in parts for tensor in part] if is_on_cuda(tokens) else []
+    if not read or needs_grad(tokens, *read) or short_dtype(tokens, parts[0].matrix, *read) is None:
         return False
-    return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
-def _fits(width: int, parts: Sequence[Separable]) -> bool:
+def _fits(width: int, parts: Sequence[SeparableWeights]) -> bool:
     """All three have the same kinds of numbers: one kernel reads them."""
     kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
     square = all(part.matrix.shape == (width, width) for part in parts)
     return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
 
 
-def separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> list[Tensor]:
+def separable_qkv(
+    tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, breadth: int
+) -> list[Tensor]:
     """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
-    kind = short_kind(tokens, parts[0].matrix)
+    kind = short_dtype(tokens, parts[0].matrix)
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
     return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
 
 
-def plain_separable(tokens: Tensor, parts: Sequence[Separable], eps: float, height: int, breadth: int) -> Tensor:
+def separable_qkv_reference(
+    tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, breadth: int
+) -> Tensor:
     return torch.cat([_plain_one(tokens, part, eps, height, breadth) for part in parts], -1)
 
 
-def _plain_one(tokens: Tensor, part: Separable, eps: float, height: int, breadth: int) -> Tensor:
-    filtered = plain_neighbours(tokens, part.taps, None, height, breadth).flatten(0, 1)
+def _plain_one(tokens: Tensor, part: SeparableWeights, eps: float, height: int, breadth: int) -> Tensor:
+    filtered = depthwise_conv_reference(tokens, part.taps, None, height, breadth).flatten(0, 1)
     normed = F.batch_norm(filtered, part.mean, part.variance, part.scale, part.shift, eps=eps)
     return F.linear(normed.view_as(tokens), part.matrix, part.bias)
 
@@ -94,7 +98,7 @@ def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: l
     width, device = filtered.shape[-1], filtered.device
     answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
     pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
-    many = filtered.is_cuda and is_many(len(pairs[0][0]), 128, filtered.get_device())
+    many = filtered.is_cuda and fills_gpu(len(pairs[0][0]), 128, filtered.get_device())
     sides = _streams(filtered.get_device()) if many else []
     for side in sides:
         side.wait_stream(torch.cuda.current_stream(device))
@@ -130,33 +134,37 @@ def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
 
 
 _GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
-_run_filters = operation("filtered_thrice", _GIVEN, _filters, _shape_thrice)
+_run_filters = register_op("separable_filters", _GIVEN, _filters, _shape_thrice)
 _PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
-_run_products = operation("three_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered))
+_run_products = register_op(
+    "separable_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered)
+)
 
 
-def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
-    return _is_alike(device, kind, 96, 5, 7) and _is_alike(device, kind, 64, 10, 6)
+    return _matches_reference_at(device, kind, 96, 5, 7) and _matches_reference_at(device, kind, 64, 10, 6)
 
 
 @torch.no_grad()
-def _is_alike(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
+def _matches_reference_at(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
     """Whether the kernel answers as the plain way does in float32, each of the three."""
 
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
 
-    def part(by: float) -> Separable:
+    def part(by: float) -> SeparableWeights:
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)
-        return Separable(wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width))
+        return SeparableWeights(
+            wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width)
+        )
 
     tokens, parts = wave(3, height * breadth, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = torch.cat(separable(tokens, parts, 1e-5, height, breadth), -1).float()
-        exact = [Separable(*(tensor.float() for tensor in part)) for part in parts]
-        expected = plain_separable(tokens.float(), exact, 1e-5, height, breadth)
+        found = torch.cat(separable_qkv(tokens, parts, 1e-5, height, breadth), -1).float()
+        exact = [SeparableWeights(*(tensor.float() for tensor in part)) for part in parts]
+        expected = separable_qkv_reference(tokens.float(), exact, 1e-5, height, breadth)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
     return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 
 
-TRIAL = Trial("separable projections", alike, on=is_hopper)
+SELF_TEST = SelfTest("separable projections", matches_reference, on=is_hopper)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["GIVEN", "LIBRARY", "SOUND", "filter_back", "filter_fake", "filter_forward", "filter_map"]
 _FILTER, _MAP = "Tensor tokens, Tensor weight, Tensor? bias", "SymInt height, SymInt width"
 GIVEN = f"{_FILTER}, {_MAP}, ScalarType kind"
-LIBRARY.define(f"neighbours_forward({GIVEN}) -> Tensor", tags=SOUND)
-LIBRARY.define(f"neighbours_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=SOUND)
-filter_forward = torch.ops.patchword.neighbours_forward.default
-filter_back = torch.ops.patchword.neighbours_back.default
+LIBRARY.define(f"depthwise_conv_forward({GIVEN}) -> Tensor", tags=SOUND)
+LIBRARY.define(f"depthwise_conv_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=SOUND)
+filter_forward = torch.ops.patchword.depthwise_conv_forward.default
+filter_back = torch.ops.patchword.depthwise_conv_back.default
 
 
-@torch.library.impl(LIBRARY, "neighbours_forward", "CompositeExplicitAutograd")
+@torch.library.impl(LIBRARY, "depthwise_conv_forward", "CompositeExplicitAutograd")
 def filter_map(
     tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
 ) -> Tensor:
@@ -44,10 +44,10 @@ def filter_fake(
     return room(tokens, tokens.shape, kind)
 
 
-torch.library.register_fake("patchword::neighbours_forward", filter_fake, lib=LIBRARY)
+torch.library.register_fake("patchword::depthwise_conv_forward", filter_fake, lib=LIBRARY)
 
 
-@torch.library.impl(LIBRARY, "neighbours_back", "CompositeExplicitAutograd")
+@torch.library.impl(LIBRARY, "depthwise_conv_back", "CompositeExplicitAutograd")
 def _filter_back(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,7 +73,7 @@ def _back_fake(
     return _rooms(tokens, weight, bias)
 
 
-torch.library.register_fake("patchword::neighbours_back", _back_fake, lib=LIBRARY)
+torch.library.register_fake("patchword::depthwise_conv_back", _back_fake, lib=LIBRARY)
 
 
 def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

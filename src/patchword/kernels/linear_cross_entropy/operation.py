@@ -20,41 +20,41 @@ _HELD = 2**28  # scores that are held at a time
 _ALIGNED = 64
 
 
-class Guesses(NamedTuple):
+class TokenLosses(NamedTuple):
     """losses: (count,) float32, 0 where the target is negative. words: (count,) the likeliest"""
 
     losses: Tensor
     words: Tensor
 
 
-def word_losses(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> Guesses:
+def linear_cross_entropy(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> TokenLosses:
     """vectors (count, width), table (vocabulary, width), bias (vocabulary,), targets (count,)"""
     if not vectors.is_cuda or torch._C._are_functorch_transforms_active():
-        return plain_losses(vectors, table, bias, targets)
+        return linear_cross_entropy_reference(vectors, table, bias, targets)
     return quick_losses(vectors, table, bias, targets)
 
 
-def plain_losses(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> Guesses:
-    return guesses_of(F.linear(vectors, table, bias), targets)
+def linear_cross_entropy_reference(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> TokenLosses:
+    return token_losses(F.linear(vectors, table, bias), targets)
 
 
-def guesses_of(scores: Tensor, targets: Tensor) -> Guesses:
+def token_losses(scores: Tensor, targets: Tensor) -> TokenLosses:
     """(count, vocabulary), (count,) -> how far off"""
-    return Guesses(F.cross_entropy(scores.float(), targets, reduction="none"), scores.detach().argmax(-1))
+    return TokenLosses(F.cross_entropy(scores.float(), targets, reduction="none"), scores.detach().argmax(-1))
 
 
 def quick_losses(
     vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, held: int | None = None
-) -> Guesses:
+) -> TokenLosses:
     """held: scores that are held at a time"""
     kind = vectors.device.type
     narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else table.dtype
     rows = max(1, (held or _HELD) // _wide(len(table)))
     losses, words, _, _ = _losses(vectors, table, bias, targets, narrow, rows)
-    return Guesses(losses, words)
+    return TokenLosses(losses, words)
 
 
-@torch.library.custom_op("patchword::word_losses", mutates_args=())
+@torch.library.custom_op("patchword::linear_cross_entropy", mutates_args=())
 def _losses(
     vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, narrow: torch.dtype, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -78,7 +78,7 @@ def _losses_of_shapes(
     return losses, torch.empty_like(targets), torch.empty_like(losses), kept
 
 
-@torch.library.custom_op("patchword::word_slopes", mutates_args=())
+@torch.library.custom_op("patchword::linear_cross_entropy_backward", mutates_args=())
 def _slopes(
     slopes: Tensor,
     vectors: Tensor,

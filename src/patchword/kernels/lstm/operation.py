@@ -41,10 +41,10 @@ def clipped_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.
     seen = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if wanted and not seen:
         return quick_lstm(tokens, weights, bounds, whole)
-    return plain_lstm(tokens, *weights, bounds, whole)
+    return lstm_reference(tokens, *weights, bounds, whole)
 
 
-def plain_lstm(
+def lstm_reference(
     tokens: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, output: Tensor, bounds: Bounds, whole: torch.dtype
 ) -> Tensor:
     directions, words, batch, _ = tokens.shape
@@ -84,7 +84,7 @@ class _Quick(torch.autograd.Function):
         tokens, *others = context.saved_tensors
         weights, read = Weights(*others[:4]), Read(*others[4:])
         if torch.is_grad_enabled():  # the gradient's own gradient is wanted: every step must be seen
-            answer = plain_lstm(tokens, *weights, context.bounds, context.whole)
+            answer = lstm_reference(tokens, *weights, context.bounds, context.whole)
             asked = [tensor for tensor, need in zip((tokens, *weights), needed, strict=True) if need]
             found = iter(torch.autograd.grad(answer, asked, gradient, create_graph=True))
             return *(next(found) if need else None for need in needed), None, None

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import Trial
+from patchword.kernels.common.availability import SelfTest
 
 _sigmoid_slope = torch.ops.aten.sigmoid_backward  # (gradient, s) -> gradient * s * (1 - s)
 _tanh_slope = torch.ops.aten.tanh_backward  # (gradient, t) -> gradient * (1 - t * t)
@@ -138,16 +138,16 @@ def steps_back(read: Read, narrow: torch.dtype) -> StepsBack:
 
 def fused(device: torch.device) -> bool:
     """Whether a step can be one kernel there: on the GPU that kernels are sent to now."""
-    return device.type == "cuda" and device.index == torch.cuda.current_device() and TRIAL.passes(device.index)
+    return device.type == "cuda" and device.index == torch.cuda.current_device() and SELF_TEST.passes(device.index)
 
 
-def _both_alike(device: torch.device) -> bool:
+def _both_match_reference(device: torch.device) -> bool:
     from patchword.kernels.lstm.triton import TritonSteps, TritonStepsBack
 
     return all(_alike(device, narrow, TritonSteps, TritonStepsBack) for narrow in (torch.float32, torch.bfloat16))
 
 
-TRIAL = Trial("recurrent steps", _both_alike)
+SELF_TEST = SelfTest("recurrent steps", _both_match_reference)
 
 
 def _alike(

@@ -10,28 +10,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.common.availability import Trial, is_usable, short_kind
-from patchword.kernels.common.launch import processors
-from patchword.kernels.common.register_op import operation
+from patchword.kernels.common.availability import SelfTest, is_usable, short_dtype
+from patchword.kernels.common.launch import sm_count
+from patchword.kernels.common.register_op import register_op
 
 _ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # of a step of a program
 _WIDEST = 256  # columns of a program
 _PROGRAMS = 7  # of a processor, as many as its registers hold backwards
 
 
-def has_activated_kernel(tokens: Tensor, up: Tensor) -> bool:
+def has_bias_gelu_kernel(tokens: Tensor, up: Tensor) -> bool:
     """tokens: what `up` of (hidden, width) multiplies. Not without a compiler: the calls would cost more."""
     if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (_WIDEST // 2):
         return False
-    return short_kind(tokens, up) is not None and is_usable(tokens, TRIAL)
+    return short_dtype(tokens, up) is not None and is_usable(tokens, SELF_TEST)
 
 
-def activated(between: Tensor, bias: Tensor) -> Tensor:
+def bias_gelu(between: Tensor, bias: Tensor) -> Tensor:
     """(..., hidden), (hidden,) -> (..., hidden)"""
     return _run(between, bias)
 
 
-def plain_activated(between: Tensor, bias: Tensor) -> Tensor:
+def bias_gelu_reference(between: Tensor, bias: Tensor) -> Tensor:
     return F.gelu(between + bias)
 
 
@@ -53,7 +53,7 @@ def _backwards(gradient: Tensor, between: Tensor, bias: Tensor) -> tuple[Tensor,
 
     gradient, between, bias, hidden = gradient.contiguous(), between.contiguous(), bias.contiguous(), len(bias)
     found, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
-    spans = max(1, min(_PROGRAMS * processors(between.get_device()) * columns // hidden, -(-count // _ROWS_BACK)))
+    spans = max(1, min(_PROGRAMS * sm_count(between.get_device()) * columns // hidden, -(-count // _ROWS_BACK)))
     span = -(-count // spans)
     spans = -(-count // span) if count else 0
     parts = torch.empty(spans, hidden, dtype=torch.float32, device=between.device)
@@ -85,21 +85,21 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _GIVEN = "Tensor between, Tensor bias"
-_run = operation("activated", _GIVEN, _forwards, _shape)
-_run_back = operation("activated_back", f"Tensor gradient, {_GIVEN}", _backwards, _shapes_back, "(Tensor, Tensor)")
-torch.library.register_autograd("patchword::activated", _gradients, setup_context=_keep)
+_run = register_op("bias_gelu", _GIVEN, _forwards, _shape)
+_run_back = register_op("bias_gelu_back", f"Tensor gradient, {_GIVEN}", _backwards, _shapes_back, "(Tensor, Tensor)")
+torch.library.register_autograd("patchword::bias_gelu", _gradients, setup_context=_keep)
 
 
-def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether both kernels answer as the plain way does in float64."""
     between = torch.linspace(-6, 6, 37 * 384, device=device).view(37, 384).T.contiguous().view(37, 384).to(kind)
     bias, slopes = torch.linspace(-1, 1, 384, device=device), torch.linspace(0, 9, 37 * 384, device=device).sin()
     slopes, exact = slopes.view(37, 384).to(kind), [part.double().requires_grad_() for part in (between, bias)]
-    expected = plain_activated(exact[0], exact[1])
+    expected = bias_gelu_reference(exact[0], exact[1])
     wanted = [expected, *torch.autograd.grad(expected, exact, slopes.double())]
-    found = [activated(between, bias), *_backwards(slopes, between, bias)]
+    found = [bias_gelu(between, bias), *_backwards(slopes, between, bias)]
     pairs = zip(found, wanted, strict=True)
     return all(bool((one.double() - other).norm() < 5e-3 * other.norm()) for one, other in pairs)
 
 
-TRIAL = Trial("biases with GELU", alike)
+SELF_TEST = SelfTest("biases with GELU", matches_reference)

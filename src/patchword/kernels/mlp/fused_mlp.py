@@ -13,19 +13,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
-    Trial,
-    Waves,
-    has_groups,
+    SelfTest,
+    TestInputs,
+    has_warp_specialization,
     is_hopper,
+    is_on_cuda,
     is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
+    needs_grad,
+    short_dtype,
 )
-from patchword.kernels.common.launch import is_many, processors
-from patchword.kernels.common.register_op import operation
-from patchword.kernels.mlp.linear_gelu import plain_raised
-from patchword.kernels.mlp.tuning import GROUPED, is_grouped, is_known, launch
+from patchword.kernels.common.launch import fills_gpu, sm_count
+from patchword.kernels.common.register_op import register_op
+from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
+from patchword.kernels.mlp.tuning import GROUPED, is_known, is_warp_specialized, launch
 
 Run = Callable[[Tensor, "Weights", float, str], Tensor]
 FORMS = ("gelu", "gelu-tanh", "quick-gelu")
@@ -42,18 +42,18 @@ class Weights(NamedTuple):
     down_bias: Tensor
 
 
-def has_feed_forward_kernel(tokens: Tensor, weights: Weights) -> bool:
+def has_fused_mlp_kernel(tokens: Tensor, weights: Weights) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or learns(tokens, *weights) or _kind(tokens, weights) is None:
+    if not is_on_cuda(tokens) or needs_grad(tokens, *weights) or _kind(tokens, weights) is None:
         return False
     hidden, width = weights.up.shape
-    alike = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)
-    fits = alike and weights.down.shape == (width, hidden) and is_known(width, hidden)
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    matches_reference = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)
+    fits = matches_reference and weights.down.shape == (width, hidden) and is_known(width, hidden)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
 def _kind(tokens: Tensor, weights: Weights) -> torch.dtype | None:
-    return short_kind(tokens, weights.up, *weights)
+    return short_dtype(tokens, weights.up, *weights)
 
 
 def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
@@ -63,9 +63,9 @@ def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Ten
     return _run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
 
 
-def plain_feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+def fused_mlp_reference(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     normed = F.layer_norm(tokens, tokens.shape[-1:], weights.scale, weights.shift, eps)
-    between = plain_raised(normed, weights.up, weights.up_bias, form)
+    between = linear_gelu_reference(normed, weights.up, weights.up_bias, form)
     return tokens + F.linear(between, weights.down, weights.down_bias)
 
 
@@ -81,11 +81,17 @@ def _one_step(
         return answer
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
-    if is_grouped(width, hidden) and same and tokens.is_cuda and are_many(tokens, width) and _has_groups(tokens):
-        return by_groups(tokens, Weights(*weights), eps, form)
+    if (
+        is_warp_specialized(width, hidden)
+        and same
+        and tokens.is_cuda
+        and are_many(tokens, width)
+        and _has_warp_specialization(tokens)
+    ):
+        return warp_specialized(tokens, Weights(*weights), eps, form)
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
-    kernel, programs = (resident, min(tiles, processors(tokens.get_device()))) if plan.stays else (streamed, tiles)
+    kernel, programs = (resident, min(tiles, sm_count(tokens.get_device()))) if plan.stays else (streamed, tiles)
     given = (tokens, *weights, answer, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
     with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
@@ -93,35 +99,35 @@ def _one_step(
     return answer
 
 
-def _has_groups(tokens: Tensor) -> bool:
+def _has_warp_specialization(tokens: Tensor) -> bool:
     """Nothing is tried while a graph is recorded."""
     index = tokens.get_device()
     known = index in GROUPS.found or not torch.cuda.is_current_stream_capturing()
-    return known and has_groups(index) and GROUPS.passes(index)
+    return known and has_warp_specialization(index) and GROUPS.passes(index)
 
 
 def are_many(tokens: Tensor, width: int) -> bool:
     """Whether groups of warps pay: for one tile they take as long as for one on each processor."""
-    return is_many(tokens.numel() // width, 64 * GROUPED[width].groups, tokens.device.index)
+    return fills_gpu(tokens.numel() // width, 64 * GROUPED[width].groups, tokens.device.index)
 
 
-def by_groups(
-    tokens: Tensor, weights: Weights, eps: float, form: str, joined: tuple[Tensor, Tensor, Tensor] | None = None
+def warp_specialized(
+    tokens: Tensor, weights: Weights, eps: float, form: str, out_proj_mlp: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> Tensor:
     """All parts are contiguous, tokens of the matrices' kind. joined: what `joined` adds to the tokens before"""
     from patchword.kernels.common.warp_specialized import REGISTERS, ROWS, described
-    from patchword.kernels.mlp.fused_mlp_warp_specialized import by_groups as kernel
+    from patchword.kernels.mlp.fused_mlp_warp_specialized import warp_specialized as kernel
 
     (hidden, width), answer = weights.up.shape, _shape(tokens)
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
     found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
     rows = described(answer.view(count, width), ROWS.value, wide)
     before, joins = (rows, found.down, weights.down_bias), 0  # three that are not read
-    if joined is not None:
-        branch, matrix, bias = joined
+    if out_proj_mlp is not None:
+        branch, matrix, bias = out_proj_mlp
         parts = described(branch.view(count, width), ROWS.value, wide), described(matrix, wide, plan.chunk)
         before, joins = (*parts, bias), -(-width // plan.chunk)
-    programs = min(-(-count // (ROWS.value * plan.groups)), processors(tokens.get_device()))
+    programs = min(-(-count // (ROWS.value * plan.groups)), sm_count(tokens.get_device()))
     given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form
     choices = plan.slots, plan.groups, joins
     with torch.cuda.device_of(tokens):
@@ -134,37 +140,37 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *Weights._fields))
-_run = operation("feed_forward", f"{_TENSORS}, float eps, str form", _one_step, _shape)
+_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _one_step, _shape)
 
 
-def alike(device: torch.device) -> bool:
+def matches_reference(device: torch.device) -> bool:
     """Both ways to launch: matrices that stay, and others."""
-    return all(is_alike(width, 4 * width, device) for width in (96, 192))
+    return all(matches_reference_at(width, 4 * width, device) for width in (96, 192))
 
 
-def are_groups_alike(device: torch.device) -> bool:
+def warp_specialized_matches_reference(device: torch.device) -> bool:
     """Both numbers of groups, with one tile for each program and with more. A trial of its own: without them there is
     the other kernel."""
     sizes = (128, 77), (256, 20000)
-    return all(is_alike(width, 4 * width, device, run=by_groups, rows=rows) for width, rows in sizes)
+    return all(matches_reference_at(width, 4 * width, device, run=warp_specialized, rows=rows) for width, rows in sizes)
 
 
 @torch.no_grad()
-def is_alike(
+def matches_reference_at(
     width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None,
     rows: int = 77,
 ) -> bool:  # fmt: skip
     """Whether the kernel answers as the plain way does in float32."""
 
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     tokens = wave.tokens(2, rows, width)
     with torch.autocast(device.type, enabled=False):
         found = (run or feed_forward)(tokens, weights, 1e-5, "gelu").float()
-        expected = plain_feed_forward(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
+        expected = fused_mlp_reference(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
-TRIAL = Trial("feed-forwards", alike, on=is_hopper)
-GROUPS = Trial("feed-forwards by groups of warps", are_groups_alike, on=has_groups)
+SELF_TEST = SelfTest("feed-forwards", matches_reference, on=is_hopper)
+GROUPS = SelfTest("feed-forwards by groups of warps", warp_specialized_matches_reference, on=has_warp_specialization)

@@ -160,7 +160,7 @@ def _take(
 
 
 @gluon.jit(do_not_specialize=["count"])
-def by_groups(
+def warp_specialized(
     tokens, branch, last, last_bias, scale, shift, up, up_bias, down, down_bias, answer, count, eps, chunks,
     width: gl.constexpr, form: gl.constexpr, slots: gl.constexpr, groups: gl.constexpr, joins: gl.constexpr,
 ):  # fmt: skip

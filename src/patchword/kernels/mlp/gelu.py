@@ -17,7 +17,7 @@ _IS_SLOW = torch.backends.cpu.get_cpu_capability() == "DEFAULT"
 def gelu(inputs: Tensor) -> Tensor:
     """x * (1 + erf(x / sqrt(2))) / 2"""
     pays = _IS_SLOW and inputs.device.type == "cpu" and inputs.requires_grad and not torch.compiler.is_compiling()
-    return quick_gelu(inputs) if pays else F.gelu(inputs)
+    return gelu_with_fast_backward(inputs) if pays else F.gelu(inputs)
 
 
 def may_overwrite(inputs: Tensor) -> bool:
@@ -33,12 +33,12 @@ def gelu_in_place(inputs: Tensor) -> Tensor:
     return overwritten
 
 
-def quick_gelu(inputs: Tensor) -> Tensor:
-    answer: Tensor = _QuickGelu.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
+def gelu_with_fast_backward(inputs: Tensor) -> Tensor:
+    answer: Tensor = _GeluWithFastBackward.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
     return answer
 
 
-class _QuickGelu(torch.autograd.Function):
+class _GeluWithFastBackward(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod

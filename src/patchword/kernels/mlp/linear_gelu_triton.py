@@ -8,7 +8,7 @@ from patchword.kernels.mlp.gelu_triton import activation
 
 
 @triton.jit(do_not_specialize=["count"])
-def product_raised(
+def linear_gelu_kernel(
     tokens, up, bias, answer, count, width: tl.constexpr, hidden: tl.constexpr,
     rows: tl.constexpr, columns: tl.constexpr, depth: tl.constexpr, form: tl.constexpr,
 ):  # fmt: skip
@@ -24,5 +24,5 @@ def product_raised(
         x = tl.load(held + (begin + inner)[None, :])
         matrix = tl.load(up + (begin + inner)[:, None] + column[None, :] * width)
         total = tl.dot(x, matrix, total, input_precision="ieee")
-    raised = activation(total + tl.load(bias + column).to(tl.float32)[None, :], form)
-    tl.store(answer + start * hidden + row[:, None] * hidden + column[None, :], raised, mask=there[:, None])
+    linear_gelu = activation(total + tl.load(bias + column).to(tl.float32)[None, :], form)
+    tl.store(answer + start * hidden + row[:, None] * hidden + column[None, :], linear_gelu, mask=there[:, None])

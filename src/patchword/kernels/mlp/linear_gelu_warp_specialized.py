@@ -88,10 +88,10 @@ def _take(given, held, sent, here, ups, bars, tiles, across, form: gl.constexpr,
             step += pieces
             halves = _halves(total + plus[None, :])
             for half in gl.static_range(SIDE // HALF):
-                raised = activation(halves[half], form).to(sent.dtype)
+                activated = activation(halves[half], form).to(sent.dtype)
                 tma.store_wait(0)  # what was sent before has left
                 barrier()
-                sent.store(raised)
+                sent.store(activated)
                 fence_async_shared()
                 barrier()
                 send(answer, [start, part * SIDE + half * HALF], sent)
@@ -99,7 +99,7 @@ def _take(given, held, sent, here, ups, bars, tiles, across, form: gl.constexpr,
 
 
 @gluon.jit(do_not_specialize=["count"])
-def raised_by_groups(
+def warp_specialized_kernel(
     tokens, up, bias, answer, count, across, pieces: gl.constexpr, form: gl.constexpr, slots: gl.constexpr
 ):
     """tokens, up, answer: as `described` has them, in pieces of (ROWS, DEEP), (SIDE, DEEP) and (ROWS, HALF)"""

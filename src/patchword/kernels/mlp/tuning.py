@@ -40,7 +40,7 @@ _THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the best of those tried on 
 GROUPED = {64: _THREE, 96: _THREE, 128: _THREE, 192: _TWO, 256: _TWO}  # by the width
 
 
-def is_grouped(width: int, hidden: int) -> bool:
+def is_warp_specialized(width: int, hidden: int) -> bool:
     return width in GROUPED and hidden % GROUPED[width].chunk == 0
 
 

@@ -11,67 +11,77 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
-    Trial,
-    Waves,
+    SelfTest,
+    TestInputs,
     is_hopper,
+    is_on_cuda,
     is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
+    needs_grad,
+    short_dtype,
 )
-from patchword.kernels.common.launch import processors
-from patchword.kernels.common.register_op import operation
+from patchword.kernels.common.launch import sm_count
+from patchword.kernels.common.register_op import register_op
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
 
-def has_normed_product(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+def has_layer_norm_linear_kernel(
+    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None
+) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(tokens) or learns(tokens, scale, shift, matrix, bias):
+    if not is_on_cuda(tokens) or needs_grad(tokens, scale, shift, matrix, bias):
         return False
-    if short_kind(tokens, matrix, scale, shift, bias) is None:
+    if short_dtype(tokens, matrix, scale, shift, bias) is None:
         return False
     outputs, width = matrix.shape
     fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
-    return fits and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    return fits and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
-def has_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
+def has_linear_residual_kernel(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
     """The same; before there is a branch it is asked for tokens alone, with themselves as the branch."""
-    if not may_have_kernel(tokens) or learns(tokens, branch, matrix, bias) or short_kind(tokens, matrix, bias) is None:
+    if not is_on_cuda(tokens) or needs_grad(tokens, branch, matrix, bias) or short_dtype(tokens, matrix, bias) is None:
         return False
     outputs, width = matrix.shape
-    alike = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (outputs, width)
-    return alike and is_known(width, outputs) and is_hopper(tokens.device.index) and is_usable(tokens, TRIAL)
+    matches_reference = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (
+        outputs,
+        width,
+    )
+    return (
+        matches_reference
+        and is_known(width, outputs)
+        and is_hopper(tokens.device.index)
+        and is_usable(tokens, SELF_TEST)
+    )
 
 
-def normed_product(
+def layer_norm_linear(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
     """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's kind"""
-    return _run_normed(tokens, scale, shift, matrix.to(short_kind(tokens, matrix)), bias, eps)
+    return _run_normed(tokens, scale, shift, matrix.to(short_dtype(tokens, matrix)), bias, eps)
 
 
-def product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+def linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
     tokens' kind"""
-    kind = short_kind(tokens, matrix)
+    kind = short_dtype(tokens, matrix)
     return _run_onto(tokens, branch.to(kind), matrix.to(kind), bias)
 
 
-def plain_normed_product(
+def layer_norm_linear_reference(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
     return F.linear(F.layer_norm(tokens, tokens.shape[-1:], scale, shift, eps), matrix, bias)
 
 
-def plain_product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+def linear_residual_reference(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return tokens + F.linear(branch, matrix, bias)
 
 
-def _normed_product(
+def _layer_norm_linear(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
-    from patchword.kernels.norm_linear.triton import normed_product as kernel
+    from patchword.kernels.norm_linear.triton import layer_norm_linear as kernel
 
     tokens, (outputs, width) = tokens.contiguous(), matrix.shape
     answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
@@ -85,8 +95,8 @@ def _normed_product(
     return answer
 
 
-def _product_onto(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-    from patchword.kernels.norm_linear.triton import product_onto as kernel
+def _linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    from patchword.kernels.norm_linear.triton import linear_residual as kernel
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
     answer, count = _onto_shape(tokens), branch.numel() // width
@@ -104,7 +114,7 @@ def _packed(bias: Tensor | None) -> Tensor | None:
 
 
 def _programs(plan: Plan, count: int, tokens: Tensor) -> int:
-    return min(-(-count // plan.rows), plan.programs * processors(tokens.get_device()))
+    return min(-(-count // plan.rows), plan.programs * sm_count(tokens.get_device()))
 
 
 def _choices(plan: Plan, outputs: int) -> tuple[int, ...]:
@@ -121,31 +131,31 @@ def _onto_shape(tokens: Tensor, *others: object) -> Tensor:
 
 _LAST = "Tensor matrix, Tensor? bias"
 _GIVEN = f"Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps"
-_run_normed = operation("normed_product", _GIVEN, _normed_product, _normed_shape)
-_run_onto = operation("product_onto", f"Tensor tokens, Tensor branch, {_LAST}", _product_onto, _onto_shape)
+_run_normed = register_op("layer_norm_linear", _GIVEN, _layer_norm_linear, _normed_shape)
+_run_onto = register_op("linear_residual", f"Tensor tokens, Tensor branch, {_LAST}", _linear_residual, _onto_shape)
 
 
-def alike(device: torch.device) -> bool:
+def matches_reference(device: torch.device) -> bool:
     """With columns in chunks of two sizes, and of one."""
-    return all(is_alike(width, device) for width in (96, 128))
+    return all(matches_reference_at(width, device) for width in (96, 128))
 
 
 @torch.no_grad()
-def is_alike(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference_at(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether both kernels answer as the plain ways do in float32."""
 
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
     tokens, branch = wave.tokens(2, 77, width), wave(2, 77, width, size=0.9)
     first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
     scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)
     with torch.autocast(device.type, enabled=False):
-        found = normed_product(tokens, scale, shift, first, bias, 1e-5), product_onto(tokens, branch, last, end)
+        found = layer_norm_linear(tokens, scale, shift, first, bias, 1e-5), linear_residual(tokens, branch, last, end)
         parts = (tokens, scale, shift, first, bias, branch, last, end)
         tokens, scale, shift, first, bias, branch, last, end = (part.float() for part in parts)
-        normed = plain_normed_product(tokens, scale, shift, first, bias, 1e-5)
-        expected = normed, plain_product_onto(tokens, branch, last, end)
+        normed = layer_norm_linear_reference(tokens, scale, shift, first, bias, 1e-5)
+        expected = normed, linear_residual_reference(tokens, branch, last, end)
     pairs = zip(found, expected, strict=True)
     return all(bool((one.float() - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 
 
-TRIAL = Trial("narrow products", alike, on=is_hopper)
+SELF_TEST = SelfTest("narrow products", matches_reference, on=is_hopper)

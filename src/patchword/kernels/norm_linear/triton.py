@@ -73,7 +73,7 @@ def _tile(
 
 
 @triton.jit(do_not_specialize=["count"])
-def normed_product(
+def layer_norm_linear(
     tokens, scale, shift, matrix, bias, answer, count, eps,
     first: tl.constexpr, second: tl.constexpr, outputs: tl.constexpr,
     rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr,
@@ -91,7 +91,7 @@ def normed_product(
 
 
 @triton.jit(do_not_specialize=["count"])
-def product_onto(
+def linear_residual(
     tokens, branch, matrix, bias, answer, count,
     first: tl.constexpr, second: tl.constexpr, outputs: tl.constexpr,
     rows: tl.constexpr, main: tl.constexpr, rest: tl.constexpr,

@@ -12,16 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
-    Trial,
-    Waves,
+    SelfTest,
+    TestInputs,
     is_hopper,
+    is_on_cuda,
     is_usable,
-    learns,
-    may_have_kernel,
-    short_kind,
+    needs_grad,
+    short_dtype,
 )
-from patchword.kernels.common.launch import processors
-from patchword.kernels.common.register_op import operation
+from patchword.kernels.common.launch import sm_count
+from patchword.kernels.common.register_op import register_op
 
 _CHANNELS = 4  # of an image, at most
 _WIDTHS = range(16, 129)  # of a token
@@ -30,7 +30,7 @@ _APART = 2  # numbers that are fetched at a time, at least
 _ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each processor; the best on an H200
 
 
-class Entering(NamedTuple):
+class ConvStemWeights(NamedTuple):
     """weight: (width, channels, kernel, kernel). scale, shift: of the norm"""
 
     weight: Tensor
@@ -39,30 +39,30 @@ class Entering(NamedTuple):
     shift: Tensor
 
 
-def has_entrance_kernel(image: Tensor, parts: Entering, stride: int, padding: int) -> bool:
+def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
     """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not may_have_kernel(image) or learns(image, *parts) or short_kind(image, parts.weight, *parts) is None:
+    if not is_on_cuda(image) or needs_grad(image, *parts) or short_dtype(image, parts.weight, *parts) is None:
         return False
     width, channels, kernel, other = parts.weight.shape
-    alike = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
+    matches_reference = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
     block, line, _ = _sizes(parts.weight, padding)
-    fits = alike and channels <= _CHANNELS and width in _WIDTHS
+    fits = matches_reference and channels <= _CHANNELS and width in _WIDTHS
     held = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
     reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
     known = fits and held <= _HELD and reaches and stride <= kernel
-    return known and is_hopper(image.device.index) and is_usable(image, TRIAL)
+    return known and is_hopper(image.device.index) and is_usable(image, SELF_TEST)
 
 
-def entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
+def entrance(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
     """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the kind that a norm answers with:
     float32 under autocast"""
     weight, bias, scale, shift = parts
-    short = short_kind(image, weight)
+    short = short_dtype(image, weight)
     kind = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
     return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
 
 
-def plain_entrance(image: Tensor, parts: Entering, stride: int, padding: int, eps: float) -> Tensor:
+def conv_stem_norm_reference(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
     tokens = F.conv2d(image, parts.weight, parts.bias, stride, padding).flatten(2).transpose(1, 2)
     return F.layer_norm(tokens, parts.scale.shape, parts.scale, parts.shift, eps)
 
@@ -81,7 +81,7 @@ def _one_step(
     choices = channels, kernel, stride, padding, width, *_sizes(weight, padding)
     if count:
         with torch.cuda.device_of(image):  # kernels are sent to the GPU that holds the tensors
-            programs = min(-(-count // _ROWS), _PROGRAMS * processors(image.get_device()))
+            programs = min(-(-count // _ROWS), _PROGRAMS * sm_count(image.get_device()))
             entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
     return answer
 
@@ -106,24 +106,26 @@ def _shape(
     return image.new_empty(len(image), height * width, len(weight), dtype=kind)
 
 
-_TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *Entering._fields))
-_run = operation("entrance", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _one_step, _shape)
+_TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *ConvStemWeights._fields))
+_run = register_op(
+    "conv_stem_norm", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _one_step, _shape
+)
 
 
 @torch.no_grad()
-def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32, with margins of both sizes that are common."""
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
     image = wave(2, 3, 37, 46)
-    parts = Entering(wave(64, 3, 7, 7, size=0.2), wave(64, by=3.0), 1 + wave(64, size=0.5), wave(64, by=2.0))
-    exact = Entering(*(part.float() for part in parts))
+    parts = ConvStemWeights(wave(64, 3, 7, 7, size=0.2), wave(64, by=3.0), 1 + wave(64, size=0.5), wave(64, by=2.0))
+    exact = ConvStemWeights(*(part.float() for part in parts))
     for padding in (2, 3):
         with torch.autocast(device.type, enabled=False):
             found = _run(image, *parts, 4, padding, 1e-5, kind).float()
-            expected = plain_entrance(image.float(), exact, 4, padding, 1e-5)
+            expected = conv_stem_norm_reference(image.float(), exact, 4, padding, 1e-5)
         if not bool((found - expected).norm() < 1e-2 * expected.norm()):
             return False
     return True
 
 
-TRIAL = Trial("entrances", alike, on=is_hopper)
+SELF_TEST = SelfTest("entrances", matches_reference, on=is_hopper)

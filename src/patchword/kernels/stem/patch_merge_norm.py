@@ -9,23 +9,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.common.availability import Trial, Waves, is_usable, learns, may_have_kernel, short_kind
+from patchword.kernels.common.availability import SelfTest, TestInputs, is_on_cuda, is_usable, needs_grad, short_dtype
 from patchword.kernels.common.launch import parts
-from patchword.kernels.common.register_op import operation
+from patchword.kernels.common.register_op import register_op
 
 _HELD = 8192  # numbers of a program
 _WARPS = 4
 
 
-def has_merged_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
+def has_patch_merge_norm_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
     """On a GPU with Triton, in 16 bits, where no gradient is wanted, for even sides and channels side by side. matrix:
     of the product behind it"""
-    if not may_have_kernel(feature_map) or learns(feature_map, scale, shift, matrix):
+    if not is_on_cuda(feature_map) or needs_grad(feature_map, scale, shift, matrix):
         return False
     channels, height, width = feature_map.shape[1:]
     fits = not (height % 2 or width % 2) and _is_known(channels) and scale.shape == shift.shape == (4 * channels,)
-    lies = feature_map.stride(1) == 1 and short_kind(feature_map, matrix, scale, shift) is not None
-    return fits and lies and is_usable(feature_map, TRIAL)
+    lies = feature_map.stride(1) == 1 and short_dtype(feature_map, matrix, scale, shift) is not None
+    return fits and lies and is_usable(feature_map, SELF_TEST)
 
 
 def _is_known(channels: int) -> bool:
@@ -34,9 +34,9 @@ def _is_known(channels: int) -> bool:
     return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= _HELD
 
 
-def merged(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
+def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
     """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's kind"""
-    return _run(feature_map, scale, shift, eps, short_kind(feature_map, matrix))
+    return _run(feature_map, scale, shift, eps, short_dtype(feature_map, matrix))
 
 
 def side_by_side(feature_map: Tensor) -> Tensor:
@@ -45,12 +45,12 @@ def side_by_side(feature_map: Tensor) -> Tensor:
     return cut.permute(0, 2, 4, 5, 3, 1).flatten(3).flatten(1, 2)
 
 
-def plain_merged(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tensor:
+def patch_merge_norm_reference(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tensor:
     return F.layer_norm(side_by_side(feature_map), scale.shape, scale, shift, eps)
 
 
 def _one_step(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
-    from patchword.kernels.stem.patch_merge_norm_triton import merged as kernel
+    from patchword.kernels.stem.patch_merge_norm_triton import patch_merge_norm as kernel
 
     if feature_map.stride(1) != 1:
         feature_map = feature_map.contiguous(memory_format=torch.channels_last)
@@ -72,18 +72,18 @@ def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: 
 
 
 _GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind"
-_run = operation("merged", _GIVEN, _one_step, _shape)
+_run = register_op("patch_merge_norm", _GIVEN, _one_step, _shape)
 
 
 @torch.no_grad()
-def alike(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
     """Whether the kernel answers as the plain way does in float32."""
-    wave = Waves(device, kind)
+    wave = TestInputs(device, kind)
     feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
     scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
     found = _run(feature_map, scale, shift, 1e-5, kind).float()
-    expected = plain_merged(feature_map.float(), scale.float(), shift.float(), 1e-5)
+    expected = patch_merge_norm_reference(feature_map.float(), scale.float(), shift.float(), 1e-5)
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
-TRIAL = Trial("merged neighbours", alike)
+SELF_TEST = SelfTest("merged neighbours", matches_reference)

@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit(do_not_specialize=["count"])
-def merged(
+def patch_merge_norm(
     tokens, scale, shift, answer, count, eps, height, breadth, image_step, row_step, column_step,
     first: tl.constexpr, second: tl.constexpr, rows: tl.constexpr,
 ):  # fmt: skip

@@ -5,10 +5,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from patchword.core.text import Rows
+from patchword.core.text import Packed
 
 
-def has_row_kernel(query: Tensor, width: int, dropout: float = 0.0) -> bool:
+def has_varlen_attention_kernel(query: Tensor, width: int, dropout: float = 0.0) -> bool:
     """torch's kernel for rows of different length runs on NVIDIA's GPUs since Ampere, in 16 bits, for heads whose
     width is a multiple of 8 and 256 at most; with dropout, 192 on most of them."""
     fits = width % 8 == 0 and width <= 256 and query.dtype in (torch.float16, torch.bfloat16)
@@ -30,8 +30,8 @@ def _drops(index: int, width: int) -> bool:
     return others is None and (width <= 192 or torch.cuda.get_device_capability(index) in ((8, 0), (9, 0)))
 
 
-def in_row(
-    query: Tensor, key: Tensor, value: Tensor, rows: Rows, scale: float, causal: bool, dropout: float = 0.0
+def varlen_attention(
+    query: Tensor, key: Tensor, value: Tensor, rows: Packed, scale: float, causal: bool, dropout: float = 0.0
 ) -> Tensor:
     """(tokens, heads, head width) thrice -> (tokens, heads, head width); causal: each reads what comes before it"""
     from torch.nn.attention.varlen import varlen_attn

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from patchword.kernels.window_attention.reference import plain_windows
+from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.kernels.window_attention.tiling import from_numbers
 from patchword.kernels.window_attention.torch_op import (
     GIVEN,
@@ -23,11 +23,11 @@ from patchword.kernels.window_attention.torch_op import (
     attend_forward,
 )
 
-LIBRARY.define(f"windows({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
-LIBRARY.impl("windows", attend, "CompositeExplicitAutograd")
-torch.library.register_fake("patchword::windows", attend_fake, lib=LIBRARY)
+LIBRARY.define(f"window_attention({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
+LIBRARY.impl("window_attention", attend, "CompositeExplicitAutograd")
+torch.library.register_fake("patchword::window_attention", attend_fake, lib=LIBRARY)
 Answer = tuple[Tensor, Tensor]
-attend_windows = torch.ops.patchword.windows.default
+attend_windows = torch.ops.patchword.window_attention.default
 
 
 class _Attend(torch.autograd.Function):
@@ -56,7 +56,7 @@ class _Attend(torch.autograd.Function):
         return None, None, None, None, *attend_back(gradient, *lists, merged, sums, *rest)
 
 
-@torch.library.impl(LIBRARY, "windows", "Autograd")
+@torch.library.impl(LIBRARY, "window_attention", "Autograd")
 def _differentiably(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
     seeds: Tensor | None = None, rate: float = 0.0,
@@ -77,7 +77,7 @@ def _plain_gradients(
     """With respect to other names of what was given: one of them may have been made of another."""
     lists = [[tensor.view_as(tensor) for tensor in part] for part in lists]
     held, tables, taps = lists
-    answer = plain_windows(held, tables, taps, from_numbers(numbers), heads, scale, seeds, rate)
+    answer = window_attention_reference(held, tables, taps, from_numbers(numbers), heads, scale, seeds, rate)
     given = [tensor for part in lists for tensor in part]
     asked = [tensor for tensor in given if tensor.requires_grad]
     found = iter(torch.autograd.grad(answer, asked, gradient, create_graph=True))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from patchword.kernels.common.counter_rng import lowest_kept
-from patchword.kernels.common.launch import Grid, Ready, processors
+from patchword.kernels.common.launch import Grid, PreparedLaunch, sm_count
 from patchword.kernels.depthwise_conv.lepe_conv_launch import Filter, Lie
 from patchword.kernels.window_attention import triton as window_triton
 from patchword.kernels.window_attention.tiling import SHARED, Rectangles, from_numbers, launch, rest_of, walk
@@ -111,7 +111,7 @@ class Share:
     def grid(self) -> Grid:
         batch, heads, cut = self.lying.batch, self.lying.heads, self.cut
         if self.plan.whole:
-            return heads, *walk(cut.groups, heads, batch, self.plan.waves * processors(self.device))
+            return heads, *walk(cut.groups, heads, batch, self.plan.waves * sm_count(self.device))
         return batch * cut.groups * heads * self.pieces, 1, 1
 
 
@@ -125,8 +125,8 @@ class Forth(NamedTuple):
     whole: of groups in one tile, which have seeds behind them
     """
 
-    main: Ready
-    local: Ready | None
+    main: PreparedLaunch
+    local: PreparedLaunch | None
     whole: bool
 
 
@@ -139,7 +139,7 @@ def forward(call: Call) -> tuple[Forth, ...]:
 def _forth(share: Share) -> Forth:
     whole = share.plan.whole
     kernel, known = (window_triton.whole, share.known) if whole else (window_triton.pieces, share.known_by_pieces)
-    main = Ready(kernel, share.grid, (*share.lying, share.scale, *known), *share.options)
+    main = PreparedLaunch(kernel, share.grid, (*share.lying, share.scale, *known), *share.options)
     local = None
     if share.local:
         local = share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True)

@@ -6,7 +6,7 @@ Only to be imported where Triton is installed.
 from functools import lru_cache
 from typing import NamedTuple
 
-from patchword.kernels.common.launch import Ready, processors
+from patchword.kernels.common.launch import PreparedLaunch, sm_count
 from patchword.kernels.depthwise_conv.lepe_conv_launch import ForTaps
 from patchword.kernels.window_attention import bias_grad_triton as window_table
 from patchword.kernels.window_attention import triton_backward as window_triton_backward
@@ -15,21 +15,21 @@ from patchword.kernels.window_attention.tiling import WARPS, walkers
 
 
 class ForTable(NamedTuple):
-    biases: Ready | None  # of larger groups; those in one tile have it from the main kernel
+    biases: PreparedLaunch | None  # of larger groups; those in one tile have it from the main kernel
     parts: tuple[int, ...]  # the shape of the gradients of the biases, in parts
-    fold: Ready
+    fold: PreparedLaunch
 
 
 class ForFilter(NamedTuple):
-    values: Ready  # what the filter adds to their gradient
+    values: PreparedLaunch  # what the filter adds to their gradient
     taps: ForTaps
 
 
 class Back(NamedTuple):
     """The launches of the gradient of one share."""
 
-    main: Ready  # of groups in one tile; else of the queries of larger ones
-    keys: Ready | None
+    main: PreparedLaunch  # of groups in one tile; else of the queries of larger ones
+    keys: PreparedLaunch | None
     table: ForTable | None
     local: ForFilter | None
 
@@ -45,10 +45,10 @@ def _back(share: Share, joint: bool) -> Back:
     stride = (3 if joint else 1) * lying.all_heads * share.head  # of the gradients, from token to token
     numbers = (*lying[:4], stride, *lying[4:], share.scale, *share.known)
     if share.plan.whole:
-        main, keys = Ready(kernels.whole_back, share.grid, numbers, *share.options), None
+        main, keys = PreparedLaunch(kernels.whole_back, share.grid, numbers, *share.options), None
     else:
-        main = Ready(kernels.queries_back, share.grid, (*numbers, share.local), *share.options)
-        keys = Ready(kernels.keys_back, share.grid, numbers, *share.options)
+        main = PreparedLaunch(kernels.queries_back, share.grid, (*numbers, share.local), *share.options)
+        keys = PreparedLaunch(kernels.keys_back, share.grid, numbers, *share.options)
     table, local = _for_table(share) if share.biased else None, _for_filter(share, joint) if share.local else None
     return Back(main, keys, table, local)
 
@@ -65,10 +65,12 @@ def _for_table(share: Share) -> ForTable:
         count = share.grid[1] * share.grid[2]
     else:
         tiles = heads * (-(-share.cut.size // plan.met)) ** 2
-        count = walkers(share.lying.batch * share.cut.groups, tiles, plan.waves * processors(share.device))
+        count = walkers(share.lying.batch * share.cut.groups, tiles, plan.waves * sm_count(share.device))
         numbers = (*share.lying, share.scale, *share.sides, share.head, share.masked, plan.met, plan.width)
         warps = WARPS["backward", plan.met]
-        biases = Ready(window_table.biases_back, (tiles, count, 1), numbers, warps, *share.options[1:])
+        biases = PreparedLaunch(window_table.biases_back, (tiles, count, 1), numbers, warps, *share.options[1:])
     side = -(-share.cut.size // plan.met) * plan.met
-    fold = Ready(window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), 4, 2)
+    fold = PreparedLaunch(
+        window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), 4, 2
+    )
     return ForTable(biases, (count, heads, side, side), fold)

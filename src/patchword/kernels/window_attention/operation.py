@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import Trial, is_usable
+from patchword.kernels.common.availability import SelfTest, is_usable
 from patchword.kernels.common.counter_rng import seeds_on
 from patchword.kernels.window_attention.autograd import attend_windows
-from patchword.kernels.window_attention.reference import plain_windows
+from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.kernels.window_attention.tiling import Rectangles, Side
 from patchword.kernels.window_attention.torch_op import attend_back
 
@@ -48,17 +48,17 @@ def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float, r
 
 
 def has_window_kernel(query: Tensor, head: int) -> bool:
-    return query.is_cuda and query.dtype in _KINDS and head <= WIDEST and is_usable(query, TRIAL)
+    return query.is_cuda and query.dtype in _KINDS and head <= WIDEST and is_usable(query, SELF_TEST)
 
 
-def alike(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
     """Whether attention in shifted windows and, with a filter, in padded stripes is that of the plain way, and its
     gradient; once more with dropout and numbers of 16 bits."""
     seeds = torch.tensor([77, -3], dtype=torch.int32, device=device)
-    return _is_alike(device, torch.float32, 1e-4) and _is_alike(device, short, 2e-2, seeds, 0.3)
+    return _matches_reference_at(device, torch.float32, 1e-4) and _matches_reference_at(device, short, 2e-2, seeds, 0.3)
 
 
-def _is_alike(
+def _matches_reference_at(
     device: torch.device, kind: torch.dtype, bound: float, seeds: Tensor | None = None, rate: float = 0.0
 ) -> bool:
     cuts = [
@@ -70,7 +70,7 @@ def _is_alike(
     taps, none = torch.linspace(-9, 9, 144, device=device).sin().view(16, 1, 3, 3), torch.empty(0, device=device)
     filters = [taps.to(kind), torch.ones(16, device=device).to(kind)]
     exact = [part.double().requires_grad_() for part in (joint, *tables, *filters)]  # no GPU shortens these
-    answer = plain_windows(exact[:1], exact[1:3], [none, none, *exact[3:]], cuts, 1, 0.25, seeds, rate)
+    answer = window_attention_reference(exact[:1], exact[1:3], [none, none, *exact[3:]], cuts, 1, 0.25, seeds, rate)
     expected = [answer, *torch.autograd.grad(answer.sin().sum(), exact)]
     lists, numbers = ([joint], tables, [none, none, *filters]), [number for cut in cuts for number in cut.numbers()]
     merged, sums = attend_windows(*lists, numbers, 1, 0.25, seeds, rate)
@@ -79,4 +79,4 @@ def _is_alike(
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 
 
-TRIAL = Trial("windows", alike)
+SELF_TEST = SelfTest("windows", matches_reference)

@@ -11,7 +11,7 @@ from patchword.kernels.common.counter_rng import lowest_kept, mixed
 from patchword.kernels.window_attention.tiling import Rectangles
 
 
-def plain_windows(
+def window_attention_reference(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], cuts: list[Rectangles], heads: int, scale: float,
     seeds: Tensor | None = None, rate: float = 0.0,
 ) -> Tensor:  # fmt: skip

@@ -23,14 +23,14 @@ GIVEN, NUMBERS = (
     ("SymInt[] numbers, SymInt heads, float scale, Tensor? seeds=None, float rate=0.0"),
 )
 SOUND = (torch.Tag.pt2_compliant_tag,)
-LIBRARY.define(f"windows_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
+LIBRARY.define(f"window_attention_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
 _BEFORE = f"Tensor gradient, {GIVEN}, Tensor merged, Tensor sums, {NUMBERS}"
-LIBRARY.define(f"windows_back({_BEFORE}) -> Tensor[]", tags=SOUND)
-attend_forward = torch.ops.patchword.windows_forward.default
-attend_back = torch.ops.patchword.windows_back.default
+LIBRARY.define(f"window_attention_back({_BEFORE}) -> Tensor[]", tags=SOUND)
+attend_forward = torch.ops.patchword.window_attention_forward.default
+attend_back = torch.ops.patchword.window_attention_back.default
 
 
-@torch.library.impl(LIBRARY, "windows_forward", "CompositeExplicitAutograd")
+@torch.library.impl(LIBRARY, "window_attention_forward", "CompositeExplicitAutograd")
 def attend(
     held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
     seeds: Tensor | None = None, rate: float = 0.0,
@@ -60,10 +60,10 @@ def attend_fake(
     return _empty(held, heads * len(tables))
 
 
-torch.library.register_fake("patchword::windows_forward", attend_fake, lib=LIBRARY)
+torch.library.register_fake("patchword::window_attention_forward", attend_fake, lib=LIBRARY)
 
 
-@torch.library.impl(LIBRARY, "windows_back", "CompositeExplicitAutograd")
+@torch.library.impl(LIBRARY, "window_attention_back", "CompositeExplicitAutograd")
 def _attend_back(
     gradient: Tensor, held: list[Tensor], tables: list[Tensor], taps: list[Tensor], merged: Tensor, sums: Tensor,
     numbers: list[int], heads: int, scale: float, seeds: Tensor | None = None, rate: float = 0.0,
@@ -116,7 +116,7 @@ def _back_fake(
     return [room(part, part.shape) for part in (*held, *tables, *taps)]
 
 
-torch.library.register_fake("patchword::windows_back", _back_fake, lib=LIBRARY)
+torch.library.register_fake("patchword::window_attention_back", _back_fake, lib=LIBRARY)
 
 
 def _call(

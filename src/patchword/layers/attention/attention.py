@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
-from patchword.kernels.common.availability import may_have_kernel
-from patchword.kernels.norm_linear.operation import has_product_onto, product_onto
+from patchword.kernels.common.availability import is_on_cuda
+from patchword.kernels.norm_linear.operation import has_linear_residual_kernel, linear_residual
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.projection import LinearProjection, Projected
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 
 class Attention(nn.Module):
@@ -65,20 +65,20 @@ class Attention(nn.Module):
             return None
         attended = self._attended(projected or self._projected(norm(tokens), scope), scope)
         if adds and self._adds(tokens, attended):
-            return product_onto(tokens, attended, self.output.weight, self.output.bias)
+            return linear_residual(tokens, attended, self.output.weight, self.output.bias)
         return tokens + cast(Tensor, self.output(attended))
 
     def but_output(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
         """Of self(norm(tokens)) all but the last product, for who has a kernel for it; None as with at_once."""
-        if not self._may_be_split(tokens, scope) or is_watched(self.output):
+        if not self._may_be_split(tokens, scope) or has_hooks(self.output):
             return None
         projected = self._normed_and_projected(tokens, norm, scope)
         return self._attended(projected or self._projected(norm(tokens), scope), scope)
 
     def _may_be_split(self, tokens: Tensor, scope: Scope) -> bool:
-        if not may_have_kernel(tokens) or scope.memory is not None:
+        if not is_on_cuda(tokens) or scope.memory is not None:
             return False
-        return type(self) is Attention and not is_watched(self)
+        return type(self) is Attention and not has_hooks(self)
 
     def _normed_and_projected(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Projected | None:
         part = self.projection
@@ -96,9 +96,9 @@ class Attention(nn.Module):
     def _adds(self, tokens: Tensor, branch: Tensor) -> bool:
         """whether the output is added by a kernel; a branch that is not known yet is asked for as tokens"""
         part = self.output
-        if type(part) is not nn.Linear or is_watched(part):
+        if type(part) is not nn.Linear or has_hooks(part):
             return False
-        return has_product_onto(tokens, branch, part.weight, part.bias)
+        return has_linear_residual_kernel(tokens, branch, part.weight, part.bias)
 
 
 def _largest_divisor(width: int, limit: int) -> int:

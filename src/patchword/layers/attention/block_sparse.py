@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.layers.attention.partition import Everything
+from patchword.layers.attention.partition import Full
 
 RandomBlocks = Literal["seeded", "huggingface"]
 Plan = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ class Meeting(NamedTuple):
     mask: Tensor | None
 
 
-class Blocks(Everything):
+class BlockSparse(Full):
     """Texts of at most 5 + 2 r blocks meet everything, longer ones their blocks; that is decided anew for each batch.
 
     seed: of the random blocks; the authors use the number of the layer.

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from patchword.core.grid import Grid
-from patchword.kernels.varlen_attention.operation import has_row_kernel, in_row
+from patchword.kernels.varlen_attention.operation import has_varlen_attention_kernel, varlen_attention
 from patchword.kernels.window_attention.operation import has_window_kernel, windows
-from patchword.layers.attention.block_sparse import Blocks
-from patchword.layers.attention.partition import Causal, Everything, Partition
+from patchword.layers.attention.block_sparse import BlockSparse
+from patchword.layers.attention.partition import Causal, Full, Partition
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.window_kernel import is_known, on_one_map, share_of
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -30,13 +30,13 @@ class Pattern(nn.Module):
 
     def __init__(self, partition: Partition | None = None, position: Position | None = None) -> None:
         super().__init__()
-        self.partition = partition or Everything()
+        self.partition = partition or Full()
         self.position = position or Position()
 
 
 def stays_in_row(pattern: Pattern) -> bool:
     """The kernel for rows knows no other partition and no position inside attention."""
-    return type(pattern.partition) in (Everything, Causal) and type(pattern.position) is Position
+    return type(pattern.partition) in (Full, Causal) and type(pattern.position) is Position
 
 
 # weights, the scores they are the softmax of, the pattern, the grids of queries and of keys
@@ -78,9 +78,9 @@ class ScaledDotProduct(nn.Module):
     def _can_stay_in_place(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
         """The kernel for rectangles holds no weights; some are dropped where all tokens meet, as in a text."""
         plain = not self.fused or self.recorder is not None or self._rate >= 1
-        if self._rate and any(type(pattern.partition) is not Everything for pattern in patterns):
+        if self._rate and any(type(pattern.partition) is not Full for pattern in patterns):
             return False
-        if plain or is_watched(self) or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
+        if plain or has_hooks(self) or not all(is_known(pattern.partition, pattern.position) for pattern in patterns):
             return False
         head = projected.query.shape[-1] // (self.heads * len(patterns))
         partitions = [pattern.partition for pattern in patterns]
@@ -94,13 +94,13 @@ class ScaledDotProduct(nn.Module):
         if self.fused and self.recorder is None and self._can_stay_in_row(projected.query, pattern):
             query, key, value = (part[0].unflatten(-1, (self.heads, -1)) for part in projected[:3])
             causal = isinstance(pattern.partition, Causal)
-            return in_row(query, key, value, rows, self.scale, causal, self._rate).flatten(1)[None]
+            return varlen_attention(query, key, value, rows, self.scale, causal, self._rate).flatten(1)[None]
         query, key, value = (rows.pad(part) for part in projected[:3])
         padded = Projected(query, key, value, rows.mask[:, None, None], None)
         return rows.join(self._attend(padded, pattern, None))
 
     def _can_stay_in_row(self, query: Tensor, pattern: Pattern) -> bool:
-        return stays_in_row(pattern) and has_row_kernel(query, query.shape[-1] // self.heads, self._rate)
+        return stays_in_row(pattern) and has_varlen_attention_kernel(query, query.shape[-1] // self.heads, self._rate)
 
     def _attend(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
         partition, position, inner = pattern.partition, pattern.position, pattern.partition.inner(grid)
@@ -120,7 +120,7 @@ class ScaledDotProduct(nn.Module):
             earlier = None if in_order else partition.earlier(query.shape[2], key.shape[2], query.device)
             bias = _forbid(bias, earlier)
 
-        if isinstance(partition, Blocks) and partition.is_sparse(query.shape[2]):
+        if isinstance(partition, BlockSparse) and partition.is_sparse(query.shape[2]):
             attended = self._in_blocks(query, key, value, bias, pattern, partition)
         elif fused:
             attended = self._fused(query, key, value, bias, in_order)
@@ -145,7 +145,7 @@ class ScaledDotProduct(nn.Module):
             return F.scaled_dot_product_attention(query, key, value, bias, self._rate, in_order, scale=self.scale)
 
     def _in_blocks(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, pattern: Pattern, partition: Blocks
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, pattern: Pattern, partition: BlockSparse
     ) -> Tensor:
         """A softmax for the global blocks and one for all others; without dropout, as the authors have it."""
         tokens, meetings = query.shape[2], partition.meet(query, key, value, mask)

@@ -28,7 +28,7 @@ class Partition(Protocol):
         ...
 
 
-class Everything:
+class Full:
     """Every token meets every token: one group."""
 
     def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
@@ -44,7 +44,7 @@ class Everything:
         return grid
 
 
-class Causal(Everything):
+class Causal(Full):
     """Every token meets itself and those before it, so that the next word can be asked for everywhere at once."""
 
     def earlier(self, queries: int, keys: int, device: torch.device) -> Tensor:

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.core.text import Rows
-from patchword.kernels.common.availability import may_have_kernel
-from patchword.kernels.norm_linear.operation import has_normed_product, normed_product
+from patchword.core.text import Packed
+from patchword.kernels.common.availability import is_on_cuda
+from patchword.kernels.norm_linear.operation import has_layer_norm_linear_kernel, layer_norm_linear
 from patchword.layers.affine import is_affine
 from patchword.layers.convolution.blocks import ConvNorm
 from patchword.layers.convolution.depthwise import Step, convolved_and_normed, projected
 from patchword.layers.convolution.stem import PatchEmbed
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 
 class Projected(NamedTuple):
@@ -26,7 +26,7 @@ class Projected(NamedTuple):
     value: Tensor
     mask: Tensor | None
     key_grid: Grid | None
-    rows: Rows | None = None  # the tokens of several texts lie in one row; each reads its own text
+    rows: Packed | None = None  # the tokens of several texts lie in one row; each reads its own text
     fixed: bool = False  # the keys are not those of the tokens: new tokens bring no new ones
     joint: Tensor | None = None  # (batch, tokens, 3 * width): the three where they lie side by side, if they do
 
@@ -54,11 +54,11 @@ class LinearProjection(nn.Module):
         part = self.joint
         if type(self) is not LinearProjection or type(part) is not nn.Linear or not is_affine(norm):
             return None
-        if any(map(is_watched, (self, norm, part))):
+        if any(map(has_hooks, (self, norm, part))):
             return None
-        if not has_normed_product(tokens, norm.weight, norm.bias, part.weight, part.bias):
+        if not has_layer_norm_linear_kernel(tokens, norm.weight, norm.bias, part.weight, part.bias):
             return None
-        joint = normed_product(tokens, norm.weight, norm.bias, part.weight, part.bias, norm.eps)
+        joint = layer_norm_linear(tokens, norm.weight, norm.bias, part.weight, part.bias, norm.eps)
         return self._projected(joint, scope)
 
     def _projected(self, joint: Tensor, scope: Scope) -> Projected:
@@ -114,7 +114,7 @@ class SeparableProjection(nn.Module):
     def _at_once(self, tokens: Tensor, grid: Grid) -> list[Tensor] | None:
         """the three by one kernel and products; None where there is none, or where someone watches the parts"""
         parts = self.query, self.key, self.value
-        if not may_have_kernel(tokens) or any(type(part) is not SeparableLinear for part in parts):
+        if not is_on_cuda(tokens) or any(type(part) is not SeparableLinear for part in parts):
             return None
         return projected(tokens, grid, [part.step() for part in parts])
 
@@ -140,14 +140,14 @@ class SeparableLinear(nn.Module):
     def step(self) -> Step | None:
         """what one kernel may do at once; None where someone watches the parts"""
         part = self.depthwise
-        if type(part) is not ConvNorm or is_watched(part) or is_watched(self):
+        if type(part) is not ConvNorm or has_hooks(part) or has_hooks(self):
             return None
         return part.convolution, part.norm, self.linear
 
     def _in_place(self, tokens: Tensor, grid: Grid) -> Tensor | None:
         """by one kernel, without a map; None where there is none, or where someone watches the parts"""
         part = self.depthwise
-        if type(part) is not ConvNorm or is_watched(part):
+        if type(part) is not ConvNorm or has_hooks(part):
             return None
         return convolved_and_normed(tokens, grid, part.convolution, part.norm)
 

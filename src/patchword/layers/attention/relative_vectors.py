@@ -41,8 +41,8 @@ class RelativeVectors(Position):
     def mix(self, weights: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         """Weights of keys at the same distance are summed first, so that no vector of a pair is ever held."""
         index = self._relations(weights.shape[2], value.shape[2], inner, weights.device).expand_as(weights)
-        summed = weights.new_zeros(*weights.shape[:3], len(self.values)).scatter_add(-1, index, weights)
-        return weights @ value + summed @ self.values.to(weights.dtype)
+        residual_add = weights.new_zeros(*weights.shape[:3], len(self.values)).scatter_add(-1, index, weights)
+        return weights @ value + residual_add @ self.values.to(weights.dtype)
 
     def _relations(self, queries: int, keys: int, inner: Grid | None, device: torch.device) -> Tensor:
         """(queries, keys): the number of the pair's vectors"""

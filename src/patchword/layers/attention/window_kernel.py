@@ -8,22 +8,22 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.kernels.window_attention.operation import Share
-from patchword.layers.attention.partition import Everything, Partition
+from patchword.layers.attention.partition import Full, Partition
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.windows import Interlaced, Windows
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 _SHORT, _SHORTEST = 128, 64  # tokens that all meet each other
 _NARROW = 64  # channels of a head
 
 
 def is_known(partition: Partition, position: Position) -> bool:
-    if type(partition) is Everything:
+    if type(partition) is Full:
         return type(position) is Position
     if type(position) is LocalEnhancement:
         convolution = position.convolution
-        whole = type(convolution) is nn.Conv2d and convolution.bias is not None and not is_watched(convolution)
+        whole = type(convolution) is nn.Conv2d and convolution.bias is not None and not has_hooks(convolution)
         return type(partition) in (Windows, Interlaced) and whole
     return type(partition) in (Windows, Interlaced) and type(position) in (Position, RelativeTable)
 
@@ -34,7 +34,7 @@ def on_one_map(projected: Projected, partitions: list[Partition], grid: Grid | N
     alike = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
     if not alike or projected.mask is not None or projected.rows is not None:
         return False
-    if any(type(partition) is Everything for partition in partitions):
+    if any(type(partition) is Full for partition in partitions):
         return len(partitions) == 1 and _is_quicker(query, head)
     return grid is not None and grid == projected.key_grid
 
@@ -50,7 +50,7 @@ def _is_quicker(query: Tensor, head: int) -> bool:
 def share_of(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
     """A pattern in the kernel's words."""
     table = taps = constant = torch.empty(0, device=query.device)
-    if isinstance(partition, Everything):
+    if isinstance(partition, Full):
         return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps, constant)
     assert isinstance(partition, Windows | Interlaced), "only rectangles are run in place"
     if isinstance(position, RelativeTable):

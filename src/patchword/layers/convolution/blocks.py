@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers.activation_checkpointing import Recomputing
-from patchword.layers.convolution.depthwise import added, convolved
+from patchword.layers.activation_checkpointing import CheckpointedBlock
+from patchword.layers.convolution.depthwise import convolved, depthwise_residual
 from patchword.layers.convolution.stem import check_channels
 from patchword.layers.drop_path import DropPath
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 
 class ConvNorm(nn.Module):
@@ -78,11 +78,11 @@ class ConvResidual(nn.Module):
         self.activation = nn.ReLU()
 
     def forward(self, feature_map: Tensor) -> Tensor:
-        added = self.drop_path(self.branch(feature_map)) + self.shortcut(feature_map)
-        return cast(Tensor, self.activation(added))
+        depthwise_residual = self.drop_path(self.branch(feature_map)) + self.shortcut(feature_map)
+        return cast(Tensor, self.activation(depthwise_residual))
 
 
-class ConvStage(Recomputing):
+class ConvStage(CheckpointedBlock):
     """Blocks over the map itself; its tokens are a view of the map, so nothing is copied between stages."""
 
     def __init__(self, entrance: nn.Module, blocks: Iterable[nn.Module], width: int, stride: int) -> None:
@@ -121,4 +121,4 @@ class ConditionalPosition(nn.Module):
         """tokens + self(tokens) in one kernel; None where there is none, or where someone watches the parts"""
         if scope.grid is None or type(self) is not ConditionalPosition or type(norm) is not nn.Identity:
             return None
-        return None if is_watched(self) or is_watched(norm) else added(tokens, scope.grid, self.convolution)
+        return None if has_hooks(self) or has_hooks(norm) else depthwise_residual(tokens, scope.grid, self.convolution)

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.kernels.common.availability import may_have_kernel
-from patchword.kernels.stem.conv_stem_norm import Entering, entrance, has_entrance_kernel
-from patchword.kernels.stem.patch_merge_norm import has_merged_kernel, merged, side_by_side
+from patchword.kernels.common.availability import is_on_cuda
+from patchword.kernels.stem.conv_stem_norm import ConvStemWeights, entrance, has_conv_stem_norm_kernel
+from patchword.kernels.stem.patch_merge_norm import has_patch_merge_norm_kernel, patch_merge_norm, side_by_side
 from patchword.layers.affine import is_affine
-from patchword.layers.watched import is_watched
+from patchword.layers.watched import has_hooks
 
 _FEW = 4  # channels of an image
 
 
-class Entrance(Protocol):
+class Stem(Protocol):
     stride: int
     width: int
 
@@ -90,13 +90,13 @@ class OverlapEmbed(nn.Module):
     def normed(self, feature_map: Tensor, norm: nn.Module) -> Tensor | None:
         """the tokens with a norm over each, by a kernel; None where there is none, or where someone watches"""
         part = self.convolution
-        if not may_have_kernel(feature_map) or type(self) is not OverlapEmbed or is_watched(self) or is_watched(norm):
+        if not is_on_cuda(feature_map) or type(self) is not OverlapEmbed or has_hooks(self) or has_hooks(norm):
             return None
         if not _is_plain(part) or part.bias is None or not is_affine(norm):
             return None
         feature_map, padding = self._large_enough(feature_map), cast(int, part.padding[0])
-        parts = Entering(part.weight, part.bias, norm.weight, norm.bias)
-        if not has_entrance_kernel(feature_map, parts, self.stride, padding):
+        parts = ConvStemWeights(part.weight, part.bias, norm.weight, norm.bias)
+        if not has_conv_stem_norm_kernel(feature_map, parts, self.stride, padding):
             return None
         return entrance(feature_map, parts, self.stride, padding, norm.eps)
 
@@ -114,7 +114,7 @@ class OverlapEmbed(nn.Module):
 
 
 def _is_plain(convolution: nn.Module) -> bool:
-    return type(convolution) is nn.Conv2d and not is_watched(convolution)
+    return type(convolution) is nn.Conv2d and not has_hooks(convolution)
 
 
 class PatchMerge(nn.Module):
@@ -139,17 +139,17 @@ class PatchMerge(nn.Module):
 
     def _normed(self, feature_map: Tensor) -> Tensor:
         norm, reduce = self.norm, self.reduce
-        if may_have_kernel(feature_map) and is_affine(norm) and type(reduce) is nn.Linear and not is_watched(norm):
+        if is_on_cuda(feature_map) and is_affine(norm) and type(reduce) is nn.Linear and not has_hooks(norm):
             given = feature_map, norm.weight, norm.bias, reduce.weight
-            if has_merged_kernel(*given):
-                return merged(*given, norm.eps)
+            if has_patch_merge_norm_kernel(*given):
+                return patch_merge_norm(*given, norm.eps)
         return cast(Tensor, norm(side_by_side(feature_map)))
 
 
-class NormedEntrance(nn.Module):
+class NormedStem(nn.Module):
     """An entrance, then a norm over each token."""
 
-    def __init__(self, patches: Entrance, eps: float = 1e-5) -> None:
+    def __init__(self, patches: Stem, eps: float = 1e-5) -> None:
         super().__init__()
         self.patches, self.stride, self.width = patches, patches.stride, patches.width
         self.norm = nn.LayerNorm(patches.width, eps)
@@ -167,10 +167,10 @@ class NormedEntrance(nn.Module):
         return self.norm(tokens), grid
 
 
-def overlapping(channels: int, width: int, stride: int, padding: int | None = None) -> NormedEntrance:
+def overlapping(channels: int, width: int, stride: int, padding: int | None = None) -> NormedStem:
     """The entrance of CvT, CSWin and Pale: a kernel of 7 for stride 4, of 3 for stride 2, and a norm."""
     kernel = 2 * stride - 1
-    return NormedEntrance(OverlapEmbed(channels, width, kernel, stride, kernel // 2 if padding is None else padding))
+    return NormedStem(OverlapEmbed(channels, width, kernel, stride, kernel // 2 if padding is None else padding))
 
 
 def padded(feature_map: Tensor, multiple: int) -> Tensor:

@@ -21,7 +21,7 @@ from patchword.layers.embedding.fourier import FourierPositions
 
 
 @dataclass(frozen=True)
-class Scheme:
+class ImagePosition:
     """on_tokens(width, grid), in_block(width) and in_attention(width, heads, grid of a group) make the parts."""
 
     on_tokens: Callable[[int, Grid], nn.Module] = lambda width, grid: NoPositions()
@@ -33,16 +33,18 @@ def _conditional(width: int) -> dict[str, Residual]:
     return {"position": Residual(ConditionalPosition(width), nn.Identity())}
 
 
-SchemeName = Literal["none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"]
+ImagePositionName = Literal[
+    "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
+]
 
-SCHEMES: dict[SchemeName, Scheme] = {
-    "none": Scheme(),
-    "learned": Scheme(on_tokens=LearnedPositions),  # a table, as ViT
-    "sinusoidal": Scheme(on_tokens=lambda width, grid: SinusoidalPositions(width)),
-    "relative": Scheme(in_attention=lambda width, heads, group: RelativeTable(heads, group)),  # as Swin
-    "conditional": Scheme(in_block=_conditional),  # CPE, as Pale
-    "local": Scheme(in_attention=lambda width, heads, group: LocalEnhancement(width)),  # LePE, as CSWin
-    "shaw": Scheme(in_attention=lambda width, heads, group: RelativeVectors(width // heads, 4, dimensions=2)),
-    "fourier": Scheme(on_tokens=lambda width, grid: FourierPositions(width)),
-    "floater": Scheme(on_tokens=lambda width, grid: FloaterPositions(width)),
+POSITIONS: dict[ImagePositionName, ImagePosition] = {
+    "none": ImagePosition(),
+    "learned": ImagePosition(on_tokens=LearnedPositions),  # a table, as ViT
+    "sinusoidal": ImagePosition(on_tokens=lambda width, grid: SinusoidalPositions(width)),
+    "relative": ImagePosition(in_attention=lambda width, heads, group: RelativeTable(heads, group)),  # as Swin
+    "conditional": ImagePosition(in_block=_conditional),  # CPE, as Pale
+    "local": ImagePosition(in_attention=lambda width, heads, group: LocalEnhancement(width)),  # LePE, as CSWin
+    "shaw": ImagePosition(in_attention=lambda width, heads, group: RelativeVectors(width // heads, 4, dimensions=2)),
+    "fourier": ImagePosition(on_tokens=lambda width, grid: FourierPositions(width)),
+    "floater": ImagePosition(on_tokens=lambda width, grid: FloaterPositions(width)),
 }

@@ -14,26 +14,26 @@ from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
 
 
 @dataclass(frozen=True)
-class TextScheme:
+class TextPosition:
     """on_tokens(width, length) makes what turns places into vectors, in_attention(width, heads) what acts inside."""
 
     on_tokens: Callable[[int, int], nn.Module] = lambda width, length: NoPlaces()
     in_attention: Callable[[int, int], Position] = lambda width, heads: Position()
 
 
-TextSchemeName = Literal[
+TextPositionName = Literal[
     "none", "learned", "sinusoidal", "sinusoidal-halves", "sinusoidal-t2t", "shaw", "fourier", "floater"
 ]
 
-LEARNED = TextScheme(on_tokens=lambda width, length: nn.Embedding(length, width))  # a table, as BERT
+LEARNED = TextPosition(on_tokens=lambda width, length: nn.Embedding(length, width))  # a table, as BERT
 
-TEXT_SCHEMES: dict[TextSchemeName, TextScheme] = {
-    "none": TextScheme(),
+TEXT_POSITIONS: dict[TextPositionName, TextPosition] = {
+    "none": TextPosition(),
     "learned": LEARNED,
-    "sinusoidal": TextScheme(on_tokens=lambda width, length: Sinusoids(width)),  # as the Transformer's paper
-    "sinusoidal-halves": TextScheme(on_tokens=lambda width, length: Sinusoids(width, "halves")),
-    "sinusoidal-t2t": TextScheme(on_tokens=lambda width, length: Sinusoids(width, "t2t")),
-    "shaw": TextScheme(in_attention=lambda width, heads: RelativeVectors(width // heads)),
-    "fourier": TextScheme(on_tokens=lambda width, length: FourierPlaces(width)),
-    "floater": TextScheme(on_tokens=lambda width, length: FloaterPlaces(width)),
+    "sinusoidal": TextPosition(on_tokens=lambda width, length: Sinusoids(width)),  # as the Transformer's paper
+    "sinusoidal-halves": TextPosition(on_tokens=lambda width, length: Sinusoids(width, "halves")),
+    "sinusoidal-t2t": TextPosition(on_tokens=lambda width, length: Sinusoids(width, "t2t")),
+    "shaw": TextPosition(in_attention=lambda width, heads: RelativeVectors(width // heads)),
+    "fourier": TextPosition(on_tokens=lambda width, length: FourierPlaces(width)),
+    "floater": TextPosition(on_tokens=lambda width, length: FloaterPlaces(width)),
 }

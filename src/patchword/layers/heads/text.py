@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.text import Text
-from patchword.kernels.linear_cross_entropy.operation import Guesses as Guesses
-from patchword.kernels.linear_cross_entropy.operation import guesses_of as guesses_of
-from patchword.kernels.linear_cross_entropy.operation import word_losses
+from patchword.kernels.linear_cross_entropy.operation import TokenLosses as TokenLosses
+from patchword.kernels.linear_cross_entropy.operation import linear_cross_entropy
+from patchword.kernels.linear_cross_entropy.operation import token_losses as token_losses
 
 
 class Pooler(nn.Module):
@@ -70,7 +70,7 @@ class PooledHead(nn.Module):
         return cast(Tensor, self.pool(tokens, text))
 
 
-class VectorHead(nn.Module):
+class EmbeddingHead(nn.Module):
     """One vector of length 1 a text, so that products are cosines."""
 
     def __init__(self, pool: nn.Module) -> None:
@@ -82,7 +82,7 @@ class VectorHead(nn.Module):
         return F.normalize(self.pool(tokens, text), dim=-1)
 
 
-class SentenceHead(nn.Module):
+class SequenceHead(nn.Module):
     """Scores for a whole text or a pair of them: classes, labels that may hold together, or one number."""
 
     def __init__(self, pool: nn.Module, width: int, classes: int, dropout: float = 0.0) -> None:
@@ -95,7 +95,7 @@ class SentenceHead(nn.Module):
         return cast(Tensor, self.linear(self.dropout(self.pool(tokens, text))))
 
 
-class TokenHead(nn.Module):
+class TokenClassificationHead(nn.Module):
     """Scores for each token: a tag's, or two, that an answer begins here and that it ends here."""
 
     def __init__(self, width: int, classes: int, dropout: float = 0.0) -> None:
@@ -119,53 +119,53 @@ class TiedLinear(nn.Module):
         return F.linear(tokens, table, self.bias)
 
 
-class Words(nn.Module):
+class MLMTransform(nn.Module):
     """Which word stood there. Only the places that are asked for are worked out."""
 
     def __init__(self, transform: nn.Module, activation: nn.Module, norm: nn.Module, output: nn.Module) -> None:
         super().__init__()
         self.transform, self.activation, self.norm, self.output = transform, activation, norm, output
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
         """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
         return _told(self.output, self.norm(self.activation(self.transform(_asked(tokens, text)))), text, table)
 
 
-class PlainWords(nn.Module):
+class PlainTransform(nn.Module):
     """The same by the table alone."""
 
     def __init__(self, output: TiedLinear) -> None:
         super().__init__()
         self.output = output
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
         """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
         return _told(self.output, _asked(tokens, text), text, table)
 
 
-def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
     """the scores of all words, or how far they are off where the targets are known"""
     if text.targets is None:
         return cast(Tensor, output(vectors, table))
     if type(output) is TiedLinear:
-        return word_losses(vectors, table, output.bias, text.targets)
-    return guesses_of(output(vectors, table), text.targets)
+        return linear_cross_entropy(vectors, table, output.bias, text.targets)
+    return token_losses(output(vectors, table), text.targets)
 
 
 def _asked(tokens: Tensor, text: Text) -> Tensor:
     return tokens if text.places is None else tokens.flatten(0, 1)[text.places]
 
 
-class WordHead(nn.Module):
+class LMHead(nn.Module):
     """The masked words, or of a causal model the next ones."""
 
     def __init__(self, words: nn.Module) -> None:
         super().__init__()
         self.words = words
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | Guesses:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
         """(batch, tokens, width) -> (places, vocabulary), or how far it is off if the text has targets"""
-        return cast(Tensor | Guesses, self.words(tokens, text, table))
+        return cast(Tensor | TokenLosses, self.words(tokens, text, table))
 
 
 class PretrainingHead(nn.Module):
@@ -179,6 +179,6 @@ class PretrainingHead(nn.Module):
         self.words, self.pool, self.dropout = words, pool, nn.Dropout(dropout)
         self.linear = nn.Linear(width, 2)
 
-    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor | Guesses, Tensor]:
+    def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor | TokenLosses, Tensor]:
         """(places, vocabulary), or how far it is off, and (texts, 2)"""
         return self.words(tokens, text, table), self.linear(self.dropout(self.pool(tokens, text)))

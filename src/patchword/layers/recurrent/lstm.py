@@ -10,7 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.cache import Cache
-from patchword.layers.text.encoder_decoder import Entrance, Memory, Translator
+from patchword.layers.text.encoder_decoder import Memory, TokenEmbedding, Translator
 
 State = tuple[Tensor, Tensor]  # hidden state and cell
 Run = Callable[[Tensor, State | None], tuple[Tensor, State]]
@@ -107,8 +107,8 @@ class RecurrentTranslator(Translator):
 
     def __init__(
         self,
-        source: Entrance,
-        target: Entrance | None,
+        source: TokenEmbedding,
+        target: TokenEmbedding | None,
         encoder: BothDirections,
         bridge: Bridge,
         decoder: nn.LSTM,

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
         return Scope(memory=self.tokens, memory_mask=mask, cache=cache)
 
 
-class Entrance(nn.Module):
+class TokenEmbedding(nn.Module):
     """Words to vectors: scale * word + position, with dropout.
 
     longest: tokens of a text. positions: from the place of a token to what is added.
@@ -81,12 +81,12 @@ class Translator(Model):
     target: its entrance for what is written; None if both sides have one vocabulary, and so one table.
     """
 
-    def __init__(self, source: Entrance, target: Entrance | None, head: nn.Module) -> None:
+    def __init__(self, source: TokenEmbedding, target: TokenEmbedding | None, head: nn.Module) -> None:
         super().__init__()
         self.source, self.target, self.head = source, target, head
 
     @property
-    def writing(self) -> Entrance:
+    def writing(self) -> TokenEmbedding:
         """the entrance of what is written"""
         return self.source if self.target is None else self.target
 
@@ -118,8 +118,8 @@ class EncoderDecoder(Translator):
 
     def __init__(
         self,
-        source: Entrance,
-        target: Entrance | None,
+        source: TokenEmbedding,
+        target: TokenEmbedding | None,
         encoder: Encoder,
         decoder: Encoder,
         head: nn.Module,

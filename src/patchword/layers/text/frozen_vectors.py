@@ -29,7 +29,7 @@ class Frozen(NamedTuple):
         return self.values.shape
 
 
-class VectorEntrance(nn.Module):
+class VectorStem(nn.Module):
     """Vectors of any sources to one width, so that what stands above has the same size over all of them.
 
     Each number is brought to mean 0 and standard deviation 1 over the words that are learned from (`learn_scale`): in
@@ -99,7 +99,7 @@ class OverVectors(Model):
 
     def __init__(
         self,
-        entrance: VectorEntrance,
+        entrance: VectorStem,
         encoder: nn.Module,
         pool: nn.Module,
         head: nn.Linear,

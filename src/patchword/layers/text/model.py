@@ -12,7 +12,7 @@ from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.core import Pattern
 from patchword.layers.attention.partition import Causal
 from patchword.layers.dropout import Dropout
-from patchword.layers.embedding.text_position import LEARNED, TextScheme
+from patchword.layers.embedding.text_position import LEARNED, TextPosition
 from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
 
@@ -38,7 +38,7 @@ class TextEmbedding(nn.Module):
         segments: int = 0,
         languages: int = 0,
         first: int = 0,
-        scheme: TextScheme = LEARNED,
+        scheme: TextPosition = LEARNED,
         dropout: float = 0.0,
         gather: nn.Module | None = None,
         widen: nn.Module | None = None,

@@ -23,13 +23,13 @@ from patchword.layers import (
     Attention,
     BothDirections,
     Bridge,
-    Entrance,
     FromMemory,
     Look,
     MultiplicativeProjection,
-    PlainWords,
+    PlainTransform,
     RecurrentTranslator,
     TiedLinear,
+    TokenEmbedding,
 )
 from patchword.layers.init import xavier
 from patchword.models.registry import Family, Share, Variant
@@ -54,15 +54,15 @@ def build(c: LstmConfig) -> RecurrentTranslator:
         Bridge(c.width, c.depth),
         nn.LSTM(c.width, c.width, c.depth, batch_first=True, dropout=between),
         None if c.attention == "none" else Look(c.width, attention(c)),
-        PlainWords(TiedLinear(c.target_vocabulary or c.vocabulary)),
+        PlainTransform(TiedLinear(c.target_vocabulary or c.vocabulary)),
         c.dropout,
     )
     begin(model)
     return model
 
 
-def entrance(c: LstmConfig, vocabulary: int) -> Entrance:
-    return Entrance(vocabulary, c.width, c.positions, dropout=c.dropout)
+def entrance(c: LstmConfig, vocabulary: int) -> TokenEmbedding:
+    return TokenEmbedding(vocabulary, c.width, c.positions, dropout=c.dropout)
 
 
 def attention(c: LstmConfig) -> Attention:

@@ -19,21 +19,21 @@ from torch import nn
 
 from patchword.core.text import Pair, Text
 from patchword.layers import (
-    TEXT_SCHEMES,
+    TEXT_POSITIONS,
     Attention,
     Block,
     Causal,
     Encoder,
     EncoderDecoder,
-    Entrance,
     FeedForward,
     MemoryProjection,
     Norm,
     Pattern,
-    PlainWords,
+    PlainTransform,
     Residual,
-    TextSchemeName,
+    TextPositionName,
     TiedLinear,
+    TokenEmbedding,
 )
 from patchword.layers.init import xavier
 from patchword.models.registry import Family, Share, Variant
@@ -67,7 +67,7 @@ class TransformerConfig(PairConfig):
 
     heads: PositiveInt = 8
     hidden: PositiveInt = 2048  # width of the feed-forward
-    scheme: TextSchemeName = "sinusoidal"  # how position enters
+    scheme: TextPositionName = "sinusoidal"  # how position enters
     norm: Literal["post", "pre"] = "post"
     norm_eps: PositiveFloat = 1e-5
     attention_dropout: Share = 0.0
@@ -78,16 +78,16 @@ def build(c: TransformerConfig) -> EncoderDecoder:
     encoder = Encoder(Block(attention=attention(c), feed_forward=feed_forward(c)) for _ in range(c.depth))
     decoder = Encoder(decoder_block(c) for _ in range(c.depth))
     source, target = entrance(c, c.vocabulary), entrance(c, c.target_vocabulary) if c.target_vocabulary else None
-    head = PlainWords(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
+    head = PlainTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
     norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
     model = EncoderDecoder(source, target, encoder, decoder, head, norms)
     begin(model)
     return model
 
 
-def entrance(c: TransformerConfig, vocabulary: int) -> Entrance:
-    places = TEXT_SCHEMES[c.scheme].on_tokens(c.width, c.positions)
-    return Entrance(vocabulary, c.width, c.positions, positions=places, scale=c.width**0.5, dropout=c.dropout)
+def entrance(c: TransformerConfig, vocabulary: int) -> TokenEmbedding:
+    places = TEXT_POSITIONS[c.scheme].on_tokens(c.width, c.positions)
+    return TokenEmbedding(vocabulary, c.width, c.positions, positions=places, scale=c.width**0.5, dropout=c.dropout)
 
 
 def decoder_block(c: TransformerConfig) -> Block:
@@ -96,7 +96,7 @@ def decoder_block(c: TransformerConfig) -> Block:
 
 
 def attention(c: TransformerConfig, partition: Causal | None = None) -> Residual:
-    pattern = Pattern(partition, TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(partition, TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
     return _residual(c, Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import TEXT_SCHEMES, Encoder
+from patchword.layers import TEXT_POSITIONS, Encoder
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, words
@@ -35,7 +35,7 @@ def build(c: AlbertConfig) -> TextModel:
         c.positions,
         norm(c, c.embedding),
         segments=c.segments,
-        scheme=TEXT_SCHEMES[c.scheme],
+        scheme=TEXT_POSITIONS[c.scheme],
         dropout=c.dropout,
         widen=nn.Linear(c.embedding, c.width),
     )

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import TEXT_SCHEMES, Attention, Block, Encoder, FeedForward, Norm, Pattern, Residual
-from patchword.layers.heads.text import TiedLinear, Words
+from patchword.layers import TEXT_POSITIONS, Attention, Block, Encoder, FeedForward, Norm, Pattern, Residual
+from patchword.layers.heads.text import MLMTransform, TiedLinear
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
@@ -47,13 +47,13 @@ def assembled(entrance: TextEmbedding, encoder: Encoder, head: nn.Module) -> Tex
 
 
 def entrance(c: TextConfig, **parts: Any) -> TextEmbedding:
-    scheme = TEXT_SCHEMES[c.scheme]
+    scheme = TEXT_POSITIONS[c.scheme]
     return TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=scheme, dropout=c.dropout, **parts)
 
 
 def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
     """norm(x + attention(x)), then norm(x + feed_forward(x))"""
-    pattern = Pattern(position=TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(position=TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
     attention = attention or Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
     feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
     return Block(
@@ -62,10 +62,12 @@ def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
     )
 
 
-def words(c: TextConfig, width: int | None = None) -> Words:
+def words(c: TextConfig, width: int | None = None) -> MLMTransform:
     """a map, activation and norm, then the table of words, whose width it may be told"""
     width = width or c.width
-    return Words(nn.Linear(c.width, width), ACTIVATIONS[c.activation](), norm(c, width), TiedLinear(c.vocabulary))
+    return MLMTransform(
+        nn.Linear(c.width, width), ACTIVATIONS[c.activation](), norm(c, width), TiedLinear(c.vocabulary)
+    )
 
 
 def _row(depth: int, width: int, vocabulary: int = 30522) -> BertConfig:

@@ -23,7 +23,7 @@ from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Text
 from patchword.layers import Attention, Encoder, FeedForward, Pattern, Pooler
-from patchword.layers.attention.block_sparse import Blocks, RandomBlocks
+from patchword.layers.attention.block_sparse import BlockSparse, RandomBlocks
 from patchword.layers.dropout import Dropout
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
@@ -70,7 +70,7 @@ def attention(c: BigBirdConfig, layer: int) -> Attention:
         raise UserError(
             "attention in blocks", expected="positions on the tokens", got="scheme 'shaw', inside attention"
         )
-    partition = Blocks(layer, c.block, c.random_blocks, c.positions, c.random)
+    partition = BlockSparse(layer, c.block, c.random_blocks, c.positions, c.random)
     return Attention(c.width, c.heads, patterns=[Pattern(partition)], dropout=c.attention_dropout)
 
 

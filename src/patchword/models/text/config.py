@@ -7,7 +7,7 @@ import torch
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from patchword.core.text import Text
-from patchword.layers import TextSchemeName
+from patchword.layers import TextPositionName
 from patchword.models.registry import Share
 
 HeadName = Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"]
@@ -21,7 +21,7 @@ class TextConfig:
 
     vocabulary: PositiveInt = 30522
     positions: PositiveInt = 512  # tokens of the longest text
-    scheme: TextSchemeName = "learned"  # how position enters
+    scheme: TextPositionName = "learned"  # how position enters
     classes: NonNegativeInt = 0  # of a head that has classes
     width: PositiveInt = 768
     depth: PositiveInt = 12

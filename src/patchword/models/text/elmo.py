@@ -29,8 +29,8 @@ from patchword.layers import (
     MeanPool,
     Model,
     ScalarMix,
-    SentenceHead,
-    TokenHead,
+    SequenceHead,
+    TokenClassificationHead,
     Tokens,
     TwoWayEncoder,
 )
@@ -150,9 +150,9 @@ def head(c: ElmoConfig) -> nn.Module:
         case "words":
             return TwoWayHead(c.width, c.vocabulary)
         case "classes":
-            return SentenceHead(MeanPool(), 2 * c.width, c.classes, c.head_dropout)
+            return SequenceHead(MeanPool(), 2 * c.width, c.classes, c.head_dropout)
         case "tags":
-            return TokenHead(2 * c.width, c.classes, c.head_dropout)
+            return TokenClassificationHead(2 * c.width, c.classes, c.head_dropout)
 
 
 SMALL = ElmoConfig(width=128, cell=1024, highways=1)

@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import (
-    TEXT_SCHEMES,
+    TEXT_POSITIONS,
     Attention,
     Block,
     Causal,
@@ -22,10 +22,10 @@ from patchword.layers import (
     FeedForward,
     Norm,
     Pattern,
-    PlainWords,
+    PlainTransform,
     Residual,
 )
-from patchword.layers.heads.text import SentenceHead, TiedLinear
+from patchword.layers.heads.text import SequenceHead, TiedLinear
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import TextConfig
@@ -51,7 +51,7 @@ def build(c: GptConfig) -> TextModel:
 
 
 def entrance(c: GptConfig, norm: nn.Module) -> TextEmbedding:
-    scheme = TEXT_SCHEMES[c.scheme]
+    scheme = TEXT_POSITIONS[c.scheme]
     return TextEmbedding(c.vocabulary, c.width, c.positions, norm, scheme=scheme, dropout=c.dropout)
 
 
@@ -64,14 +64,14 @@ def block(c: GptConfig, where: Norm) -> Block:
 
 
 def attention(c: GptConfig) -> Attention:
-    pattern = Pattern(Causal(), TEXT_SCHEMES[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(Causal(), TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
     return Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
 
 
 def head(c: GptConfig) -> nn.Module:
     """softmax(h W): neither words nor classes have a bias (equations 2 and 3 of the paper)."""
-    found = text_head(c, lambda: PlainWords(TiedLinear(c.vocabulary, bias=False)))
-    if c.head == "classes" and isinstance(found, SentenceHead):
+    found = text_head(c, lambda: PlainTransform(TiedLinear(c.vocabulary, bias=False)))
+    if c.head == "classes" and isinstance(found, SequenceHead):
         found.linear = nn.Linear(c.width, c.classes, bias=False)
     return found
 

@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
-from patchword.layers import TEXT_SCHEMES, Block, Encoder, FeedForward, Norm, Residual
+from patchword.layers import TEXT_POSITIONS, Block, Encoder, FeedForward, Norm, Residual
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
@@ -43,7 +43,7 @@ class NormedFeedForward(FeedForward):
 
 
 def build(c: GroverConfig) -> TextModel:
-    entrance = TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=TEXT_SCHEMES[c.scheme])
+    entrance = TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=TEXT_POSITIONS[c.scheme])
     model = TextModel(entrance, Encoder(block(c) for _ in range(c.depth)), head(c))
     truncated(model)
     return model

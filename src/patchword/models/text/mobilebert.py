@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pydantic import PositiveInt
 
-from patchword.layers import TEXT_SCHEMES, Attention, Encoder, FeedForward, Norm, Pattern, Residual
-from patchword.layers.heads.text import Words
+from patchword.layers import TEXT_POSITIONS, Attention, Encoder, FeedForward, Norm, Pattern, Residual
+from patchword.layers.heads.text import MLMTransform
 from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Share, Variant
@@ -56,7 +56,7 @@ def build(c: MobileBertConfig) -> TextModel:
         NoNorm(c.width),
         words=c.table,
         segments=c.segments,
-        scheme=TEXT_SCHEMES[c.scheme],
+        scheme=TEXT_POSITIONS[c.scheme],
         dropout=c.dropout,
         gather=Trigram(c.table, c.width),
     )
@@ -65,7 +65,7 @@ def build(c: MobileBertConfig) -> TextModel:
 
 def block(c: MobileBertConfig) -> Bottleneck:
     projection = BottleneckProjection(c.width, c.narrow)
-    pattern = Pattern(position=TEXT_SCHEMES[c.scheme].in_attention(c.narrow, c.heads))
+    pattern = Pattern(position=TEXT_POSITIONS[c.scheme].in_attention(c.narrow, c.heads))
     attention = Attention(c.narrow, c.heads, projection=projection, patterns=[pattern], dropout=c.attention_dropout)
     names = (*(f"feed_forward_{number}" for number in range(1, c.feed_forwards)), "feed_forward")
     residuals = {"attention": Residual(attention, NoNorm(c.narrow), Norm.POST)}
@@ -75,7 +75,7 @@ def block(c: MobileBertConfig) -> Bottleneck:
     return Bottleneck(c.width, c.narrow, NoNorm(c.width), residuals, c.dropout)
 
 
-def word_scores(c: MobileBertConfig) -> Words:
+def word_scores(c: MobileBertConfig) -> MLMTransform:
     """BERT's, with a real norm; the table is narrower than the tokens, so that a matrix of its own goes on with it"""
     found = words(c)
     found.output = PartlyTied(c.vocabulary, c.width - c.table)

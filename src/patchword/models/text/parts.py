@@ -7,17 +7,17 @@ from torch import nn
 from patchword.core.errors import UserError
 from patchword.layers import Gelu
 from patchword.layers.heads.text import (
+    EmbeddingHead,
     FirstToken,
     LastToken,
+    LMHead,
     MeanPool,
     PooledHead,
     Pooler,
     PretrainingHead,
-    SentenceHead,
-    TokenHead,
+    SequenceHead,
+    TokenClassificationHead,
     Tokens,
-    VectorHead,
-    WordHead,
 )
 from patchword.models.text.config import TextConfig
 
@@ -60,19 +60,19 @@ def text_head(
         case "pooled":
             return PooledHead(pool())
         case "vector":
-            return VectorHead(pool())
+            return EmbeddingHead(pool())
         case "words":
-            return WordHead(words())
+            return LMHead(words())
         case "next":
-            return SentenceHead(pool(), c.width, 2)
+            return SequenceHead(pool(), c.width, 2)
         case "pretraining":
             return PretrainingHead(words(), pool(), c.width, dropout)
         case "classes":
-            return SentenceHead(pool(), c.width, _classes(c), c.dropout)
+            return SequenceHead(pool(), c.width, _classes(c), c.dropout)
         case "tags":
-            return TokenHead(c.width, _classes(c), c.dropout)
+            return TokenClassificationHead(c.width, _classes(c), c.dropout)
         case "span":
-            return TokenHead(c.width, 2)
+            return TokenClassificationHead(c.width, 2)
 
 
 def _classes(c: TextConfig) -> int:

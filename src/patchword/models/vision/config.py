@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.models.registry import Share
@@ -17,7 +17,7 @@ PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number
 
 Side = Annotated[int, Field(gt=0, le=16384)]  # pixels
 
-IMAGENET = Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+IMAGENET = Normalization(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,22 +13,22 @@ from torch import nn
 
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
+    ImagePosition,
+    ImagePositionName,
     Pattern,
     Pyramid,
     Residual,
-    Scheme,
-    SchemeName,
     Stage,
     Windows,
+    drop_path_rates,
     mean_of_patches,
     overlapping,
-    rising,
 )
 from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
@@ -45,17 +45,17 @@ class CswinConfig(ImageConfig):
     stripes: PerStage = (1, 2, 7, 7)  # width of a stripe; the last stage is one stripe
     patch: PositiveInt = 4  # stride of the first convolution
     expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: SchemeName = "local"
+    positions: ImagePositionName = "local"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: CswinConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: CswinConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     check_stages(depths=c.depths, heads=c.heads, stripes=c.stripes)
-    scheme = scheme or SCHEMES[c.positions]
-    rates = rising(c.drop_path, c.depths)
+    scheme = scheme or POSITIONS[c.positions]
+    rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, (heads, stripe) in enumerate(zip(c.heads, c.stripes, strict=True)):
         width, last = c.width * 2**index, index == len(c.depths) - 1
@@ -72,7 +72,7 @@ def build(c: CswinConfig, scheme: Scheme | None = None) -> Pyramid:
 
 
 def block(
-    c: CswinConfig, scheme: Scheme, width: int, heads: int, cuts: Sequence[Windows], grid: Grid, drop_path: float
+    c: CswinConfig, scheme: ImagePosition, width: int, heads: int, cuts: Sequence[Windows], grid: Grid, drop_path: float
 ) -> Block:
     """cuts: vertical, then horizontal, each with its share of the heads and channels"""
     share = len(cuts)
@@ -106,7 +106,7 @@ FAMILY = Family(
     title="CSWin",
     paper="arXiv:2107.00652",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={
         "tiny": Variant(TINY, 22_320_552, 4_324_203_008),
         "small": Variant(SMALL, 34_643_304, 6_800_714_752),

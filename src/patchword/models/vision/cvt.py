@@ -14,22 +14,22 @@ from torch import nn
 
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
     Gelu,
+    ImagePosition,
     Prefix,
     Pyramid,
     QuickGelu,
-    Scheme,
     SeparableProjection,
     Stage,
+    drop_path_rates,
     overlapping,
     pre_norm_block,
-    rising,
 )
 from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
@@ -55,16 +55,16 @@ class CvtConfig(ImageConfig):
     attention_dropout: Share = 0.0
 
 
-def build(c: CvtConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: CvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     check_stages(widths=c.widths, depths=c.depths, heads=c.heads)
-    scheme = scheme or SCHEMES[c.positions]
+    scheme = scheme or POSITIONS[c.positions]
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, width in enumerate(c.widths):
         last = index == len(c.widths) - 1
         entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
         grid = entrance.grid(grid.height, grid.width)
-        rates = rising(c.drop_path if last else 0.0, c.depths[index : index + 1])[0]
+        rates = drop_path_rates(c.drop_path if last else 0.0, c.depths[index : index + 1])[0]
         encoder = Encoder(block(c, scheme, index, rate) for rate in rates)
         positions = None if index else scheme.on_tokens(width, grid)
         stages.append(Stage(entrance, encoder, prefix=Prefix(1, width) if last else None, positions=positions))
@@ -74,7 +74,7 @@ def build(c: CvtConfig, scheme: Scheme | None = None) -> Pyramid:
     return model
 
 
-def block(c: CvtConfig, scheme: Scheme, stage: int, drop_path: float) -> Block:
+def block(c: CvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
     width = c.widths[stage]
     projection = SeparableProjection(width, c.stride)
     return pre_norm_block(
@@ -103,7 +103,7 @@ FAMILY = Family(
     title="CvT",
     paper="arXiv:2103.15808",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={  # table 2 of the paper
         "13": Variant(_row((1, 2, 10)), 19_997_480, 4_566_089_216),
         "21": Variant(_row((1, 4, 16)), 31_622_696, 7_177_985_024),

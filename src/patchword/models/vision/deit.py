@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from patchword.layers import ClassHead, DistilledHead, Pyramid, Scheme
+from patchword.layers import ClassHead, DistilledHead, ImagePosition, Pyramid
 from patchword.layers.init import truncated
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET
@@ -21,7 +21,7 @@ class DeitConfig(VitConfig):
     distilled: bool = False
 
 
-def build(c: DeitConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: DeitConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
     model = Pyramid([stage(c, 2 if c.distilled else 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), head)
@@ -44,7 +44,7 @@ FAMILY = Family(
     title="DeiT",
     paper="arXiv:2012.12877",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={  # table 1 of the paper
         "tiny": Variant(_row(192, 3, False), 5_717_416, 1_253_683_200),
         "tiny-distilled": Variant(_row(192, 3, True), 5_910_800, 1_261_003_776),

@@ -22,8 +22,8 @@ from patchword.layers import (
     Residual,
     Stage,
     TokenMixing,
+    drop_path_rates,
     mean_of_patches,
-    rising,
 )
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import lecun
@@ -51,7 +51,7 @@ def build(c: MixerConfig) -> Pyramid:
     check_divisible(height, width, c.patch)
     entrance = PatchEmbed(c.channels, c.width, c.patch)
     tokens = entrance.grid(height, width).tokens
-    rates = rising(c.drop_path, [c.depth])[0]
+    rates = drop_path_rates(c.drop_path, [c.depth])[0]
     stage = Stage(entrance, Encoder(block(c, tokens, rate) for rate in rates))
     model = Pyramid([stage], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes, mean_of_patches))
     lecun(model)
@@ -78,7 +78,7 @@ FAMILY = Family(
     title="Mixer",
     paper="arXiv:2105.01601",
     build=build,
-    preparation=HALVES,
+    normalization=HALVES,
     variants={
         "small-8": Variant(replace(SMALL, patch=8), 20_646_504, 14_875_086_848),
         "small-16": Variant(replace(SMALL, patch=16), 18_528_264, 3_776_958_464),

@@ -18,23 +18,23 @@ from torch import nn
 
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
+    ImagePosition,
+    ImagePositionName,
     Interlaced,
     Pattern,
     Pyramid,
-    Scheme,
-    SchemeName,
     SeparableProjection,
     Stage,
+    drop_path_rates,
     mean_of_patches,
     overlapping,
     pre_norm_block,
-    rising,
 )
 from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
@@ -51,17 +51,17 @@ class PaleConfig(ImageConfig):
     pales: PerStage = (7, 7, 7, 7)  # rows and columns of one pale
     patch: PositiveInt = 4  # stride of the first convolution
     expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: SchemeName = "conditional"
+    positions: ImagePositionName = "conditional"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: PaleConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: PaleConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     check_stages(depths=c.depths, heads=c.heads, pales=c.pales)
-    scheme = scheme or SCHEMES[c.positions]
-    rates = rising(c.drop_path, c.depths)
+    scheme = scheme or POSITIONS[c.positions]
+    rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, (heads, pale) in enumerate(zip(c.heads, c.pales, strict=True)):
         width = c.width * 2**index
@@ -76,7 +76,9 @@ def build(c: PaleConfig, scheme: Scheme | None = None) -> Pyramid:
     return model
 
 
-def block(c: PaleConfig, scheme: Scheme, width: int, heads: int, pale: int, grid: Grid, drop_path: float) -> Block:
+def block(
+    c: PaleConfig, scheme: ImagePosition, width: int, heads: int, pale: int, grid: Grid, drop_path: float
+) -> Block:
     cuts = (Interlaced(pale, None), Interlaced(None, pale))
     patterns = [Pattern(cut, scheme.in_attention(width // 2, heads // 2, cut.inner(grid))) for cut in cuts]
     projection = SeparableProjection(width)
@@ -101,7 +103,7 @@ FAMILY = Family(
     title="Pale",
     paper="arXiv:2112.14000",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={
         "tiny": Variant(TINY, 21_748_712, 4_202_551_296),
         "small": Variant(SMALL, 48_308_200, 8_977_204_224),

@@ -13,23 +13,23 @@ from torch import nn
 
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
+    ImagePosition,
     LearnedPositions,
     LinearProjection,
-    NormedEntrance,
+    NormedStem,
     PatchEmbed,
     Prefix,
     Pyramid,
     ReducedProjection,
-    Scheme,
     Stage,
+    drop_path_rates,
     pre_norm_block,
-    rising,
 )
 from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
@@ -53,18 +53,18 @@ class PvtConfig(ImageConfig):
 
 
 # The authors resize their tables with a bilinear filter, the other families with a bicubic one.
-LEARNED = Scheme(on_tokens=lambda width, grid: LearnedPositions(width, grid, "bilinear"))
+LEARNED = ImagePosition(on_tokens=lambda width, grid: LearnedPositions(width, grid, "bilinear"))
 
 
-def build(c: PvtConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: PvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     check_stages(widths=c.widths, depths=c.depths, heads=c.heads, expansions=c.expansions, reductions=c.reductions)
-    scheme = scheme or (LEARNED if c.positions == "learned" else SCHEMES[c.positions])
-    rates = rising(c.drop_path, c.depths)
+    scheme = scheme or (LEARNED if c.positions == "learned" else POSITIONS[c.positions])
+    rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, width in enumerate(c.widths):
         prefix = Prefix(1, width) if index == len(c.widths) - 1 else None  # [CLS] joins in the last stage
-        entrance = NormedEntrance(PatchEmbed(channels, width, 2 if index else c.patch))
+        entrance = NormedStem(PatchEmbed(channels, width, 2 if index else c.patch))
         grid = replace(entrance.grid(grid.height, grid.width), prefix=1 if prefix else 0)
         blocks = [block(c, scheme, index, rate) for rate in rates[index]]
         positions = scheme.on_tokens(width, grid)
@@ -75,7 +75,7 @@ def build(c: PvtConfig, scheme: Scheme | None = None) -> Pyramid:
     return model
 
 
-def block(c: PvtConfig, scheme: Scheme, stage: int, drop_path: float) -> Block:
+def block(c: PvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
     width, reduction = c.widths[stage], c.reductions[stage]
     projection = ReducedProjection(width, reduction) if reduction > 1 else LinearProjection(width)
     return pre_norm_block(
@@ -106,7 +106,7 @@ FAMILY = Family(
     title="PVT",
     paper="arXiv:2102.12122",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={  # table 1 of the paper
         "tiny": Variant(PvtConfig(), 13_229_288, 1_932_911_616),
         "small": Variant(PvtConfig(depths=(3, 4, 6, 3)), 24_485_864, 3_815_701_504),

@@ -18,8 +18,8 @@ from patchword.layers import (
     ConvStem,
     Pyramid,
     SqueezeExcite,
+    drop_path_rates,
     mean_of_patches,
-    rising,
     shortcut,
 )
 from patchword.layers.init import kaiming
@@ -39,7 +39,7 @@ class RegnetConfig(ImageConfig):
 
 def build(c: RegnetConfig) -> Pyramid:
     check_stages(widths=c.widths, depths=c.depths)
-    rates = rising(c.drop_path, c.depths)
+    rates = drop_path_rates(c.drop_path, c.depths)
     channels, stages = c.stem, []
     for index, width in enumerate(c.widths):
         blocks = []
@@ -74,7 +74,7 @@ FAMILY = Family(
     title="RegNetY",
     paper="arXiv:2003.13678",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={  # table 6 of the paper
         "4gf": Variant(
             RegnetConfig(widths=(128, 192, 512, 1088), depths=(2, 6, 12, 2), group=64), 20_646_656, 3_973_288_448

@@ -18,8 +18,8 @@ from patchword.layers import (
     ConvStage,
     ConvStem,
     Pyramid,
+    drop_path_rates,
     mean_of_patches,
-    rising,
     shortcut,
 )
 from patchword.layers.init import kaiming
@@ -38,7 +38,7 @@ class ResnetConfig(ImageConfig):
 
 
 def build(c: ResnetConfig) -> Pyramid:
-    rates = rising(c.drop_path, c.depths)
+    rates = drop_path_rates(c.drop_path, c.depths)
     channels, stages = c.width, []
     for index in range(len(c.depths)):
         inner, stride = c.width * 2**index, 2 if index else 1
@@ -91,7 +91,7 @@ FAMILY = Family(
     title="ResNet",
     paper="arXiv:1512.03385",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={  # table 1 of the paper
         "18": Variant(_row("basic", 2, 2, 2, 2), 11_689_512, 1_814_073_344),
         "34": Variant(_row("basic", 3, 4, 6, 3), 21_797_672, 3_663_761_408),

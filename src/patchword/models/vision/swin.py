@@ -13,24 +13,24 @@ from torch import nn
 
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
-    NormedEntrance,
+    ImagePosition,
+    ImagePositionName,
+    NormedStem,
     PatchEmbed,
     PatchMerge,
     Pattern,
     Pyramid,
-    Scheme,
-    SchemeName,
     Stage,
     Windows,
+    drop_path_rates,
     mean_of_patches,
     pre_norm_block,
-    rising,
 )
 from patchword.layers.init import truncated_matrices
 from patchword.models.registry import Family, Share, Variant
@@ -47,20 +47,20 @@ class SwinConfig(ImageConfig):
     window: PositiveInt = 7
     patch: PositiveInt = 4
     expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: SchemeName = "relative"
+    positions: ImagePositionName = "relative"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: SwinConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: SwinConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     check_stages(depths=c.depths, heads=c.heads)
-    scheme = scheme or SCHEMES[c.positions]
-    rates = rising(c.drop_path, c.depths)
+    scheme = scheme or POSITIONS[c.positions]
+    rates = drop_path_rates(c.drop_path, c.depths)
     width, grid, stages = c.width, Grid(*sides(c.image)), []
     for index, heads in enumerate(c.heads):
-        patches = PatchMerge(width) if index else NormedEntrance(PatchEmbed(c.channels, width, c.patch), c.norm_eps)
+        patches = PatchMerge(width) if index else NormedStem(PatchEmbed(c.channels, width, c.patch), c.norm_eps)
         width, grid = patches.width, patches.grid(grid.height, grid.width)
         blocks = [block(c, scheme, width, heads, grid, number, rate) for number, rate in enumerate(rates[index])]
         positions = None if index else scheme.on_tokens(width, grid)
@@ -70,7 +70,9 @@ def build(c: SwinConfig, scheme: Scheme | None = None) -> Pyramid:
     return model
 
 
-def block(c: SwinConfig, scheme: Scheme, width: int, heads: int, grid: Grid, number: int, drop_path: float) -> Block:
+def block(
+    c: SwinConfig, scheme: ImagePosition, width: int, heads: int, grid: Grid, number: int, drop_path: float
+) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
     pattern = Pattern(windows, scheme.in_attention(width, heads, windows.inner(grid)))
     return pre_norm_block(
@@ -97,7 +99,7 @@ FAMILY = Family(
     title="Swin",
     paper="arXiv:2103.14030",
     build=build,
-    preparation=IMAGENET,
+    normalization=IMAGENET,
     variants={
         "tiny": Variant(_row(96, 6, 3), 28_288_354, 4_490_566_656),
         "small": Variant(_row(96, 18, 3), 49_606_258, 8_740_875_264),

@@ -11,25 +11,25 @@ from typing import Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.grid import Grid, sides
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Attention,
     Block,
     ClassHead,
     Encoder,
     FeedForward,
     Gelu,
+    ImagePosition,
+    ImagePositionName,
     PatchEmbed,
     Pattern,
     Prefix,
     Pyramid,
-    Scheme,
-    SchemeName,
     Stage,
+    drop_path_rates,
     pre_norm_block,
-    rising,
 )
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import xavier
@@ -37,7 +37,7 @@ from patchword.models.registry import Family, Share, Variant
 from patchword.models.vision.config import ImageConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
-HALVES = Preparation(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+HALVES = Normalization(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,36 +49,36 @@ class VitConfig(ImageConfig):
     heads: PositiveInt = 12
     hidden: PositiveInt = 3072  # width of the feed-forward
     patch: PositiveInt = 16
-    positions: SchemeName = "learned"
+    positions: ImagePositionName = "learned"
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
     norm_eps: PositiveFloat = 1e-6
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: VitConfig, scheme: Scheme | None = None) -> Pyramid:
+def build(c: VitConfig, scheme: ImagePosition | None = None) -> Pyramid:
     """scheme: how position enters, if not by the part that c.positions names."""
     model = Pyramid([stage(c, 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
     xavier(model)
     return model
 
 
-def stage(c: VitConfig, prefix: int, scheme: Scheme | None = None) -> Stage:
+def stage(c: VitConfig, prefix: int, scheme: ImagePosition | None = None) -> Stage:
     """The one stage of a ViT, behind `prefix` leading tokens."""
-    scheme = scheme or SCHEMES[c.positions]
+    scheme = scheme or POSITIONS[c.positions]
     check_divisible(*sides(c.image), c.patch)
     patches = PatchEmbed(c.channels, c.width, c.patch)
     grid = replace(patches.grid(*sides(c.image)), prefix=prefix)
     return Stage(
         patches,
-        Encoder(block(c, scheme, grid, rate) for rate in rising(c.drop_path, [c.depth])[0]),
+        Encoder(block(c, scheme, grid, rate) for rate in drop_path_rates(c.drop_path, [c.depth])[0]),
         prefix=Prefix(prefix, c.width),
         positions=scheme.on_tokens(c.width, grid),
         dropout=c.dropout,
     )
 
 
-def block(c: VitConfig, scheme: Scheme, grid: Grid, drop_path: float) -> Block:
+def block(c: VitConfig, scheme: ImagePosition, grid: Grid, drop_path: float) -> Block:
     pattern = Pattern(position=scheme.in_attention(c.width, c.heads, grid))
     return pre_norm_block(
         c.width,
@@ -104,7 +104,7 @@ FAMILY = Family(
     title="ViT",
     paper="arXiv:2010.11929",
     build=build,
-    preparation=HALVES,
+    normalization=HALVES,
     variants={
         "tiny-8": Variant(replace(TINY, patch=8), 5_719_720, 7_035_764_736),
         "tiny-14": Variant(replace(TINY, patch=14), 5_694_376, 1_697_710_080),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.card import Card, Preparation
+from patchword.core.card import Card, Normalization
 from patchword.core.grid import sides
 from patchword.layers.heads.image import DistilledHead, heads_apart
 from patchword.layers.model import Model
@@ -57,9 +57,9 @@ class SamePixels:
 
     def __init__(self, student: Card, teacher: Card, device: torch.device) -> None:
         self.channels, self.size = teacher.config["channels"], sides(teacher.config["image"])
-        self.own, self.theirs = _constants(student.preparation, device), _constants(teacher.preparation, device)
+        self.own, self.theirs = _constants(student.normalization, device), _constants(teacher.normalization, device)
         self.grey = torch.tensor(GREY, device=device).view(1, 3, 1, 1)
-        self.alike = student.preparation == teacher.preparation
+        self.alike = student.normalization == teacher.normalization
 
     def __call__(self, images: Tensor) -> Tensor:
         """(batch, channels, height, width) -> the same of the teacher's sizes"""
@@ -73,9 +73,9 @@ class SamePixels:
         return ((pixels - self.theirs[0]) / self.theirs[1]).expand(-1, self.channels, -1, -1)
 
 
-def _constants(preparation: Preparation, device: torch.device) -> tuple[Tensor, Tensor]:
+def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
     """mean and spread of each channel"""
-    both = (preparation.mean, preparation.std)
+    both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, device=device).view(1, -1, 1, 1) for part in both)
     return mean, std
 

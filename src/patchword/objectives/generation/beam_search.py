@@ -37,7 +37,7 @@ class _Search:
         if self.room <= 0:
             self._finish([], 0.0, ended=False)
 
-    def go_on(self, ranked: list[_Way]) -> list[_Way]:
+    def resume_loop(self, ranked: list[_Way]) -> list[_Way]:
         """The ways that live on, as many as beams; none if the search is over.
 
         A way that ends counts if it is among the first so many. The search is over when as many have finished, and
@@ -92,7 +92,7 @@ def beam_search(
     tokens: Tensor | None = None
     while going:
         ranked = _ranked(steps.step(tokens), scores, beams * (1 + len(ends)))
-        ways = [search.go_on(found) for search, found in zip(going, ranked, strict=True)]
+        ways = [search.resume_loop(found) for search, found in zip(going, ranked, strict=True)]
         index = [row * scores.shape[1] + way.beam for row, found in enumerate(ways) for way in found]
         steps.take(torch.tensor(index, dtype=torch.int64, device=room.device))
         tokens = torch.tensor([way.token for found in ways for way in found], device=room.device)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.layers import Cache, Causal, Pattern, TextModel, WordHead
+from patchword.layers import Cache, Causal, LMHead, Pattern, TextModel
 
 UNLIMITED = 2**31  # tokens, where positions need no table
 
@@ -78,7 +78,7 @@ def require_causal(model: TextModel) -> None:
             expected="a causal model, e.g. gpt2-small",
             hint="a masked model fills gaps: `patchword fill MODEL TEXT`",
         )
-    if not isinstance(model.head, WordHead):
+    if not isinstance(model.head, LMHead):
         head = model.card.config["head"] if hasattr(model, "card") else type(model.head).__name__
         raise UserError(f"{name!r} has no head for words", expected="head 'words'", got=f"the head {head!r}")
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def score(
     model: Callable[[Tensor], Tensor],
     batches: Sequence[tuple[Tensor, Tensor, Tensor]],
     classes: tuple[str, ...],
-    group: Group = ALONE,
+    group: WorkSharing = SINGLE,
 ) -> Scores:
     """Asks the model, which must be in evaluation mode, about every batch. group: the processes that share them"""
 

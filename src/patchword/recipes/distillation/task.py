@@ -12,7 +12,7 @@ from torch import nn
 
 from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import TextBatch, TextBatches
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
@@ -66,13 +66,13 @@ class TaughtTask(ABC):
     def steps_per_epoch(self) -> int:
         return self.task.steps_per_epoch()
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[Batch]:
         return self.task.data(epoch, first, group)
 
     @abstractmethod
     def objective(self, forward: Callable[[Any], Any]) -> Objective: ...
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         return self.task.validate(group)
 
     def save(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ class TaughtTexts(TaughtTask):
         taught = look_at_text(self.teacher, parts)
         return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         """Where only layers are learned, the head still answers at random: what counts is how close the layers are."""
         own = self.task.validate(group)
         if self._answers():

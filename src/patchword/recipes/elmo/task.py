@@ -13,7 +13,7 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import one_report
 from patchword.data.text.batching.prefetch import prefetched
 from patchword.data.text.corpus.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
@@ -54,7 +54,7 @@ class ElmoTask:
     def steps_per_epoch(self) -> int:
         return len(self._batches(0))
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[SpelledBatch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[SpelledBatch]:
         return prefetched(lambda index: self.train.batch(group.share(index)), self._batches(epoch)[first:])
 
     def _batches(self, epoch: int) -> list[torch.Tensor]:
@@ -64,7 +64,7 @@ class ElmoTask:
         softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
         return TwoWays(cast(TwoWayModel, self.model), softmax)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device), group)
         return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
 
@@ -77,7 +77,9 @@ class ElmoTask:
 
 
 @torch.inference_mode()
-def judge(model: Elmo, texts: SpelledTexts, precision: str = "float32", group: Group = ALONE) -> dict[str, float]:
+def judge(
+    model: Elmo, texts: SpelledTexts, precision: str = "float32", group: WorkSharing = SINGLE
+) -> dict[str, float]:
     """The loss among all words, how often the likeliest word is right, and the perplexity of either direction."""
     two = TwoWays(cast(TwoWayModel, model))
 

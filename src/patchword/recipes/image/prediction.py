@@ -56,7 +56,7 @@ def classify(
     source = OnDisk(tuple(paths), config["image"], config["channels"])
     answers = []
     for index in torch.arange(len(paths)).split(_BATCH):
-        inputs = prepared(source.take(index).to(target), model.card.preparation)
+        inputs = prepared(source.take(index).to(target), model.card.normalization)
         with autocast(chosen, target):
             scores = model(inputs)
         best = scores.float().softmax(-1).topk(min(top, len(labels)))

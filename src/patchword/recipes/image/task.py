@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import Fault, one_report
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.images import Images
@@ -49,13 +49,13 @@ class ImageTask:
     def steps_per_epoch(self) -> int:
         return self.train.steps_per_epoch()
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[Batch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[Batch]:
         return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return Classification(forward, self.recipe.smoothing)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
             scores = score(self.model, self.held.whole(), self.model.card.labels, group)
         return Validation(scores.loss, scores.accuracy)
@@ -87,13 +87,13 @@ def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
     train, validation = split(source, images, recipe)
     torch.manual_seed(recipe.seed)
     model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
-    model.card = replace(model.card, labels=labels, preparation=measured(train))
-    preparation = model.card.preparation
+    model.card = replace(model.card, labels=labels, normalization=measured(train))
+    normalization = model.card.normalization
     return ImageTask(
         recipe,
         model.to(device),
-        Batches(train, recipe.batch, preparation, device).on_device(),
-        Batches(validation, EVALUATION_BATCH, preparation, device).on_device(),
+        Batches(train, recipe.batch, normalization, device).on_device(),
+        Batches(validation, EVALUATION_BATCH, normalization, device).on_device(),
         device,
     )
 
@@ -120,7 +120,7 @@ def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, 
     return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
 
 
-def measured(images: Images) -> Preparation:
+def measured(images: Images) -> Normalization:
     """The mean and spread of each channel, over 4,096 training pictures at most, spread evenly over the set."""
     sample = torch.arange(0, len(images), -(-len(images) // 4096))
     mean = squares = torch.zeros(1, dtype=torch.float64)
@@ -129,4 +129,4 @@ def measured(images: Images) -> Preparation:
         mean = mean + pixels.mean((2, 3)).sum(0) / len(sample)
         squares = squares + pixels.square().mean((2, 3)).sum(0) / len(sample)
     std = (squares - mean.square()).clamp(min=0).sqrt().clamp(min=1e-3)
-    return Preparation(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))
+    return Normalization(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))

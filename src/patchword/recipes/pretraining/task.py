@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.randomness import order
 from patchword.data.text.batching.batches import TextBatch, made_ahead
 from patchword.data.text.batching.packing import filled
@@ -58,7 +58,7 @@ class PretrainingTask:
     def steps_per_epoch(self) -> int:
         return self._steps
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
         examples = self.train.examples(epoch)
         batches = self._batches(examples, epoch)[first : self._steps]
@@ -76,7 +76,7 @@ class PretrainingTask:
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return MaskedWords(forward)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device), group)
         return Validation(judged.pop("loss"), judged.pop("accuracy"), judged)
 
@@ -89,7 +89,7 @@ class PretrainingTask:
 
 
 @torch.inference_mode()
-def judge(model: TextModel, texts: Share, precision: str = "float32", group: Group = ALONE) -> dict[str, float]:
+def judge(model: TextModel, texts: Share, precision: str = "float32", group: WorkSharing = SINGLE) -> dict[str, float]:
     """The loss as in training, the accuracy and perplexity of masked words, how often the next sentence was right."""
     held = texts.examples(0)
     examples = min(len(held), _HELD_EXAMPLES)

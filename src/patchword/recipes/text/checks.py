@@ -9,11 +9,11 @@ from patchword.core.errors import UserError
 from patchword.data.faults import Fault, doubt, one_report
 from patchword.recipes.text.data import Parts, parted, require_train, set_aside
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.spec import TextGoal
+from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
-def checked_parts(goal: TextGoal[Any]) -> tuple[Parts[Any], list[Fault]]:
+def checked_parts(goal: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
     """All files, read and checked before any is used: what is wrong with any of them is one error. And the doubts."""
     recipe = goal.recipe
     require_train(goal)
@@ -34,7 +34,7 @@ def checked_parts(goal: TextGoal[Any]) -> tuple[Parts[Any], list[Fault]]:
     return parted(goal, train, rows.get("validation"), labels), report.doubts
 
 
-def _doubt_copies(goal: TextGoal[Any], train: Any, others: Mapping[str, Any]) -> None:
+def _doubt_copies(goal: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
     """Texts that are trained on are no test."""
     learned = dict(goal.known_by(train))
     for part, rows in others.items():
@@ -77,7 +77,7 @@ def _plain(label: str) -> str:
         return label.casefold()
 
 
-def check_settings(goal: TextGoal[Any]) -> None:
+def check_settings(goal: TextTaskSpec[Any]) -> None:
     """A setting that would silently do nothing is refused."""
     for field, reason in goal.idle().items():
         chosen = getattr(goal.recipe, field)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order, uniform
-from patchword.recipes.text.tasks.spec import Labels, Rows, TextGoal
+from patchword.recipes.text.tasks.spec import Labels, Rows, TextTaskSpec
 
 _HELD_OUT = 31  # purpose of the random numbers that set texts aside
 
@@ -22,24 +22,24 @@ class Parts(Generic[Rows]):
     labels: Labels
 
 
-def read_parts(goal: TextGoal[Rows]) -> Parts[Rows]:
+def read_parts(goal: TextTaskSpec[Rows]) -> Parts[Rows]:
     require_train(goal)
     train = goal.read("train")
     labels = goal.labels(train)  # of all rows, those set aside too
     return parted(goal, train, None if set_aside(goal) else goal.read("validation"), labels)
 
 
-def require_train(goal: TextGoal[Rows]) -> None:
+def require_train(goal: TextTaskSpec[Rows]) -> None:
     if not goal.recipe.train:
         raise UserError("no training texts were named", expected="train=FILE", hint=goal.hint)
 
 
-def set_aside(goal: TextGoal[Rows]) -> float | None:
+def set_aside(goal: TextTaskSpec[Rows]) -> float | None:
     """the share of the training texts that is for validation; None if there is a file"""
     return None if goal.recipe.glue else goal.recipe.share()
 
 
-def parted(goal: TextGoal[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
+def parted(goal: TextTaskSpec[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
     """validation: None takes some of the training rows."""
     share = set_aside(goal)
     if validation is not None or share is None:

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchword.layers import TEXT_SCHEMES, FloaterPlaces, RelativeVectors, TextModel, TextSchemeName
+from patchword.layers import TEXT_POSITIONS, FloaterPlaces, RelativeVectors, TextModel, TextPositionName
 from patchword.models import REGISTRY
 
-SCHEMES: tuple[TextSchemeName, ...] = tuple(TEXT_SCHEMES)
+SCHEMES: tuple[TextPositionName, ...] = tuple(TEXT_POSITIONS)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Exercise:
 class Finding:
     """One scheme. weights: of position alone. accuracies: at each tested length. encodings: of places or distances."""
 
-    scheme: TextSchemeName
+    scheme: TextPositionName
     weights: int
     accuracies: tuple[float, ...]
     encodings: Tensor | None
@@ -54,13 +54,13 @@ class Finding:
     solver: float | None  # error of FLOATER's solver, against one of finer steps
 
 
-def study(schemes: Sequence[TextSchemeName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:
+def study(schemes: Sequence[TextPositionName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:
     for number, scheme in enumerate(schemes, 1):
         say(f"{number} of {len(schemes)}: {scheme}")
         yield _find(scheme, task)
 
 
-def _find(scheme: TextSchemeName, task: Exercise) -> Finding:
+def _find(scheme: TextPositionName, task: Exercise) -> Finding:
     torch.manual_seed(task.seed)
     model = _model(scheme, task)
     places = max(task.tested)
@@ -80,7 +80,7 @@ def _find(scheme: TextSchemeName, task: Exercise) -> Finding:
     )
 
 
-def _model(scheme: TextSchemeName, task: Exercise) -> TextModel:
+def _model(scheme: TextPositionName, task: Exercise) -> TextModel:
     """A BERT of one block. Its words start large enough to be heard beside sinusoids, as the Transformer's do."""
     sizes = {"width": 64, "depth": 1, "heads": 4, "hidden": 64, "vocabulary": task.words, "positions": max(task.tested)}
     still = {"dropout": 0.0, "attention_dropout": 0.0}

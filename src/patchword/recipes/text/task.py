@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from patchword.core.device import pick_device, pick_precision
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
@@ -19,9 +19,9 @@ from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
 from patchword.recipes.text.model import check_length, form_of, open_text_model
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, SpanSet, TextSet
-from patchword.recipes.text.tasks.spec import Labels, TextGoal
+from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
@@ -34,7 +34,7 @@ EVALUATION_BATCH = 128
 class TextTask:
     """What a recipe asks for, brought together and checked, before anything is written."""
 
-    goal: TextGoal[Any]
+    goal: TextTaskSpec[Any]
     model: TextModel
     tokenizer: Tokenizer
     train: TextSet
@@ -58,13 +58,13 @@ class TextTask:
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         return self._batches().epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return self.train.objective(forward, self.device)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         precision = pick_precision(self.recipe.precision, self.device)
         judged = judge(self.model, self.held, self.form, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
@@ -85,7 +85,7 @@ class TextTask:
 
 
 def gather(recipe: TextRecipe, console: Console) -> TextTask:
-    device, goal = pick_device(recipe.device), goal_of(recipe)
+    device, goal = pick_device(recipe.device), task_spec_of(recipe)
     with console.status("reading the texts"):
         check_settings(goal)
         parts, notes = checked_parts(goal)
@@ -102,13 +102,13 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
     return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
 
 
-def head_of(goal: TextGoal[Any], labels: Labels) -> dict[str, Any]:
+def head_of(goal: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
     """The fields of the model that the recipe sets, its head above all."""
     dropout = goal.recipe.model.overrides().get("attention_dropout", goal.recipe.attention_dropout)
     return {"head": goal.head, "classes": goal.classes(labels), "attention_dropout": dropout}
 
 
-def tell(texts: TextSet, goal: TextGoal[Any], console: Console) -> None:
+def tell(texts: TextSet, goal: TextTaskSpec[Any], console: Console) -> None:
     """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
     examples, length = texts.examples, goal.recipe.length
     rows = int(examples.owner.max()) + 1
@@ -129,7 +129,7 @@ def tell(texts: TextSet, goal: TextGoal[Any], console: Console) -> None:
 
 
 def answered(
-    model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: Group = ALONE
+    model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Outputs:
     """What the model, which must be in evaluation mode, answers to every text, in their order."""
 
@@ -141,7 +141,9 @@ def answered(
     return packed_outputs(ask, examples, form, group=group)
 
 
-def judge(model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: Group = ALONE) -> Judged:
+def judge(
+    model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
+) -> Judged:
     return texts.judge(answered(model, texts.examples, form, precision, group))
 
 

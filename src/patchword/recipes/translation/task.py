@@ -11,7 +11,7 @@ from rich.console import Console
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.pair_batches import PairBatch, PairBatches
 from patchword.layers import Translator
 from patchword.models import REGISTRY
@@ -50,13 +50,13 @@ class TranslationTask:
     def steps_per_epoch(self) -> int:
         return self.batches.steps_per_epoch()
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[PairBatch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[PairBatch]:
         return self.batches.epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return NextWords(forward, self.recipe.smoothing)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
         precision = pick_precision(self.recipe.precision, self.device)
         some = self.validation.take(torch.arange(min(_SCORED, len(self.validation))))
@@ -83,7 +83,7 @@ def judged(
     pairs: Pairs,
     precision: str = "float32",
     tokens: int = 8192,
-    group: Group = ALONE,
+    group: WorkSharing = SINGLE,
 ) -> tuple[float, float]:
     """The mean loss of a token, without smoothing, and the share of tokens that were the likeliest."""
     device = next(model.parameters()).device

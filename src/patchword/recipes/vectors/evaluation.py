@@ -12,7 +12,7 @@ from patchword.layers import OverVectors
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TextSet
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
@@ -56,7 +56,7 @@ class VectorsEvaluation:
 
 
 def evaluate_over_vectors(run: Run, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
-    target, goal = pick_device(device), goal_of(recipe.texts())
+    target, goal = pick_device(device), task_spec_of(recipe.texts())
     model = cast(OverVectors, run.model().to(target))
     labels = model.card.labels
     part = "test" if recipe.test else "validation"

@@ -17,8 +17,8 @@ from patchword.data.text.corpus.word_counts import cut_of
 from patchword.data.text.formats.conll import Sentence
 from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.tasks.sets import TagSet, TextSet
-from patchword.recipes.text.tasks.spec import Labels, TextGoal
-from patchword.recipes.text.tasks.table import TableGoal
+from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec
+from patchword.recipes.text.tasks.table import TableTask
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 
 Cut = tuple[tuple[str, ...], ...]  # the words of each text
@@ -46,9 +46,9 @@ def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
     return Read(rows, tuple(words[:length] for words in found), sum(len(words) > length for words in found))
 
 
-def text_set(goal: TextGoal[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
+def text_set(goal: TextTaskSpec[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
     """first: the number of the first word in the bank"""
-    if isinstance(goal, TableGoal):
+    if isinstance(goal, TableTask):
         truth = goal.truth(read.rows, labels)
         return goal.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)
     return _tags(read.rows, read.words, labels, name, first)

@@ -13,20 +13,20 @@ from rich.progress import Progress
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import Form, TextBatch, TextBatches
 from patchword.layers import OverVectors
 from patchword.models import REGISTRY
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.inference.outputs import outputs_of
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TagSet, TextSet
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import Cut, Read, all_words, read_words, text_set
 from patchword.recipes.vectors.sources import Source, listed_sources
 from patchword.recipes.vectors.sources_models import open_sources
-from patchword.recipes.vectors.vector_cache import GIB, Bank, check_size, fill, size_of
+from patchword.recipes.vectors.vector_cache import GIB, VectorCache, check_size, fill, size_of
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -41,7 +41,7 @@ class OverVectorsTask:
 
     recipe: OverVectorsRecipe
     model: OverVectors
-    bank: Bank
+    bank: VectorCache
     train: TextSet
     held: TextSet
     metric: str
@@ -60,13 +60,13 @@ class OverVectorsTask:
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
 
-    def data(self, epoch: int, first: int, group: Group = ALONE) -> Iterator[TextBatch]:
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         return self._batches().epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return self.train.objective(lambda text: forward(self.bank(text)), self.device)
 
-    def validate(self, group: Group = ALONE) -> Validation:
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
         precision = pick_precision(self.recipe.precision, self.device)
         judged = judge(self.model, self.bank, self.held, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
@@ -83,7 +83,7 @@ class OverVectorsTask:
 
 
 def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
-    device, goal = pick_device(recipe.device), goal_of(recipe.texts())
+    device, goal = pick_device(recipe.device), task_spec_of(recipe.texts())
     listed_sources(recipe.vectors)
     check_choice(recipe)
     with console.status("reading the texts"):
@@ -125,12 +125,12 @@ def tell(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
     console.print(told, highlight=False)
 
 
-_kept: dict[tuple[str, str, Cut], Bank] = {}  # of the last vectors: the seeds of a study share them
+_kept: dict[tuple[str, str, Cut], VectorCache] = {}  # of the last vectors: the seeds of a study share them
 
 
 def bank_of(
     recipe: OverVectorsRecipe, sources: tuple[Source, ...], words: Cut, device: torch.device, console: Console
-) -> Bank:
+) -> VectorCache:
     """The vectors of these words; those of other sources are forgotten."""
     count, key = sum(map(len, words)), (recipe.vectors, str(device), words)
     check_size(sources, count, recipe.memory)
@@ -150,7 +150,9 @@ def bank_of(
     return found
 
 
-def judge(model: OverVectors, bank: Bank, texts: TextSet, precision: str = "float32", group: Group = ALONE) -> Judged:
+def judge(
+    model: OverVectors, bank: VectorCache, texts: TextSet, precision: str = "float32", group: WorkSharing = SINGLE
+) -> Judged:
     """model: in evaluation mode"""
 
     def ask(batch: TextBatch) -> torch.Tensor:

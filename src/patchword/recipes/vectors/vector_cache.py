@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
 
@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class VectorCache:
     """values: (words, numbers) float16, of each word every layer of every source.
 
     Words are numbered through all texts; a text is the numbers of its words.
@@ -30,7 +30,7 @@ class Bank:
     def __call__(self, text: Text) -> Frozen:
         """(batch, words) -> their vectors, on the device"""
         found = self.values[text.ids.to(self.values.device)]
-        return Frozen(sent(found, self.device), text.mask)
+        return Frozen(to_device(found, self.device), text.mask)
 
 
 def size_of(sources: Sequence[Source], words: int) -> int:
@@ -57,7 +57,7 @@ def fill(
     sentences: Sequence[Words],
     device: torch.device,
     advance: Callable[[int], None] = lambda done: None,
-) -> Bank:
+) -> VectorCache:
     """The sentences of like length together. advance: is told how many more words are done."""
     lengths = torch.tensor([len(words) for words in sentences])
     begins = (lengths.cumsum(0) - lengths).tolist()
@@ -72,7 +72,7 @@ def fill(
         found = torch.cat([_joined(source.vectors(chosen), values.device) for source in sources], dim=1)
         values[places.to(values.device)] = found.clamp(-_LARGEST, _LARGEST).half()
         advance(len(places))
-    return Bank(values, device)
+    return VectorCache(values, device)
 
 
 def _joined(parts: Sequence[Tensor], device: torch.device) -> Tensor:

@@ -26,7 +26,7 @@ _ABSURD = 3  # times the first loss: a step's loss, be it that of a few words, i
 
 
 @dataclass(frozen=True)
-class Wish:
+class WordVectorOptions:
     """What is wanted. least, most: how often a word must be seen, and how many words have a vector at most.
 
     sample: above this share of the text a word is thinned out. threads: with more than one, which change the same
@@ -91,7 +91,9 @@ class Learned:
 Told = Callable[[Done], None]
 
 
-def learn(files: Sequence[Path], wish: Wish, reading: Progress = nothing, told: Told = lambda done: None) -> Learned:
+def learn(
+    files: Sequence[Path], wish: WordVectorOptions, reading: Progress = nothing, told: Told = lambda done: None
+) -> Learned:
     """From text files, .jsonl files, or folders of them, which are read twice: to count words, and to number them."""
     cut = cut_of(wish.cut)
     vocabulary = Vocabulary.count(texts_in(files, reading), cut, wish.least, wish.most)
@@ -99,7 +101,9 @@ def learn(files: Sequence[Path], wish: Wish, reading: Progress = nothing, told: 
     return learn_numbers(vocabulary, numbers, wish, told)
 
 
-def learn_numbers(vocabulary: Vocabulary, numbers: np.ndarray, wish: Wish, told: Told = lambda done: None) -> Learned:
+def learn_numbers(
+    vocabulary: Vocabulary, numbers: np.ndarray, wish: WordVectorOptions, told: Told = lambda done: None
+) -> Learned:
     """numbers: a text as `number_words` has it. The rate falls in a straight line with the words read."""
     tables = Tables.start(len(vocabulary), wish.width, wish.seed)
     drawing = Drawing(vocabulary, wish.window, wish.sample, wish.seed)

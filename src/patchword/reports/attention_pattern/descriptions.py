@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from patchword.analysis.attention_pattern import Meeting
+from patchword.analysis.attention_pattern import AttentionPattern
 from patchword.layers import Interlaced, Windows
 
 
-def pattern(meeting: Meeting) -> str:
+def pattern(meeting: AttentionPattern) -> str:
     """A name for how tokens meet."""
     partition = meeting.partition
     if meeting.is_reduced:
@@ -20,7 +20,7 @@ def pattern(meeting: Meeting) -> str:
     return _windows(meeting, partition) if isinstance(partition, Windows) else f"groups of {meeting.size}"
 
 
-def _windows(meeting: Meeting, windows: Windows) -> str:
+def _windows(meeting: AttentionPattern, windows: Windows) -> str:
     inner = windows.inner(meeting.grid)
     if windows.height is None:
         return f"vertical stripes, {inner.width} wide"
@@ -33,7 +33,7 @@ def _windows(meeting: Meeting, windows: Windows) -> str:
     return f"{name}, {down} down" if down else f"{name}, {right} to the right"
 
 
-def blocks(meeting: Meeting, depth: int) -> str:
+def blocks(meeting: AttentionPattern, depth: int) -> str:
     """Which of a stage's blocks: every block; block 1; blocks 1, 3, 5; odd blocks"""
     if len(meeting.blocks) == depth:
         return "every block"
@@ -45,7 +45,7 @@ def blocks(meeting: Meeting, depth: int) -> str:
     return "blocks " + ", ".join(str(block) for block in meeting.blocks)
 
 
-def depth_of(stage: Sequence[Meeting]) -> int:
+def depth_of(stage: Sequence[AttentionPattern]) -> int:
     """how many blocks a stage has"""
     return max(max(meeting.blocks) for meeting in stage)
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from patchword.analysis.attention_pattern import Meeting, by_stage, computed_share, met_share
+from patchword.analysis.attention_pattern import AttentionPattern, by_stage, computed_share, density
 from patchword.core.card import Card
 from patchword.core.files import whole_file
 from patchword.core.grid import sides
@@ -24,7 +24,7 @@ _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _MAP, _GAP, _TITLE, _MARGIN, _HEAD, _FOOT = 2.72, 0.23, 0.58, 1.6, 0.72, 0.4  # inches
 
 
-def write_windows(card: Card, found: Sequence[Meeting], place: tuple[int, int], folder: Path) -> list[Path]:
+def write_windows(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int], folder: Path) -> list[Path]:
     """Draws the meetings of a model as MODEL.svg and MODEL.png; the token at `place` of the first stage asks."""
     with looks():
         figure = _figure(card, found, place)
@@ -35,7 +35,7 @@ def write_windows(card: Card, found: Sequence[Meeting], place: tuple[int, int], 
     return list(contents)
 
 
-def _figure(card: Card, found: Sequence[Meeting], place: tuple[int, int]) -> Figure:
+def _figure(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int]) -> Figure:
     stages = by_stage(found)
     rows = [list(panels(stage, stage[0].token_at(place, stages[0][0].grid))) for stage in stages]
     heights = [max(1.2, _MAP * min(1, max(panel.shown.tall for panel in row))) for row in rows]
@@ -88,19 +88,19 @@ def _title(card: Card) -> str:
     return f"{card.model}: who meets whom in an image of {height} × {width}"
 
 
-def _summary(found: Sequence[Meeting]) -> str:
-    met, computed = met_share(found), computed_share(found)
+def _summary(found: Sequence[AttentionPattern]) -> str:
+    met, computed = density(found), computed_share(found)
     if met == computed == 1:
         return "Global attention: in every block, every token meets every token."
     also = f" ({percent(computed)} are computed: masked pairs and padding, too)" if computed > met else ""
     return f"Of the pairs of tokens that global attention compares, {percent(met)} meet{also}."
 
 
-def _facts(stage: Sequence[Meeting]) -> list[str]:
+def _facts(stage: Sequence[AttentionPattern]) -> list[str]:
     grid = stage[0].grid
     leading = f" + {grid.prefix}" if grid.prefix else ""
     tokens = [f"{grid.height} × {grid.width}{leading}", f"= {counted(grid.tokens, 'token')}"]
-    return [*tokens, counted(depth_of(stage), "block"), f"{percent(met_share(stage))} of pairs"]
+    return [*tokens, counted(depth_of(stage), "block"), f"{percent(density(stage))} of pairs"]
 
 
 def _legend(rows: Sequence[Sequence[Panel]]) -> list[Patch]:

@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import to_rgb
 from torch import Tensor
 
-from patchword.analysis.attention_pattern import Footprint, Meeting
+from patchword.analysis.attention_pattern import AttentionPattern, Footprint
 from patchword.core.grid import Grid
 from patchword.reports.attention_pattern.colors import faded, palette
 from patchword.reports.attention_pattern.drawing import PADDING, TokenMap
@@ -16,7 +16,7 @@ from patchword.reports.plots.figures import BLUE
 LATER, UNHEARD = "#80b9d9", "#e9ecef"  # what was heard through an earlier block; what was not heard of
 
 
-def on_map(meeting: Meeting, token: int) -> TokenMap:
+def on_map(meeting: AttentionPattern, token: int) -> TokenMap:
     """Every token where it is in the picture, with the padding around."""
     places, padded = meeting.places
     slots = np.empty(padded.tokens, dtype=np.int64)
@@ -24,7 +24,7 @@ def on_map(meeting: Meeting, token: int) -> TokenMap:
     return _grouped(meeting, slots[padded.prefix :].reshape(padded.height, padded.width), token)
 
 
-def as_computed(meeting: Meeting, token: int) -> TokenMap:
+def as_computed(meeting: AttentionPattern, token: int) -> TokenMap:
     """Every token where it is when attention runs: group beside group."""
     inner = meeting.partition.inner(meeting.grid)
     assert inner is not None, "a group that has pieces has a shape"
@@ -33,7 +33,7 @@ def as_computed(meeting: Meeting, token: int) -> TokenMap:
     return _grouped(meeting, slots.reshape(rows * inner.height, columns * inner.width), token)
 
 
-def heard(steps: Sequence[Tensor], meeting: Meeting, token: int) -> TokenMap:
+def heard(steps: Sequence[Tensor], meeting: AttentionPattern, token: int) -> TokenMap:
     """What a token has heard of after each step, the first strongest; with the padding of the meeting's map."""
     grid, padded = meeting.grid, meeting.places[1]
     outside = ((0, padded.height - grid.height), (0, padded.width - grid.width))
@@ -45,7 +45,9 @@ def heard(steps: Sequence[Tensor], meeting: Meeting, token: int) -> TokenMap:
     return TokenMap(colours, hatches + 1, reached[-1], hatches, _place(token, grid), later=len(steps) > 1)
 
 
-def made_into_keys(meeting: Meeting, made: Footprint, token: int) -> tuple[TokenMap, TokenMap, tuple[int, int]]:
+def made_into_keys(
+    meeting: AttentionPattern, made: Footprint, token: int
+) -> tuple[TokenMap, TokenMap, tuple[int, int]]:
     """Every token in the colour of the key it is made into; these keys; height and width of what makes a key.
 
     A frame is around the tokens of one key, and around that key. Of two keys equally near, a token has the colour of
@@ -77,7 +79,7 @@ def made_into_keys(meeting: Meeting, made: Footprint, token: int) -> tuple[Token
     return tokens, read, (int(made.rows.sum(1).max()), int(made.columns.sum(1).max()))
 
 
-def _grouped(meeting: Meeting, slots: np.ndarray, token: int) -> TokenMap:
+def _grouped(meeting: AttentionPattern, slots: np.ndarray, token: int) -> TokenMap:
     """slots: (rows, columns), which member of which group is where"""
     tokens = meeting.queries.flatten().numpy()[slots]
     groups, pieces = slots // meeting.size, meeting.pieces.flatten().numpy()[slots]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchword.analysis.attention_pattern import Meeting, reach
+from patchword.analysis.attention_pattern import AttentionPattern, reach
 from patchword.reports.attention_pattern import maps
 from patchword.reports.attention_pattern.descriptions import blocks, depth_of, pattern, percent
 from patchword.reports.attention_pattern.drawing import TokenMap
@@ -17,7 +17,7 @@ class Panel:
     shown: TokenMap
 
 
-def panels(stage: Sequence[Meeting], token: int) -> Iterator[Panel]:
+def panels(stage: Sequence[AttentionPattern], token: int) -> Iterator[Panel]:
     """A panel for each way of meeting, and one of all of them together."""
     if all(meeting.pairs == meeting.all_pairs for meeting in stage):  # for all heads and blocks alike
         yield Panel(pattern(stage[0]), "every block: 100% of pairs", maps.on_map(stage[0], token))
@@ -29,7 +29,7 @@ def panels(stage: Sequence[Meeting], token: int) -> Iterator[Panel]:
         yield _together(stage, token)
 
 
-def _meeting(meeting: Meeting, whose: str, token: int) -> Iterator[Panel]:
+def _meeting(meeting: AttentionPattern, whose: str, token: int) -> Iterator[Panel]:
     groups = f"{meeting.groups} groups of {meeting.size}, " if meeting.groups > 1 else ""
     note = f"{whose}: {groups}{percent(meeting.pairs / meeting.all_pairs)} of pairs"
     title = pattern(meeting).replace(" x ", " × ")
@@ -44,7 +44,7 @@ def _meeting(meeting: Meeting, whose: str, token: int) -> Iterator[Panel]:
         yield Panel("as computed, after the roll", "pieces hatched differently do not meet", shown)
 
 
-def _together(stage: Sequence[Meeting], token: int) -> Panel:
+def _together(stage: Sequence[AttentionPattern], token: int) -> Panel:
     steps = reach(stage, token)
     title = "one after the other" if len(steps) > 1 else "all heads together"
     note = f"the token hears of {counted(int(steps[-1].sum()), 'token')}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.augmentation import prepared
@@ -44,16 +44,16 @@ class Row(NamedTuple):
     told: Sequence[str]
 
 
-def batch_picture(batch: Batch, preparation: Preparation, classes: Sequence[str], title: str) -> bytes:
+def batch_picture(batch: Batch, normalization: Normalization, classes: Sequence[str], title: str) -> bytes:
     """The inputs of a batch, brought back to pixels, each with its class or its classes' shares; a PNG"""
-    pixels = shown(batch.inputs, preparation)
+    pixels = shown(batch.inputs, normalization)
     cells = [Cell(one, label_told(label, classes)) for one, label in zip(pixels, batch.labels, strict=True)]
     return montage(title, [cells[start : start + _COLUMNS] for start in range(0, len(cells), _COLUMNS)])
 
 
-def operations_picture(pixels: Tensor, other: Tensor, preparation: Preparation) -> bytes:
+def operations_picture(pixels: Tensor, other: Tensor, normalization: Normalization) -> bytes:
     """One picture (channels, height, width) under each operation at four strengths; `other` is mixed in; a PNG"""
-    rows = [*operation_rows(pixels, preparation.mean), *other_rows(pixels, other, preparation)]
+    rows = [*operation_rows(pixels, normalization.mean), *other_rows(pixels, other, normalization)]
     lines = [_line(row, pixels) for row in rows]
     half = -(-len(lines) // 2)
     pairs = zip(lines[:half], [*lines[half:], *[[]] * (2 * half - len(lines))], strict=True)
@@ -80,7 +80,7 @@ def operation_rows(pixels: Tensor, mean: Sequence[float]) -> list[Row]:
     return rows
 
 
-def other_rows(pixels: Tensor, other: Tensor, preparation: Preparation) -> list[Row]:
+def other_rows(pixels: Tensor, other: Tensor, normalization: Normalization) -> list[Row]:
     """Everything besides RandAugment; what is random is drawn four times."""
     many = pixels[None].repeat(4, 1, 1, 1)
     sigma = torch.tensor([0.5, 1.0, 1.5, 2.0])
@@ -94,10 +94,10 @@ def other_rows(pixels: Tensor, other: Tensor, preparation: Preparation) -> list[
         Row("crop", _staged(Crop(0.08), many), ["8% or more of the area"] * 4),
         Row("jitter", _staged(Jitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
         Row("erase, square", _staged(Square(1.0), many), ["a quarter of each side"] * 4),
-        Row("erase, const", _erased(False, many, preparation), ["2% to 33% of the area"] * 4),
-        Row("erase, pixel", _erased(True, many, preparation), ["2% to 33% of the area"] * 4),
-        _mixed("mixup", pixels, other, preparation),
-        _mixed("cutmix", pixels, other, preparation),
+        Row("erase, const", _erased(False, many, normalization), ["2% to 33% of the area"] * 4),
+        Row("erase, pixel", _erased(True, many, normalization), ["2% to 33% of the area"] * 4),
+        _mixed("mixup", pixels, other, normalization),
+        _mixed("cutmix", pixels, other, normalization),
     ]
 
 
@@ -106,21 +106,21 @@ def _staged(stage: Stage, many: Tensor) -> Tensor:
     return stage(many, stage.plan(draws), Given(draws, (0.5,)))
 
 
-def _erased(noise: bool, many: Tensor, preparation: Preparation) -> Tensor:
-    return shown(_staged(Erasing(1.0, noise), prepared(many, preparation)), preparation)
+def _erased(noise: bool, many: Tensor, normalization: Normalization) -> Tensor:
+    return shown(_staged(Erasing(1.0, noise), prepared(many, normalization)), normalization)
 
 
-def _mixed(name: str, pixels: Tensor, other: Tensor, preparation: Preparation) -> Row:
+def _mixed(name: str, pixels: Tensor, other: Tensor, normalization: Normalization) -> Row:
     cut = torch.full((4,), name == "cutmix")
     middle = torch.tensor([0.4, 0.55, 0.5, 0.5])
-    first, second = (prepared(one[None].repeat(4, 1, 1, 1), preparation) for one in (pixels, other))
+    first, second = (prepared(one[None].repeat(4, 1, 1, 1), normalization) for one in (pixels, other))
     mixed, kept = Mixing(1.0, 1.0)(first, second, (torch.tensor(_SHARES), cut, middle, middle))
-    return Row(name, shown(mixed, preparation), [f"{percent(share, 0)} of it kept" for share in kept.tolist()])
+    return Row(name, shown(mixed, normalization), [f"{percent(share, 0)} of it kept" for share in kept.tolist()])
 
 
-def shown(inputs: Tensor, preparation: Preparation) -> Tensor:
+def shown(inputs: Tensor, normalization: Normalization) -> Tensor:
     """What a model is given, as pixels again; what lies beyond black and white is cut off."""
-    mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in (preparation.mean, preparation.std))
+    mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in (normalization.mean, normalization.std))
     return ((inputs.float().cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8)
 
 

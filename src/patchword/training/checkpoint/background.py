@@ -35,7 +35,7 @@ class BackgroundCheckpoints(Checkpoints):
     def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], spared: str = "") -> None:
         began = time.monotonic()
         self.wait()
-        self.check_room(self.folder / name, tensors)
+        self.check_disk_space(self.folder / name, tensors)
         if not self._copied(tensors):
             self._write(name, tensors, state, spared, [])
             self.check()

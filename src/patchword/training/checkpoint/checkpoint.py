@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from patchword.core.disk_space import check_room, is_full, unwritten
+from patchword.core.disk_space import check_disk_space, is_full, unwritten
 from patchword.core.files import flush, make_folder
 from patchword.core.safetensors_bytes import pieces, size_of
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, fault, manifest_of
@@ -58,7 +58,7 @@ class Checkpoints:
             return  # a place in a run has one outcome, so this is the same checkpoint
         make_folder(self.folder)
         self._clear_litter()
-        self.check_room(final, tensors)
+        self.check_disk_space(final, tensors)
         hidden = self.folder / f".{name}.{os.getpid()}.tmp"
         try:
             hidden.mkdir()
@@ -99,8 +99,8 @@ class Checkpoints:
         found = self.folder.iterdir() if self.folder.is_dir() else ()
         return sorted(path for path in found if _OURS.fullmatch(path.name) and path.is_dir())
 
-    def check_room(self, final: Path, tensors: Mapping[str, Tensor]) -> None:
-        check_room(f"cannot write the checkpoint {final}", final, _size(tensors))
+    def check_disk_space(self, final: Path, tensors: Mapping[str, Tensor]) -> None:
+        check_disk_space(f"cannot write the checkpoint {final}", final, _size(tensors))
 
     def check(self) -> None:
         """Raises what went wrong with a save since the last look; here it was raised at once."""

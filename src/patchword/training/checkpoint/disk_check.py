@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from patchword.core.disk_space import check_room, in_bytes
+from patchword.core.disk_space import check_disk_space, in_bytes
 from patchword.training.checkpoint.checkpoint import Cost
 from patchword.training.loop import Loop
 
@@ -28,7 +28,7 @@ def run_bytes(loop: Loop) -> int:
 def check_disk(loop: Loop, folder: Path) -> None:
     """Refuses a run whose disk cannot hold it, before its first step."""
     if not loop.finished():
-        check_room(f"{folder} has too little room for this run", folder, run_bytes(loop))
+        check_disk_space(f"{folder} has too little room for this run", folder, run_bytes(loop))
 
 
 def told_cost(cost: Cost) -> str:

@@ -28,7 +28,7 @@ class Spike(BaseException):
         self.first, self.last = first, last
 
 
-class Rewind:
+class LossSpikeRewind:
     """factor: how many times their median the mean loss of the last steps may be.
 
     What is left out follows from the losses alone: the places to come back to are at fixed steps, not at times, and
@@ -39,7 +39,7 @@ class Rewind:
     def __init__(self, factor: float, folder: Path, say: Callable[[str], None]) -> None:
         self.factor, self.folder, self.say = factor, folder, say
 
-    def anchors(self, state: State) -> bool:
+    def wants_snapshot(self, state: State) -> bool:
         return state.batch % EVERY == 0
 
     def note(self, state: State, place: Place, loss: float) -> None:

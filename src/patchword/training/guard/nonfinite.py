@@ -18,30 +18,30 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Say
 from patchword.training.guard.batch_statistics import Statistics
-from patchword.training.guard.loss_spike import Rewind, Spike
-from patchword.training.guard.report import Name, Place, culprits, write_report
+from patchword.training.guard.loss_spike import LossSpikeRewind, Spike
+from patchword.training.guard.report import Name, Place, nonfinite_samples, write_report
 from patchword.training.state import State
 from patchword.training.step import Halves, PlainStep
 
-OnBad = Literal["stop", "skip"]
+OnNonFinite = Literal["stop", "skip"]
 IN_A_ROW = 10  # bad steps, after which it is not the rows: the weights themselves give no numbers any more
 SHARE = 0.1  # of all steps, likewise
 REPORTS = 100  # at most are written
 
 
-class Watch:
+class StepMonitor:
     """What a loop tells of its steps, and asks; this one is indifferent."""
 
-    def took(self, state: State, batch: Any) -> None:
+    def on_step(self, state: State, batch: Any) -> None:
         """A step was taken, and counted in the state."""
 
-    def settle(self, state: State) -> None:
+    def flush(self, state: State) -> None:
         """All that is known of the steps so far is in the state."""
 
     def resumed(self, state: State) -> None:
         """The state was read from a checkpoint."""
 
-    def anchors(self, state: State) -> bool:
+    def wants_snapshot(self, state: State) -> bool:
         """Whether this is a place to come back to."""
         return False
 
@@ -57,7 +57,7 @@ class Watch:
         raise spike
 
 
-class Later:
+class AsyncScalars:
     """Numbers that a device has still to compute; a GPU puts them where the host can read them without asking it."""
 
     def __init__(self, values: Tensor) -> None:
@@ -79,15 +79,15 @@ class Later:
 
 
 @dataclass(frozen=True)
-class Taken:
+class PendingStep:
     """A step of which nothing was heard yet."""
 
-    told: Later  # whether it was bad, and its summed loss
+    told: AsyncScalars  # whether it was bad, and its summed loss
     place: Place
     batch: Any
 
 
-class Guard(Watch):
+class NonFiniteGuard(StepMonitor):
     """A step that takes another one's halves, and what watches over it.
 
     step: the step; plain: the one in it that holds the optimizer. folder: of the run. name: of a batch, its rows.
@@ -102,36 +102,36 @@ class Guard(Watch):
         folder: Path,
         say: Say,
         *,
-        on_bad: OnBad = "stop",
+        on_bad: OnNonFinite = "stop",
         name: Name | None = None,
         again: str = "--resume on_bad=skip",
-        rewind: Rewind | None = None,
+        rewind: LossSpikeRewind | None = None,
     ) -> None:
         self.step, self.plain, self.model, self.folder, self.say = step, plain, model, folder, say
         self.on_bad, self.name, self.again, self.rewind = on_bad, name, again, rewind
         self.statistics = Statistics(model)
-        self.pending = deque[Taken]()
+        self.pending = deque[PendingStep]()
         self.asked = plain.parts
-        self.latest: Later | None = None
+        self.latest: AsyncScalars | None = None
 
     def __call__(self, batch: Any, rate: float) -> tuple[Tensor, Tensor]:
         noted = self.statistics.noted()
         loss, right = self.step.gradient(batch)
         bad = self.step.descend(rate)
         self.statistics.put(noted, bad)
-        self.latest = Later(torch.stack((bad.to(loss.dtype), loss)))
+        self.latest = AsyncScalars(torch.stack((bad.to(loss.dtype), loss)))
         return loss.masked_fill(bad, 0), right.masked_fill(bad, 0)
 
-    def took(self, state: State, batch: Any) -> None:
+    def on_step(self, state: State, batch: Any) -> None:
         if self.latest is not None:
             place = Place(state.epoch, state.batch - 1, state.step - 1)
-            self.pending.append(Taken(self.latest, place, batch))
+            self.pending.append(PendingStep(self.latest, place, batch))
             self.latest = None
         state.parts = 0 if self.plain.parts == self.asked else self.plain.parts
         while self.pending and self.pending[0].told.ready():
             self._hear(self.pending.popleft(), state)
 
-    def settle(self, state: State) -> None:
+    def flush(self, state: State) -> None:
         while self.pending:
             self._hear(self.pending.popleft(), state)
 
@@ -140,8 +140,8 @@ class Guard(Watch):
         self.latest = None
         self.plain.parts = max(state.parts, self.asked)  # more may be asked for than the memory has forced so far
 
-    def anchors(self, state: State) -> bool:
-        return self.rewind is not None and self.rewind.anchors(state)
+    def wants_snapshot(self, state: State) -> bool:
+        return self.rewind is not None and self.rewind.wants_snapshot(state)
 
     def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
         if self.rewind is not None:
@@ -154,7 +154,7 @@ class Guard(Watch):
     def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         return super().before(spike, state) if self.rewind is None else self.rewind.before(spike, state)
 
-    def _hear(self, taken: Taken, state: State) -> None:
+    def _hear(self, taken: PendingStep, state: State) -> None:
         bad, loss = taken.told.read()
         if bad:
             state.seen -= taken.batch.weight
@@ -165,13 +165,13 @@ class Guard(Watch):
         if self.rewind is not None:
             self.rewind.note(state, taken.place, loss / taken.batch.weight)
 
-    def _tell(self, taken: Taken, state: State, loss: float) -> None:
+    def _tell(self, taken: PendingStep, state: State, loss: float) -> None:
         """Names the rows, and ends the run where that was chosen or where leaving steps out does not help."""
         what = f"the loss is {loss}" if loss - loss != 0 else "the gradient is no number"
         what += f" in epoch {taken.place.epoch + 1}, step {taken.place.batch + 1}"
         rows, hint = "rows that are not looked at any more", "lower the rate, or set clip"
         if state.bad <= REPORTS:
-            found = culprits(taken.batch, self.plain, self.model)
+            found = nonfinite_samples(taken.batch, self.plain, self.model)
             path, rows = write_report(self.folder / "bad", taken.place, what, taken.batch, found, self.name)
             hint = f"{path} has them; mend or remove them; if it is not the rows, lower the rate or set clip"
         if self.on_bad == "stop":

@@ -12,7 +12,7 @@ from patchword.training.sam import drawing
 from patchword.training.step import Halves, PlainStep
 
 
-class Sparing:
+class OomRetry:
     """A step that, when the memory is full, is taken again from its beginning in twice as many pieces.
 
     The batch, and up to the order of additions its gradient, stay the same: pieces are shares of the batch's mean loss.

@@ -28,7 +28,7 @@ class Place(NamedTuple):
     step: int
 
 
-def culprits(batch: Any, plain: PlainStep, model: nn.Module) -> list[Any]:
+def nonfinite_samples(batch: Any, plain: PlainStep, model: nn.Module) -> list[Any]:
     """The smallest pieces of the batch that give no numbers by themselves; the batch itself if none does.
 
     Halves are tried, and of each that is bad its halves: one row of 1,024 is found in twenty tries. Batch norms use

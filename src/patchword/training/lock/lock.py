@@ -18,7 +18,7 @@ from typing import TextIO
 
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder
-from patchword.training.lock.lock_owner import Holder
+from patchword.training.lock.lock_owner import LockOwner
 
 _LOCK = ".lock"
 BEAT_SECONDS = 5.0
@@ -31,7 +31,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     with _alone(folder):
         file = _taken(folder)
         file.truncate(0)
-        file.write(Holder.this().text())
+        file.write(LockOwner.this().text())
         file.flush()
     stop = Event()
     beat = Thread(target=_beat, args=(file, stop), name="lock", daemon=True)
@@ -69,7 +69,7 @@ def _taken(folder: Path) -> TextIO:
     return file
 
 
-def _is_held(path: Path, holder: Holder | None, free: bool | None) -> bool:
+def _is_held(path: Path, holder: LockOwner | None, free: bool | None) -> bool:
     """free: what the system says of the lock, which counts for a holder on this machine only"""
     if holder is None:
         return free is False
@@ -124,11 +124,11 @@ def _touched(path: Path) -> int:
         return os.fstat(file.fileno()).st_mtime_ns
 
 
-def _read(file: TextIO) -> Holder | None:
+def _read(file: TextIO) -> LockOwner | None:
     file.seek(0)
-    return Holder.read(file.read())
+    return LockOwner.read(file.read())
 
 
-def _in_use(folder: Path, holder: Holder | None) -> UserError:
+def _in_use(folder: Path, holder: LockOwner | None) -> UserError:
     who = holder.told() if holder else "process unknown"
     return UserError(f"{folder} is in use", got=who, hint="wait for it, or give this run another --name")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockOwner:
     """A process: where it runs (host, boot, table of processes), its number, when it began and when it took the lock.
 
     A number is given to another process after the first one's end, so its beginning is kept beside it.
@@ -23,13 +23,13 @@ class Holder:
     since: str
 
     @classmethod
-    def this(cls) -> "Holder":
+    def this(cls) -> "LockOwner":
         return cls(
             platform.node(), _boot(), _processes(), os.getpid(), _began(os.getpid()), time.strftime("%Y-%m-%d %H:%M:%S")
         )
 
     @classmethod
-    def read(cls, text: str) -> "Holder | None":
+    def read(cls, text: str) -> "LockOwner | None":
         """None where the words are not a holder's, as those of an empty file."""
         try:
             return cls(**json.loads(text))

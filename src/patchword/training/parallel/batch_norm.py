@@ -49,7 +49,7 @@ def _wide(values: Tensor, x: Tensor) -> Tensor:
     return values.view(1, -1, *(1,) * (x.ndim - 2))
 
 
-class TogetherBatchNorm2d(nn.BatchNorm2d):
+class SyncBatchNorm2d(nn.BatchNorm2d):
     """Its weights and running statistics have the names of the layer that it stands for."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -71,6 +71,6 @@ def together(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.BatchNorm2d:
-                twin = TogetherBatchNorm2d(child.num_features, child.eps, child.momentum)
+                twin = SyncBatchNorm2d(child.num_features, child.eps, child.momentum)
                 twin.__dict__.update({key: value for key, value in child.__dict__.items() if not key.startswith("__")})
                 setattr(module, name, twin)

@@ -11,14 +11,16 @@ from torch import Tensor, nn
 
 from patchword.training.checkpoint.checkpoint import Checkpoints, Say
 from patchword.training.loop import State
-from patchword.training.parallel.process_group import Many, One
+from patchword.training.parallel.process_group import DataParallel, SingleProcess
 from patchword.training.parallel.sharded import spread, whole
 
 
 class SharedCheckpoints(Checkpoints):
     """Of several processes; only the first one touches the disk, so that its folder need not be a shared one."""
 
-    def __init__(self, inner: Checkpoints, group: Many, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, inner: Checkpoints, group: DataParallel, model: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> None:
         super().__init__(inner.folder, inner.keep)
         self.inner, self.group, self.model, self.optimizer = inner, group, model, optimizer
 
@@ -33,13 +35,13 @@ class SharedCheckpoints(Checkpoints):
         found = {}
         for key, tensor in tensors.items():
             complete = whole(tensor)
-            if self.group.leads:
+            if self.group.is_main:
                 found[key] = complete.detach().cpu() if complete is not tensor else tensor
-        if self.group.leads:
+        if self.group.is_main:
             self.inner.save(name, found, state, spared)
 
     def newest(self, say: Say) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        found = self.inner.newest(say) if self.group.leads else None
+        found = self.inner.newest(say) if self.group.is_main else None
         tensors, state = self.group.told(found and found[0], found and found[1])
         return None if state is None else (spread(tensors, self.model, self.optimizer), state)
 
@@ -53,5 +55,7 @@ class Silent:
     def stop(self) -> None: ...
 
 
-def checkpoints_of(group: One, inner: Checkpoints, model: nn.Module, optimizer: torch.optim.Optimizer) -> Checkpoints:
-    return SharedCheckpoints(inner, group, model, optimizer) if isinstance(group, Many) else inner
+def checkpoints_of(
+    group: SingleProcess, inner: Checkpoints, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Checkpoints:
+    return SharedCheckpoints(inner, group, model, optimizer) if isinstance(group, DataParallel) else inner

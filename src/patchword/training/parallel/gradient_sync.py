@@ -11,7 +11,7 @@ from torch import Tensor
 BUCKET = 25 * 2**20  # bytes that are sent together: large enough for a link's full speed, small enough to begin early
 
 
-class Exchange(Protocol):
+class GradientSync(Protocol):
     """What a step does with a loss. Between two calls of `finish` every process calls `backward` for its pieces."""
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
@@ -59,7 +59,7 @@ class Bucket:
         self.flat = self.work = None
 
 
-class Summed:
+class AllReduce:
     """Every process holds all weights (data parallel). Gradients are summed, since each process has computed its share
     of the batch's mean; pieces of a batch add up on each process and only the last one is sent, in buckets, while the
     backward pass goes on. All send the buckets in one order.

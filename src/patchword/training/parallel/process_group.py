@@ -10,10 +10,10 @@ import torch.distributed as dist
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from patchword.core.work_sharing import ALONE, Answer, Group
+from patchword.core.work_sharing import SINGLE, Answer, WorkSharing
 from patchword.training.cancellation import Abandoned
 from patchword.training.parallel.batch_norm import together
-from patchword.training.parallel.gradient_sync import LOCAL, Exchange, Summed
+from patchword.training.parallel.gradient_sync import LOCAL, AllReduce, GradientSync
 from patchword.training.parallel.shared_batch import all_shared
 from patchword.training.signals import stop_asked
 from patchword.training.step import Batch
@@ -21,11 +21,11 @@ from patchword.training.step import Batch
 Item = TypeVar("Item")
 
 
-class One:
+class SingleProcess:
     """A run of one process."""
 
-    leads, size = True, 1
-    deal: Group = ALONE
+    is_main, size = True, 1
+    deal: WorkSharing = SINGLE
 
     def agree(self, *asked: bool) -> tuple[bool, ...]:
         """What any process asks for, all do."""
@@ -50,7 +50,7 @@ class One:
     def prepare(self, model: nn.Module) -> None:
         """Before the first step, and before an optimizer is made."""
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> Exchange:
+    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
         return LOCAL
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
@@ -62,15 +62,15 @@ class One:
         return seed
 
 
-ONE = One()
+SINGLE_PROCESS = SingleProcess()
 
 
-class Many(One):
+class DataParallel(SingleProcess):
     """One of several. Gradients go over the fast links; a few numbers a step through the main memory (`host`)."""
 
     def __init__(self, number: int, size: int, host: dist.ProcessGroup) -> None:
         self.number, self.size, self.host = number, size, host
-        self.leads, self.deal = number == 0, self
+        self.is_main, self.deal = number == 0, self
 
     def share(self, index: Tensor) -> Tensor:
         """Pairs of neighbours in turn, so that texts of like length are spread over all, pictures that are mixed with
@@ -106,7 +106,7 @@ class Many(One):
         return -(-accumulate // self.size)
 
     def first(self, held: AbstractContextManager[None]) -> AbstractContextManager[None]:
-        return held if self.leads else nullcontext()
+        return held if self.is_main else nullcontext()
 
     def alone(self, asked: Callable[[], bool]) -> Callable[[], bool]:
         return lambda: False
@@ -120,11 +120,11 @@ class Many(One):
         for tensor in (*model.parameters(), *model.buffers()):
             dist.broadcast(tensor.data, 0)
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> Exchange:
-        return Summed(weights)
+    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+        return AllReduce(weights)
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
-        if self.leads:
+        if self.is_main:
             write()
 
     def seed(self, seed: int, mix: Callable[[int, int], int]) -> int:
@@ -138,11 +138,11 @@ class Many(One):
     def told(self, tensors: Mapping[str, Tensor] | None, words: Any = None) -> tuple[dict[str, Tensor], Any]:
         """What the first process gives, to all; one tensor after the other, so that no copy of all is made."""
         own = {name: (list(tensor.shape), _kind(tensor)) for name, tensor in (tensors or {}).items()}
-        sent = json.dumps([own, words]).encode() if self.leads else b""
+        sent = json.dumps([own, words]).encode() if self.is_main else b""
         header, words = json.loads(self._gather_bytes(sent)[0])
         found = {}
         for name, (shape, kind) in header.items():
-            whole = tensors[name].contiguous() if self.leads and tensors else torch.empty(shape, dtype=_type(kind))
+            whole = tensors[name].contiguous() if self.is_main and tensors else torch.empty(shape, dtype=_type(kind))
             dist.broadcast(whole, 0, group=self.host)
             found[name] = whole
         return found, words

@@ -11,7 +11,7 @@ _TOLD = (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTASKS", 
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """number: among all; local: among those of this machine, which is the number of its GPU."""
 
     number: int
@@ -19,26 +19,26 @@ class Place:
     local: int
 
 
-def place_of(environment: Mapping[str, str] = os.environ) -> Place | None:
+def rank_of(environment: Mapping[str, str] = os.environ) -> Rank | None:
     """Nothing where this is the only process. A Slurm job counts only where it says where its processes meet."""
     for names in _TOLD:
         if names[0] in environment and names[1] in environment and "MASTER_ADDR" in environment:
             number, size, local = (_number(name, environment.get(name, "0")) for name in names)
             if not 0 <= number < size:
                 raise UserError(f"{names[0]} is wrong", expected=f"0 to {size - 1}", got=number)
-            return Place(number, size, local) if size > 1 else None
+            return Rank(number, size, local) if size > 1 else None
     return None
 
 
-def leads() -> bool:
+def is_main() -> bool:
     """The one process that writes and prints."""
-    place = place_of()
+    place = rank_of()
     return place is None or place.number == 0
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> int:
     """As many processes as `patchword train --processes` has started, this one among them; 1 if it started none."""
-    place = place_of(environment)
+    place = rank_of(environment)
     return place.size if place is not None and LAUNCHER in environment else 1
 
 

@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from patchword.core.errors import Parted, UserError
-from patchword.training.parallel.process_group import Many, One
-from patchword.training.parallel.rank import LAUNCHER, Place, place_of
+from patchword.core.errors import PeerLostError, UserError
+from patchword.training.parallel.process_group import DataParallel, SingleProcess
+from patchword.training.parallel.rank import LAUNCHER, Rank, rank_of
 from patchword.training.parallel.sharded import Sharded
 
 MEETING = timedelta(seconds=120)  # that all have to come together
@@ -25,21 +25,21 @@ BEGUN, MET, SAVED = b"b", b"m", b"s"  # looks for the others, has found them, ha
 
 
 @contextmanager
-def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> Iterator[One]:
+def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> Iterator[SingleProcess]:
     """The group that the environment tells of; one process where it tells of none."""
-    place = place_of()
+    place = rank_of()
     if place is None:
-        yield One()
+        yield SingleProcess()
         return
     host = _meet(place, device)
-    kind = Sharded if sharding == "full" else Many
+    kind = Sharded if sharding == "full" else DataParallel
     try:
         yield kind(place.number, place.size, host)
     except BaseException as error:
         _part()
         if not isinstance(error, RuntimeError) or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
             raise
-        raise Parted(f"another of the {place.size} processes of this run has ended") from None
+        raise PeerLostError(f"another of the {place.size} processes of this run has ended") from None
     dist.destroy_process_group()
 
 
@@ -56,7 +56,7 @@ def _part() -> None:
     parting.join(PARTING)
 
 
-def _meet(place: Place, device: str) -> dist.ProcessGroup:
+def _meet(place: Rank, device: str) -> dist.ProcessGroup:
     """Where there are GPUs each process takes one, and gradients go through NCCL."""
     accelerated = torch.cuda.is_available() and not device.startswith("cpu")
     if accelerated:

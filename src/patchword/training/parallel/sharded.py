@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from patchword.training.parallel.gradient_sync import Exchange
-from patchword.training.parallel.process_group import Many
+from patchword.training.parallel.gradient_sync import GradientSync
+from patchword.training.parallel.process_group import DataParallel
 
 _BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 
 
-class Sharded(Many):
+class Sharded(DataParallel):
     """Weights, gradients and the optimizer's moments are dealt out over the processes. Those of a block are put
     together when it is their turn and let go behind it; the gradients of the last piece are summed and dealt out."""
 
@@ -27,12 +27,12 @@ class Sharded(Many):
                 fully_shard(module)
         fully_shard(model)
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> Exchange:
-        return ShardedExchange(cast(FSDPModule, model), self.size)
+    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+        return ShardedGradientSync(cast(FSDPModule, model), self.size)
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
         """All bring their parts, and the first process writes the whole weights."""
-        if self.leads:
+        if self.is_main:
             hook = model.register_state_dict_post_hook(_complete)
             try:
                 write()
@@ -43,7 +43,7 @@ class Sharded(Many):
                 whole(tensor)
 
 
-class ShardedExchange:
+class ShardedGradientSync:
     """FSDP2 sums the gradients by itself, and divides them by the number of processes: hence the factor."""
 
     def __init__(self, model: FSDPModule, size: int) -> None:

@@ -82,8 +82,8 @@ class ImageInputs:
             "top; pixels of 0 to 255, / 255, - mean, / std, channel by channel",
             "picture": f"upright (EXIF); its shorter side scaled so that it covers {height} x {width}, bicubic, and "
             "the middle cut out",
-            "mean": json.dumps(card.preparation.mean),
-            "std": json.dumps(card.preparation.std),
+            "mean": json.dumps(card.normalization.mean),
+            "std": json.dumps(card.normalization.std),
             "output": f"{OUTPUT}, float32 ({count}, {card.config['classes']}): before the softmax, in the order of "
             "labels",
             **_about(card),

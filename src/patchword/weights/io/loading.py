@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from patchword.core.card import Card, Preparation
+from patchword.core.card import Card, Normalization
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
@@ -65,8 +65,8 @@ def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -
     if "image" in overrides and "image" not in said and _fits(name, {**config, **overrides}, shapes):
         config["image"] = overrides["image"]  # shapes tell how many patches there were, not how they lay
     card = Card(name, config, _labels(source.told))
-    if family.preparation:
-        card = replace(card, preparation=_preparation(source) or family.preparation.over(config["channels"]))
+    if family.normalization:
+        card = replace(card, normalization=_preparation(source) or family.normalization.over(config["channels"]))
     return card
 
 
@@ -109,11 +109,11 @@ def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(told.get("label_names") or ())
 
 
-def _preparation(source: Source) -> Preparation | None:
+def _preparation(source: Source) -> Normalization | None:
     other = source.told.get("pretrained_cfg") or {}
     mean = source.preprocessor.get("image_mean") or other.get("mean")
     std = source.preprocessor.get("image_std") or other.get("std")
-    return Preparation(tuple(mean), tuple(std)) if mean and std else None
+    return Normalization(tuple(mean), tuple(std)) if mean and std else None
 
 
 def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Model:
@@ -138,7 +138,7 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
         new = new if changed else cast(Model, quantise(new))
     check_tensors(fitted, new, path, source.unknown)
     new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
-    new.card = replace(new.card, labels=card.labels, preparation=card.preparation)
+    new.card = replace(new.card, labels=card.labels, normalization=card.normalization)
     return new.requires_grad_(True).eval()
 
 
@@ -183,13 +183,13 @@ def card_from_dict(told: Mapping[str, Any]) -> Card:
     """The card that `describe` wrote; what is not one is refused."""
     try:
         config = {field: tuple(value) if isinstance(value, list) else value for field, value in told["config"].items()}
-        preparation = told["preparation"]
-        means, spreads = (tuple(float(value) for value in preparation[key]) for key in ("mean", "std"))
+        normalization = told.get("normalization", told.get("preparation"))  # the older name
+        means, spreads = (tuple(float(value) for value in normalization[key]) for key in ("mean", "std"))
         labels = tuple(str(label) for label in told["labels"])
-        return Card(str(told["model"]), config, labels, Preparation(means, spreads))
+        return Card(str(told["model"]), config, labels, Normalization(means, spreads))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UserError(
             "config.json is not a patchword card",
-            expected="model, config, labels, preparation",
+            expected="model, config, labels, normalization",
             got=f"{type(error).__name__}: {error}",
         ) from None

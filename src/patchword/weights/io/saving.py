@@ -85,6 +85,6 @@ def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
-        "image_mean": list(card.preparation.mean),
-        "image_std": list(card.preparation.std),
+        "image_mean": list(card.normalization.mean),
+        "image_std": list(card.normalization.std),
     }

@@ -40,8 +40,8 @@ def pictures(card: Card) -> dict[str, Any]:
         "label_names": list(card.labels),
         "pretrained_cfg": {
             "input_size": [card.config["channels"], height, width],
-            "mean": list(card.preparation.mean),
-            "std": list(card.preparation.std),
+            "mean": list(card.normalization.mean),
+            "std": list(card.normalization.std),
         },
     }
 

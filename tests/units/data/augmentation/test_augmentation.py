@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.data.augmentation.augmentation import Augmentation, prepared
 from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.presets import PRESETS
@@ -151,7 +151,7 @@ def test_flip_shift_and_erase_are_drawn_apart(pixels):
 
 def test_prepared_takes_a_mean_and_a_spread_a_channel(pixels):
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)
-    ready = prepared(pixels, Preparation(mean, std))
+    ready = prepared(pixels, Normalization(mean, std))
     assert ready.dtype == torch.float32
     for channel in range(3):
         by_hand = (pixels[:, channel].double() / 255 - mean[channel]) / std[channel]
@@ -160,4 +160,4 @@ def test_prepared_takes_a_mean_and_a_spread_a_channel(pixels):
 
 def test_prepared_takes_one_mean_for_all_channels(pixels):
     by_hand = (pixels.double() / 255 - 0.5) / 0.5
-    assert torch.allclose(prepared(pixels, Preparation((0.5,), (0.5,))).double(), by_hand, atol=1e-6)
+    assert torch.allclose(prepared(pixels, Normalization((0.5,), (0.5,))).double(), by_hand, atol=1e-6)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
@@ -25,7 +25,7 @@ from patchword.recipes.image.recipe import ImageRecipe
 COUNT = 64
 DRAWS = Draws(0, 0, torch.arange(COUNT))
 GIVEN = Given(DRAWS, (0.5,))
-PREPARATION = Preparation((0.5,), (0.25,))
+PREPARATION = Normalization((0.5,), (0.25,))
 BLACK, WHITE = -2.0, 2.0  # what it makes of them
 WHOLE = {name: Augmentation(**fields) for name, fields in {**PARTS, **PRESETS}.items()}
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.core.work_sharing import ALONE
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
@@ -22,7 +22,7 @@ from patchword.data.image.images import Held, Images
 from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.training.parallel.process_group import Many
+from patchword.training.parallel.process_group import DataParallel
 
 MANY = Draws(0, 0, torch.arange(20000))
 FEW = Draws(0, 0, torch.arange(64))
@@ -34,7 +34,7 @@ def batches():
     torch.manual_seed(0)
     pixels = torch.randint(0, 256, (COUNT, 3, 12, 12), dtype=torch.uint8)
     images = Images("noise", "here", Held(pixels), torch.arange(COUNT) % 5, tuple("abcde"), torch.arange(COUNT))
-    return lambda size: Batches(images, size, Preparation((0.5,), (0.25,)), torch.device("cpu"))
+    return lambda size: Batches(images, size, Normalization((0.5,), (0.25,)), torch.device("cpu"))
 
 
 def test_crops_have_the_areas_and_shapes_they_should():
@@ -175,7 +175,7 @@ def test_another_size_of_the_batch_gives_the_same_pictures(batches, name, size):
 @pytest.mark.parametrize("name", ["deit", "three", "none"])
 def test_batches_made_together_are_those_made_one_by_one(batches, monkeypatch, name, number, size):
     """also of one process of three, and where the last ones are fewer"""
-    augmentation, group = Augmentation(**PRESETS[name]), ALONE if number is None else Many(number, 3, None)
+    augmentation, group = Augmentation(**PRESETS[name]), ALONE if number is None else DataParallel(number, 3, None)
     alone = list(batches(size).epoch(2, 1, augmentation, 1, group))
     monkeypatch.setattr(Batches, "together", lambda self: 4)
     together = list(batches(size).epoch(2, 1, augmentation, 1, group))

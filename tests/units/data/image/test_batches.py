@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from patchword.core.card import Preparation
+from patchword.core.card import Normalization
 from patchword.data.augmentation.augmentation import Augmentation, prepared
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Held, Images
 
 COUNT = 103
-PREPARATION = Preparation((0.3,), (0.2,))
+PREPARATION = Normalization((0.3,), (0.2,))
 AUGMENTATION = Augmentation(flip=0.5, shift=1, erase=0.5)
 
 

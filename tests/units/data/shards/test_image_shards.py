@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from patchword.core import files
-from patchword.core.card import Preparation
-from patchword.core.errors import Mendable, UserError
+from patchword.core.card import Normalization
+from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.faults import DataError, one_report
@@ -26,8 +26,8 @@ from patchword.data.shards.pictures import TarPack, pictures_of
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image.task import gather
-from patchword.recipes.sample_names import rows_named
-from patchword.training.parallel.process_group import Many
+from patchword.recipes.sample_names import sample_names
+from patchword.training.parallel.process_group import DataParallel
 from support.checkpoints import assert_close
 from support.material import TINY_MODEL, differing, silent, write_classes, write_picture
 from support.parallel_runs import Asked, Workers, do
@@ -220,12 +220,15 @@ def test_few_shards_mean_a_shuffle_of_all(shards):
 
 
 def test_an_epoch_can_begin_anywhere_and_be_dealt_to_any_number_of_processes(shards, few):
-    batches = Batches(train_part(shards), 8, Preparation((0.3,), (0.2,)), torch.device("cpu"))
+    batches = Batches(train_part(shards), 8, Normalization((0.3,), (0.2,)), torch.device("cpu"))
     augmentation = Augmentation(flip=0.5, shift=1)
     whole = list(batches.epoch(1, 3, augmentation))
     for size in (1, 2, 3):
         for first in (0, 2):
-            parts = [list(batches.epoch(1, 3, augmentation, first, Many(number, size, None))) for number in range(size)]
+            parts = [
+                list(batches.epoch(1, 3, augmentation, first, DataParallel(number, size, None)))
+                for number in range(size)
+            ]
             for number, batch in enumerate(whole[first:]):
                 dealt = torch.cat([part[number].samples for part in parts])
                 assert sorted(dealt.tolist()) == sorted(batch.samples.tolist())
@@ -236,7 +239,7 @@ def test_an_epoch_can_begin_anywhere_and_be_dealt_to_any_number_of_processes(sha
 
 def test_few_files_stay_open(shards, few):
     images = train_part(shards)
-    list(Batches(images, 8, Preparation((0.3,), (0.2,)), torch.device("cpu")).epoch(0, 0, Augmentation()))
+    list(Batches(images, 8, Normalization((0.3,), (0.2,)), torch.device("cpu")).epoch(0, 0, Augmentation()))
     images.pixels.take(torch.arange(len(images)))
     assert len(images.pixels.files) == 4
 
@@ -267,7 +270,7 @@ def test_shards_may_be_moved_when_the_manifest_knows_where(shards, tmp_path):
     seen = before.pixels.take(torch.arange(len(before)))
     (tmp_path / "mount").mkdir()
     shutil.move(shards / "shard-00001.tar", tmp_path / "mount")
-    with pytest.raises(Mendable, match=r"shard-00001\.tar is missing.*\n.*add its folder to `folders`"):
+    with pytest.raises(RecoverableError, match=r"shard-00001\.tar is missing.*\n.*add its folder to `folders`"):
         train_part(shards)
     write_json(shards / MANIFEST, read_json(shards / MANIFEST) | {"folders": [".", str(tmp_path / "mount")]})
     after = train_part(shards)
@@ -305,7 +308,7 @@ def test_an_index_of_another_digest_is_refused(shards):
 
 
 def test_a_broken_picture_and_a_bad_row_have_the_name_of_their_entry(shards):
-    images, named = train_part(shards), rows_named(gather(recipe(shards), silent()))
+    images, named = train_part(shards), sample_names(gather(recipe(shards), silent()))
     path, begin = shards / "shard-00000.tar", int(images.pixels.begin[0])
     with path.open("r+b") as file:
         file.seek(begin)
@@ -340,7 +343,9 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
         return take(self, index)
 
     monkeypatch.setattr(pixels.Sharded, "take", vanishing)
-    with pytest.raises(Mendable, match=r"(?s)shard-\d+\.tar is missing.*then go on with:\npatchword train .*--resume"):
+    with pytest.raises(
+        RecoverableError, match=r"(?s)shard-\d+\.tar is missing.*then go on with:\npatchword train .*--resume"
+    ):
         recipe_run.train(asked, tmp_path / "parted", silent())
     state = json.loads(sorted((tmp_path / "parted" / "checkpoints").glob("*/state.json"))[-1].read_text())
     assert (state["epoch"], state["batch"]) == (1, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchword.core import files
-from patchword.core.errors import Mendable, UserError
+from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.shards import folders, reading
 from patchword.data.shards.folders import Folders
@@ -94,10 +94,10 @@ def test_tokens_in_several_files_are_read_like_one_array(tmp_path, monkeypatch):
     assert spread.nbytes == 100
     assert len(spread._files) == 2
     paths[4].write_bytes(b"")
-    with pytest.raises(Mendable, match="it ends before byte 44"):
+    with pytest.raises(RecoverableError, match="it ends before byte 44"):
         spread[np.array([49])]
     spread._files.close()
-    with pytest.raises(Mendable, match="missing or cut short"):
+    with pytest.raises(RecoverableError, match="missing or cut short"):
         spread[np.array([49])]
 
 
@@ -165,7 +165,9 @@ def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, 
     path = next((tmp_path / "other").rglob("shard-00004/tokens.bin"))
     taken, until = count(1), next(taken) // 2
     assert until > 2
-    with pytest.raises(Mendable, match=r"(?s)tokens\.bin.*missing.*then go on with:\npatchword train .*--resume"):
+    with pytest.raises(
+        RecoverableError, match=r"(?s)tokens\.bin.*missing.*then go on with:\npatchword train .*--resume"
+    ):
         recipe_run.train(asked, tmp_path / "parted", silent())
     monkeypatch.setattr(SpreadTokens, "__getitem__", read)
     (tmp_path / "away").rename(path)

@@ -10,7 +10,7 @@ from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import (
     Attention,
-    Everything,
+    Full,
     LinearProjection,
     Pattern,
     Position,
@@ -160,7 +160,7 @@ def test_members_of_a_padded_partition():
 
 
 def test_members_of_everything():
-    assert members(Everything(), 4, None).tolist() == [[0, 1, 2, 3]]
+    assert members(Full(), 4, None).tolist() == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -238,7 +238,7 @@ def test_bias_and_padding_together():
     torch.testing.assert_close(maps[0].dense().sum(-1), torch.ones(2, HEADS, GRID.tokens))
 
 
-class Causal(Everything):
+class Causal(Full):
     """A partition of one group in which nobody reads what comes later."""
 
     def mask(self, grid: Grid, device: torch.device) -> Tensor:

@@ -13,8 +13,8 @@ import patchword
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
-from patchword.core.text import Rows
-from patchword.layers import Attention, Blocks, Pattern, Position, plain_attention, record_attention
+from patchword.core.text import Packed
+from patchword.layers import Attention, BlockSparse, Pattern, Position, plain_attention, record_attention
 from patchword.layers.attention.block_sparse import draw
 from patchword.layers.attention.recording import follow_attention
 from support.helpers import difference, one_row, randomise, texts
@@ -26,7 +26,7 @@ LONG = (37, 40, 59)  # one token over what runs full attention, and padded insid
 def attention(
     seed: int = 1, random: str = "seeded", dropout: float = 0.0, position: Position | None = None
 ) -> Attention:
-    pattern = Pattern(Blocks(seed, BLOCK, DRAWN, positions=64, random=random), position)
+    pattern = Pattern(BlockSparse(seed, BLOCK, DRAWN, positions=64, random=random), position)
     return randomise(Attention(WIDTH, HEADS, patterns=[pattern], dropout=dropout)).eval()
 
 
@@ -156,7 +156,7 @@ def test_a_mistake_in_the_plan_is_found(mistake):
 def test_a_block_that_is_not_read_is_found(place, monkeypatch):
     layer, given = attention(), tokens(59)
     expected = layer(given, Scope())
-    whole = Blocks.read
+    whole = BlockSparse.read
     slot = ["first", "last", "before", "itself", "behind"].index(place)
 
     def mutated(self, blocks, heads):
@@ -164,7 +164,7 @@ def test_a_block_that_is_not_read_is_found(place, monkeypatch):
         index[:, 6, slot] = 2
         return index
 
-    monkeypatch.setattr(Blocks, "read", mutated)
+    monkeypatch.setattr(BlockSparse, "read", mutated)
     assert difference(layer(given, Scope()), expected) > 1e-3
 
 
@@ -188,7 +188,7 @@ def test_long_texts_in_one_row_equal_the_padded_batch():
     model = randomise(patchword.create("bigbird-base", **sizes, random_blocks=DRAWN, head="tokens")).eval()
     batch = texts(50, 38, 61, 5)
     row = one_row(batch)
-    assert isinstance(row.rows, Rows)
+    assert isinstance(row.rows, Packed)
     assert difference(model(row)[0], model(batch)[batch.mask]) < 1e-5
 
 

@@ -8,13 +8,13 @@ import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Causal, Everything, Pattern, RelativeVectors, plain_attention
+from patchword.layers import Attention, Causal, Full, Pattern, RelativeVectors, plain_attention
 from support.helpers import difference, pixels, randomise
 
 WIDTH, HEADS, TOKENS, REACH = 12, 3, 9, 2
 
 
-def layer(position: RelativeVectors, partition: Everything | None = None) -> Attention:
+def layer(position: RelativeVectors, partition: Full | None = None) -> Attention:
     return randomise(Attention(WIDTH, HEADS, patterns=[Pattern(partition, position)])).eval()
 
 
@@ -42,7 +42,7 @@ def distances(tokens: int = TOKENS) -> Tensor:
 EVERYONE = torch.ones(TOKENS, TOKENS, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("partition", [Everything(), Causal()])
+@pytest.mark.parametrize("partition", [Full(), Causal()])
 @torch.no_grad()
 def test_it_equals_the_equations(partition):
     attention, tokens = layer(RelativeVectors(WIDTH // HEADS, REACH), partition), pixels(2, TOKENS, WIDTH)

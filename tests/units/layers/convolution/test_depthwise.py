@@ -20,14 +20,14 @@ def taken(monkeypatch):
     """The layers take the kernel on this device, too; the calls are counted."""
     pytest.importorskip("triton")
     calls = []
-    original = depthwise.neighbours
-    monkeypatch.setattr(depthwise, "has_neighbours_kernel", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "neighbours", lambda *given: calls.append(given) or original(*given))
+    original = depthwise.depthwise_conv
+    monkeypatch.setattr(depthwise, "has_depthwise_conv_kernel", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "depthwise_conv", lambda *given: calls.append(given) or original(*given))
     return calls
 
 
 def plainly(monkeypatch):
-    monkeypatch.setattr(depthwise, "has_neighbours_kernel", lambda tokens: False)
+    monkeypatch.setattr(depthwise, "has_depthwise_conv_kernel", lambda tokens: False)
 
 
 def differentiated(part, grid=GRID):
@@ -149,7 +149,7 @@ def test_the_sum_is_part_of_the_filter(taken, monkeypatch):
 
 
 def test_under_autocast_the_tokens_keep_their_kind(taken, monkeypatch):
-    monkeypatch.setattr(depthwise, "short_kind", lambda *given: torch.float16)
+    monkeypatch.setattr(depthwise, "short_dtype", lambda *given: torch.float16)
     part, tokens = positioned().float(), pixels(2, LARGE.tokens, WIDTH).to(DEVICE)
     found = part(tokens, Scope(grid=LARGE))
     assert [call[-1] for call in taken] == [torch.float32]
@@ -181,8 +181,8 @@ APART = {
 @pytest.mark.parametrize("kind", APART)
 def test_the_sum_stands_apart(kind, monkeypatch):
     asked = []
-    monkeypatch.setattr(depthwise, "has_neighbours_kernel", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "neighbours", lambda *given: asked.append(given) or given[0])
+    monkeypatch.setattr(depthwise, "has_depthwise_conv_kernel", lambda tokens: True)
+    monkeypatch.setattr(depthwise, "depthwise_conv", lambda *given: asked.append(given) or given[0])
     part = APART[kind]()
     part(halves().to(next(part.parameters()).dtype), Scope(grid=LARGE))
     assert all(len(given) == 5 for given in asked)  # no kind of its own is asked for

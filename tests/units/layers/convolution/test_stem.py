@@ -6,7 +6,7 @@ from torch.nn import functional as F
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.layers import NormedEntrance, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
+from patchword.layers import NormedStem, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
 from patchword.layers.convolution.stem import padded
 from support.helpers import difference, pixels, randomise
 
@@ -101,10 +101,10 @@ def test_the_entrance_of_convolutional_families(stride, kernel):
 
 
 def test_a_norm_behind_an_entrance_has_its_own_eps():
-    part, images = randomise(NormedEntrance(PatchEmbed(3, 10, 4), eps=0.5)), pixels(2, 3, 8, 12)
+    part, images = randomise(NormedStem(PatchEmbed(3, 10, 4), eps=0.5)), pixels(2, 3, 8, 12)
     expected = F.layer_norm(part.patches(images)[0], (10,), *part.norm.parameters(), eps=0.5)
     assert difference(part(images)[0], expected) < 1e-5
-    assert NormedEntrance(PatchEmbed(3, 10, 4)).norm.eps == 1e-5
+    assert NormedStem(PatchEmbed(3, 10, 4)).norm.eps == 1e-5
 
 
 # Merging

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 import patchword
 from patchword.core.grid import Grid
 from patchword.layers import (
-    SCHEMES,
+    POSITIONS,
     Block,
+    ImagePosition,
+    ImagePositionName,
     LearnedPositions,
     LocalEnhancement,
     NoPositions,
@@ -19,8 +21,6 @@ from patchword.layers import (
     Position,
     RelativeTable,
     Residual,
-    Scheme,
-    SchemeName,
     SinusoidalPositions,
 )
 from patchword.models import REGISTRY
@@ -36,7 +36,7 @@ OF_MAPS = (
     "fourier",
     "floater",
 )  # queries and keys are two maps: no offsets, no groups
-CASES = [(name, scheme) for name in ALL for scheme in SCHEMES]
+CASES = [(name, scheme) for name in ALL for scheme in POSITIONS]
 CASES += [(name, scheme) for name in ("pvt-mini", "cvt-mini") for scheme in OF_MAPS]
 
 
@@ -45,7 +45,7 @@ def make(name: str, scheme: str, **overrides: object) -> nn.Module:
 
 
 def test_a_config_can_name_every_scheme_and_no_other():
-    assert set(get_args(SchemeName)) == set(SCHEMES)
+    assert set(get_args(ImagePositionName)) == set(POSITIONS)
 
 
 @pytest.mark.parametrize(("name", "scheme"), CASES)
@@ -114,7 +114,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", POSITIONS)
 @pytest.mark.parametrize("name", SETS)
 @torch.no_grad()
 def test_only_without_positions_the_order_of_the_tokens_cannot_be_told(name, scheme):
@@ -147,7 +147,7 @@ def test_no_two_schemes_compute_the_same(name):
     """The same weights but those of the scheme itself, which differ from nought."""
     images, answers = pixels(1, 1, 28, 28), {}
     bare = make(name, "none")
-    for scheme in SCHEMES if name in ALL else OF_MAPS:
+    for scheme in POSITIONS if name in ALL else OF_MAPS:
         model = make(name, scheme)
         model.load_state_dict(bare.state_dict(), strict=False)
         answers[scheme] = model(images)
@@ -179,7 +179,7 @@ FAMILIES = {
 @torch.no_grad()
 def test_a_scheme_of_ones_own_is_used_instead_of_the_named_one(name):
     """Sinusoids and CPE at once, which no name gives."""
-    own = replace(SCHEMES["sinusoidal"], in_block=SCHEMES["conditional"].in_block)
+    own = replace(POSITIONS["sinusoidal"], in_block=POSITIONS["conditional"].in_block)
     config = REGISTRY.configure(name, {"positions": "learned"})
     model = randomise(FAMILIES[name].build(config, own)).eval()
     assert isinstance(model.stages[0].positions, SinusoidalPositions)
@@ -200,7 +200,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_scheme_is_told_the_channels_the_heads_and_the_group_of_each_pattern(name):
-    model = FAMILIES[name].build(REGISTRY.configure(name, {}), Scheme(in_attention=Told))
+    model = FAMILIES[name].build(REGISTRY.configure(name, {}), ImagePosition(in_attention=Told))
     assert [module.sizes for module in model.modules() if isinstance(module, Told)] == GROUPS[name]
     assert isinstance(model.stages[0].positions, NoPositions)
 

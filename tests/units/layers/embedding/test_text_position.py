@@ -11,7 +11,7 @@ import patchword
 from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.layers import TEXT_SCHEMES, Cache, Sinusoids, TextSchemeName
+from patchword.layers import TEXT_POSITIONS, Cache, Sinusoids, TextPositionName
 from patchword.layers.embedding.sinusoids import Layout
 from patchword.models import REGISTRY
 from patchword.objectives.generation.causal import CausalSteps
@@ -61,7 +61,7 @@ def test_an_odd_width_has_no_pairs():
 
 
 def test_a_config_can_name_every_scheme_and_no_other():
-    assert set(get_args(TextSchemeName)) == set(TEXT_SCHEMES)
+    assert set(get_args(TextPositionName)) == set(TEXT_POSITIONS)
     with pytest.raises(UserError, match="scheme"):
         patchword.create("bert-tiny", scheme="nowhere")
 
@@ -69,7 +69,7 @@ def test_a_config_can_name_every_scheme_and_no_other():
 FAMILIES = ["bert-tiny", "roberta-base", "albert-base", "distilbert-base", "mobilebert", "xlm-en", "gpt", "gpt2-small"]
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @pytest.mark.parametrize("name", [*FAMILIES, "grover-base"])
 def test_a_family_learns_with_every_scheme(name, scheme):
     model = randomise(patchword.create(name, **TINY_TEXT | {"head": "tokens"}, scheme=scheme)).train()
@@ -81,7 +81,7 @@ def test_a_family_learns_with_every_scheme(name, scheme):
     assert count(model.card).parameters == sum(value.numel() for value in model.parameters())
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_only_a_table_ends(scheme):
     model, text = tiny_text(scheme=scheme, head="tokens"), texts(LONGER)
@@ -92,7 +92,7 @@ def test_only_a_table_ends(scheme):
         assert model(text).shape == (1, LONGER, 32)
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_only_without_positions_the_order_cannot_be_told(scheme):
     model = tiny_text(scheme=scheme, head="pooled", pool="mean")
@@ -101,14 +101,14 @@ def test_only_without_positions_the_order_cannot_be_told(scheme):
     assert changed < 1e-5 if scheme == "none" else changed > 1e-3
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_texts_in_a_row_and_texts_with_padding_are_read_alike(scheme):
     model, text = tiny_text(scheme=scheme, head="tokens"), texts(9, 5, 14)
     assert difference(model(one_row(text))[0], model(text)[text.mask]) < 1e-5
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_a_text_read_word_by_word_is_the_same(scheme):
     model, ids = tiny_text("gpt", scheme=scheme), texts(10).ids
@@ -141,7 +141,7 @@ def test_other_libraries_have_no_name_for_another_scheme(tmp_path):
     save(tiny_text(), tmp_path / "table", layout="huggingface")
 
 
-@pytest.mark.parametrize("scheme", TEXT_SCHEMES)
+@pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_a_model_is_saved_and_loaded_with_its_scheme(scheme, tmp_path):
     model = tiny_text(scheme=scheme)

@@ -15,7 +15,7 @@ from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.guard import loss_spike as guard_rewind
-from patchword.training.guard.loss_spike import WIDTH, Rewind, Spike
+from patchword.training.guard.loss_spike import WIDTH, LossSpikeRewind, Spike
 from patchword.training.guard.report import Place
 from patchword.training.state import State
 from support.material import differing, silent, tiny_recipe
@@ -112,7 +112,7 @@ def test_a_factor_that_every_loss_is_above_is_refused(tmp_path):
 
 
 def test_a_spike_is_of_one_epoch(tmp_path):
-    rewind, now = Rewind(2.0, tmp_path, print), State(losses=[1.0] * 60)
+    rewind, now = LossSpikeRewind(2.0, tmp_path, print), State(losses=[1.0] * 60)
     with pytest.raises(Spike) as found:
         rewind.note(now, Place(3, 2, 302), 100.0)
     assert (found.value.first, found.value.last) == (300, 302)
@@ -122,11 +122,11 @@ def test_a_spike_is_of_one_epoch(tmp_path):
 def test_no_spike_is_seen_where_there_is_none(tmp_path, losses):
     now = State()
     for number, loss in enumerate(losses):
-        Rewind(2.0, tmp_path, print).note(now, Place(0, number, number), loss)
+        LossSpikeRewind(2.0, tmp_path, print).note(now, Place(0, number, number), loss)
 
 
 def test_it_is_given_up_after_some_times(tmp_path):
-    rewind = Rewind(2.0, tmp_path, print)
+    rewind = LossSpikeRewind(2.0, tmp_path, print)
     rewind.keep(State(), {"weight": torch.zeros(1)})
     assert rewind.before(Spike(1, 8), State())[1]["skipped"] == list(range(1, 9))
     with pytest.raises(UserError, match=r"the loss rose to 2 times its median again, at step 99"):

@@ -12,16 +12,16 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from patchword.core.errors import UserError
 from patchword.data.image.batches import Batch
-from patchword.layers import Guesses
+from patchword.layers import TokenLosses
 from patchword.objectives.classification import Classification, Outcome
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training.guard import nonfinite as guard_module
-from patchword.training.guard.nonfinite import Guard
-from patchword.training.guard.oom_retry import Sparing
-from patchword.training.guard.report import culprits
+from patchword.training.guard.nonfinite import NonFiniteGuard
+from patchword.training.guard.oom_retry import OomRetry
+from patchword.training.guard.report import nonfinite_samples
 from patchword.training.optimizer import adamw
 from patchword.training.sam import SharpnessAware, Steepest
 from patchword.training.state import State
@@ -78,16 +78,16 @@ def guarded(
     corrected: bool = True,
     on_bad: str = "skip",
     **options: object,
-) -> Guard:
+) -> NonFiniteGuard:
     plain = PlainStep(objective, adamw(model, 1e-2, 0.05, corrected=corrected), **options)
     step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
     said: list[str] = []
-    guard = Guard(Sparing(step, plain, model, said.append), plain, model, folder, said.append, on_bad=on_bad)
+    guard = NonFiniteGuard(OomRetry(step, plain, model, said.append), plain, model, folder, said.append, on_bad=on_bad)
     guard.said = said
     return guard
 
 
-def taken(guard: Guard, numbers: Sequence[int], state: State | None = None) -> State:
+def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = None) -> State:
     """Steps on these batches, as the loop takes them."""
     state = state or State()
     for number in numbers:
@@ -96,7 +96,7 @@ def taken(guard: Guard, numbers: Sequence[int], state: State | None = None) -> S
         loss, _ = guard(batch, 1e-2)
         assert loss.isfinite()
         state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
-        guard.took(state, batch)
+        guard.on_step(state, batch)
     return state
 
 
@@ -146,24 +146,24 @@ def test_an_optimizer_that_cannot_look_is_not_asked(tmp_path):
     model = model_of()
     plain = PlainStep(Planted(model, "gradient", [5]), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9))
     before = [weight.detach().clone() for weight in model.parameters()]
-    taken(Guard(plain, plain, model, tmp_path, print, on_bad="skip"), [0])
+    taken(NonFiniteGuard(plain, plain, model, tmp_path, print, on_bad="skip"), [0])
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
 def test_a_step_reads_nothing_from_the_device():
     """A tensor without values cannot be read, as one of a GPU is not to be: only asking for the outcome does."""
 
-    def step_of(kind: Callable[[nn.Module], torch.optim.Optimizer]) -> Guard:
+    def step_of(kind: Callable[[nn.Module], torch.optim.Optimizer]) -> NonFiniteGuard:
         model = nn.Sequential(nn.Flatten(), nn.Linear(48, 8), nn.BatchNorm1d(8), nn.Linear(8, 7))
         plain = PlainStep(Classification(model), kind(model), clip=1.0)
-        guard = Guard(Sparing(plain, plain, model, print), plain, model, Path("nowhere"), print)
+        guard = NonFiniteGuard(OomRetry(plain, plain, model, print), plain, model, Path("nowhere"), print)
         guard(Batch(torch.randn(4, 3, 4, 4), torch.arange(4), torch.arange(4)), 1e-3)
         return guard
 
     with FakeTensorMode():
         guard = step_of(lambda model: adamw(model, 1e-3, 0.1))
         with pytest.raises(DataDependentOutputException):
-            guard.took(State(batch=1, step=1), None)
+            guard.on_step(State(batch=1, step=1), None)
         with pytest.raises(DataDependentOutputException):
             step_of(lambda model: torch.optim.SGD(model.parameters(), 0.1))
 
@@ -176,7 +176,7 @@ def test_the_rows_are_found(rows):
     model = model_of()
     plain = PlainStep(Planted(model, "inputs", rows), adamw(model, 1e-2, 0.05))
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = culprits(batch_of(), plain, model)
+    found = nonfinite_samples(batch_of(), plain, model)
     assert [piece.samples.tolist() for piece in found] == [[row] for row in rows]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
@@ -197,7 +197,7 @@ def test_a_look_at_single_rows_leaves_nothing_behind():
 
     model = nn.Sequential(Counting(), nn.Linear(3 * 32 * 32, 4), nn.BatchNorm1d(4), nn.Linear(4, 7)).train()
     plain = PlainStep(Planted(model, "gradient", [5]), adamw(model, 1e-2, 0.05))
-    assert [piece.samples.tolist() for piece in culprits(batch_of(), plain, model)] == [[5]]
+    assert [piece.samples.tolist() for piece in nonfinite_samples(batch_of(), plain, model)] == [[5]]
     assert model[0].passes == 0
     assert model[2].num_batches_tracked == 0
 
@@ -279,10 +279,10 @@ def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool])
     def gathered(*arguments: object) -> object:
         task = original(*arguments)
 
-        def spoil(_: object, inputs: tuple[object, ...], answer: Tensor | Guesses) -> Tensor | Guesses:
+        def spoil(_: object, inputs: tuple[object, ...], answer: Tensor | TokenLosses) -> Tensor | TokenLosses:
             if not task.model.training or not look(inputs[0]):
                 return answer
-            if isinstance(answer, Guesses):
+            if isinstance(answer, TokenLosses):
                 return answer._replace(losses=answer.losses * float("nan"))
             return answer * float("nan")
 

@@ -15,8 +15,8 @@ from patchword.objectives.distillation.distillation import Distillation, Seen, W
 from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
-from patchword.training.guard.nonfinite import Guard
-from patchword.training.guard.oom_retry import Sparing
+from patchword.training.guard.nonfinite import NonFiniteGuard
+from patchword.training.guard.oom_retry import OomRetry
 from patchword.training.optimizer import adamw
 from patchword.training.sam import SharpnessAware, Steepest
 from patchword.training.state import State
@@ -55,23 +55,23 @@ def taught(model: Model) -> Distillation:
     return Distillation(lambda answer: Classification(answer), lambda images: Seen(model(images)), look, lessons, 0.5)
 
 
-def guard_of(model: nn.Module, objective: object, folder: Path, sam: float = 0.0, **options: object) -> Guard:
+def guard_of(model: nn.Module, objective: object, folder: Path, sam: float = 0.0, **options: object) -> NonFiniteGuard:
     plain = PlainStep(objective, adamw(model, 1e-2, 0.05), **options)
     step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
     said: list[str] = []
-    guard = Guard(Sparing(step, plain, model, said.append), plain, model, folder, said.append)
+    guard = NonFiniteGuard(OomRetry(step, plain, model, said.append), plain, model, folder, said.append)
     guard.said = said
     return guard
 
 
-def taken(guard: Guard, steps: int) -> list[Tensor]:
+def taken(guard: NonFiniteGuard, steps: int) -> list[Tensor]:
     state, told = State(), []
     for number in range(steps):
         torch.manual_seed(number)
         batch = batch_of(number)
         told += guard(batch, 1e-2)
         state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
-        guard.took(state, batch)
+        guard.on_step(state, batch)
     assert state.parts == (guard.plain.parts if guard.said else 0)
     return told
 

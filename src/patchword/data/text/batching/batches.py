@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.text import Rows, Text
-from patchword.core.to_device import sent
-from patchword.core.work_sharing import ALONE, Group, Lazily
+from patchword.core.text import Packed, Text
+from patchword.core.to_device import to_device
+from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
 from patchword.data.text.batching.packing import fitted
 from patchword.data.text.batching.prefetch import prefetched
@@ -102,7 +102,7 @@ class TextBatch:
         places = self._places if self.asks_places else None
         if self.form.in_row:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
-            text = Text(ids, segments, rows=Rows.of(self.ids.lengths), places=places)
+            text = Text(ids, segments, rows=Packed.of(self.ids.lengths), places=places)
         else:
             ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
             mask = self.ids.mask()
@@ -123,22 +123,22 @@ class TextBatch:
         """the labels, on the device; float32 if they are not whole numbers"""
         assert self.labels is not None, "these texts have no labels"
         labels = self.labels.float() if self.labels.is_floating_point() else self.labels
-        return sent(labels, self.device)
+        return to_device(labels, self.device)
 
     @cached_property
     def text_weights(self) -> Tensor | None:
         """the shares, on the device"""
-        return None if self.shares is None else sent(self.shares, self.device)
+        return None if self.shares is None else to_device(self.shares, self.device)
 
     @cached_property
     def flat_targets(self) -> Tensor:
         """(tokens,) the target of each token, numbered as in `text`, on the device"""
-        return sent(self._flat, self.device)
+        return to_device(self._flat, self.device)
 
     @cached_property
     def asked_targets(self) -> Tensor:
         """(count,) the targets of the asked tokens alone, on the device"""
-        return sent(self._flat.index_select(0, self._places), self.device)
+        return to_device(self._flat.index_select(0, self._places), self.device)
 
     @cached_property
     def _places(self) -> Tensor:
@@ -203,7 +203,7 @@ class TextBatches:
     def steps_per_epoch(self) -> int:
         return max(1, len(self.examples) // self.size)
 
-    def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[TextBatch]:
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         """Texts of like length are together; a last batch too small to fill is left out. Those of this process."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
         return made_ahead(lambda index: self.examples.batch(index, self.form), batches, group)
@@ -218,11 +218,11 @@ class TextBatches:
 
     def _lazily(self, parts: Sequence[Tensor]) -> Sequence[TextBatch]:
         """each batch is made when it is asked for"""
-        return Lazily(lambda index: self.examples.batch(index, self.form), parts)
+        return LazySequence(lambda index: self.examples.batch(index, self.form), parts)
 
 
 def made_ahead(
-    make: Callable[[Tensor], TextBatch], batches: Sequence[Tensor], group: Group = ALONE
+    make: Callable[[Tensor], TextBatch], batches: Sequence[Tensor], group: WorkSharing = SINGLE
 ) -> Iterator[TextBatch]:
     """The batches of the texts of these numbers, those of this process, in other threads. Whatever is done there stops
     the thread that trains for a moment, be it for many texts or few: small batches are made together.

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.text import Pair, Text
-from patchword.core.to_device import sent
-from patchword.core.work_sharing import ALONE, Group, Lazily
+from patchword.core.to_device import to_device
+from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
 from patchword.data.text.batching.prefetch import prefetched
 from patchword.data.text.batching.ragged import Ragged
@@ -78,7 +78,7 @@ class PairBatch:
     @cached_property
     def asked_targets(self) -> Tensor:
         """(tokens,) what is to be written, on the device"""
-        return sent(self.target.values.long(), self.device)
+        return to_device(self.target.values.long(), self.device)
 
     def ready(self) -> "PairBatch":
         """Itself, with what a step needs made and sent to the device."""
@@ -115,7 +115,7 @@ class PairBatches:
     def steps_per_epoch(self) -> int:
         return len(self.sizes)
 
-    def epoch(self, epoch: int, seed: int, first: int = 0, group: Group = ALONE) -> Iterator[PairBatch]:
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[PairBatch]:
         """In a random order; of each batch, the pairs that are this process's."""
         shuffled = order(seed, epoch, len(self))
         batches = shuffled[self.lengths[shuffled].argsort(stable=True)].split(self.sizes)
@@ -124,7 +124,7 @@ class PairBatches:
 
     def whole(self) -> Sequence[PairBatch]:
         """Every pair once, the shortest first; each batch is made when it is asked for."""
-        return Lazily(self.batch, self.lengths.argsort(stable=True).split(self.sizes))
+        return LazySequence(self.batch, self.lengths.argsort(stable=True).split(self.sizes))
 
     def batch(self, index: Tensor) -> PairBatch:
         return PairBatch(self.source.take(index), self.target.take(index), index, self.form)

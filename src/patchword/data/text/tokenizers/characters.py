@@ -19,7 +19,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.core.to_device import sent
+from patchword.core.to_device import to_device
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.ragged import Ragged
 
@@ -151,7 +151,7 @@ class SpelledBatch:
         return cls(reader(sentences), words.numbers(sentences).padded(IGNORE)).to(device or torch.device("cpu"))
 
     def to(self, device: torch.device) -> "SpelledBatch":
-        words, places = (sent(part, device) for part in (self.words, self.followed))
+        words, places = (to_device(part, device) for part in (self.words, self.followed))
         return SpelledBatch(self.text.to(device), words, places)
 
     def __len__(self) -> int:

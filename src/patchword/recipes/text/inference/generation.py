@@ -16,7 +16,7 @@ _HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose
 
 
 @dataclass(frozen=True)
-class Wish:
+class GenerationOptions:
     """How to write. temperature 0: always the likeliest token. beams: search instead of drawing; 0 is without."""
 
     tokens: int = 100
@@ -76,7 +76,7 @@ def prompt_of_news(tokenizer: Tokenizer, given: Mapping[str, str], wanted: str) 
     return Prompt(prompt_ids(tokenizer, tokens, given, wanted).tolist(), (tokens.end[wanted],))
 
 
-def continue_text(reader: Reader, prompt: Prompt, wish: Wish) -> list[Continuation]:
+def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> list[Continuation]:
     """As many as samples are wished for; of a search by beams the best first."""
     if wish.beams:
         steps = _steps(reader, prompt, 1)
@@ -86,7 +86,7 @@ def continue_text(reader: Reader, prompt: Prompt, wish: Wish) -> list[Continuati
     return [_read(reader.tokenizer, prompt, written) for written in found]
 
 
-def stream_text(reader: Reader, prompt: Prompt, wish: Wish) -> Iterator[str]:
+def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iterator[str]:
     """One text in pieces, as its tokens come."""
     tokens: list[int] = []
     told = 0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from patchword.core.work_sharing import ALONE, Group
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
@@ -20,14 +20,14 @@ def nobody(done: float) -> None:
 
 
 def outputs_of(
-    ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: Group = ALONE
+    ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: WorkSharing = SINGLE
 ) -> Outputs:
     """In the order of the examples. ask: a model in evaluation mode, given batches of this size. group: who asks"""
     return _answered(ask, TextBatches(examples, size, form).whole(), advance, group)
 
 
 def packed_outputs(
-    ask: Ask, examples: Examples, form: Form, advance: Advance = nobody, group: Group = ALONE
+    ask: Ask, examples: Examples, form: Form, advance: Advance = nobody, group: WorkSharing = SINGLE
 ) -> Outputs:
     """The same, in batches of as many texts as fill the device."""
     tokens = TOKENS_CPU if form.device.type == "cpu" else TOKENS
@@ -35,7 +35,7 @@ def packed_outputs(
 
 
 @torch.inference_mode()
-def _answered(ask: Ask, batches: Sequence[TextBatch], advance: Advance, group: Group) -> Outputs:
+def _answered(ask: Ask, batches: Sequence[TextBatch], advance: Advance, group: WorkSharing) -> Outputs:
     def answer(batch: TextBatch) -> tuple[Tensor, ...]:
         found = batch.samples, *_per_text(batch, ask(batch))
         advance(len(batch))

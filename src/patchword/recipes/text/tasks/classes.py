@@ -11,11 +11,11 @@ from patchword.data.text.formats.labels import label_flags, label_ids, label_nam
 from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.inference.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
 from patchword.recipes.text.tasks.spec import Labels, Wanted
-from patchword.recipes.text.tasks.table import TableGoal
+from patchword.recipes.text.tasks.table import TableTask
 from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet, TableSet
 
 
-class ClassGoal(TableGoal):
+class ClassTask(TableTask):
     name = "classes"
 
     def idle(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _balancing(truth: Tensor, classes: int) -> Tensor:
     return len(truth) / (classes * counts.float())
 
 
-class LabelsGoal(TableGoal):
+class LabelsTask(TableTask):
     name = "labels"
     loss = "binary cross-entropy (nats)"
     may_be_empty = ("label",)
@@ -91,7 +91,7 @@ class LabelsGoal(TableGoal):
         return LabelsAnswer(tuple(zip(names, scores.sigmoid().tolist(), strict=True)))
 
 
-class NumberGoal(TableGoal):
+class NumberTask(TableTask):
     name = "number"
     loss = "squared error"
 

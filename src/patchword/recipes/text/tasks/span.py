@@ -21,10 +21,10 @@ from patchword.recipes.text.inference.reader import Reader
 from patchword.recipes.text.inference.requests import Words, questions_asked
 from patchword.recipes.text.recipe import listed
 from patchword.recipes.text.tasks.sets import SpanSet
-from patchword.recipes.text.tasks.spec import Labels, TextGoal, Wanted
+from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec, Wanted
 
 
-class SpanGoal(TextGoal[list[Question]]):
+class SpanTask(TextTaskSpec[list[Question]]):
     name = "span"
     head = "span"
     unit = "windows"

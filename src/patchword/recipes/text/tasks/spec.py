@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class TextGoal(ABC, Generic[Rows]):
+class TextTaskSpec(ABC, Generic[Rows]):
     recipe: TextRecipe
 
     name: ClassVar[TextTaskName]

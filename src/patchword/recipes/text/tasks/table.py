@@ -19,11 +19,11 @@ from patchword.recipes.text.inference.input import Asked, Columns
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
 from patchword.recipes.text.inference.requests import Words, texts_asked
-from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextGoal, Wanted
+from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextTaskSpec, Wanted
 from patchword.recipes.text.tasks.table_sets import TableSet, merged
 
 
-class TableGoal(TextGoal[Table]):
+class TableTask(TextTaskSpec[Table]):
     """The tables are files, or those of one of GLUE's tasks, which brings its columns, labels and metrics."""
 
     head = "classes"

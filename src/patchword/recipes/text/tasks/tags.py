@@ -19,10 +19,10 @@ from patchword.recipes.text.inference.requests import Words, sentences_asked
 from patchword.recipes.text.inference.tagging import tagged
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.sets import TagSet
-from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextGoal, Wanted
+from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextTaskSpec, Wanted
 
 
-class TagGoal(TextGoal[list[Sentence]]):
+class TagTask(TextTaskSpec[list[Sentence]]):
     name = "tags"
     head = "tags"
     unit = "words"

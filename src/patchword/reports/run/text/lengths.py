@@ -9,7 +9,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import SpanSet, TextSet
 from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.reports.plots import page, text_figures
@@ -28,7 +28,7 @@ def texts_section(run: Run, recipe: TextRecipe, found: TextEvaluation) -> str:
     ]
     if (run.folder / "data.json").is_file():
         data = read_json(run.folder / "data.json")
-        told.append(f"trained on {counted(int(data['samples']), goal_of(recipe).example)} of {data['name']}")
+        told.append(f"trained on {counted(int(data['samples']), task_spec_of(recipe).example)} of {data['name']}")
     alternative = f"Histogram of the tokens of {counted(len(tokens), 'text')}; the limit is {recipe.length}."
     svg = page.embedded("svg+xml", text_figures.lengths(tokens, recipe.length))
     return page.section(
@@ -42,7 +42,9 @@ def _fate(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
         told = (
             f"{counted(shortened, 'text')} longer than {recipe.length} tokens ({percent(shortened / texts, 1)}) cut off"
         )
-        return told if goal_of(recipe).paired else f"{told}; stride={recipe.length // 2} would read them in windows"
+        return (
+            told if task_spec_of(recipe).paired else f"{told}; stride={recipe.length // 2} would read them in windows"
+        )
     if windowed:
         return f"{counted(windowed, 'text')} longer than {recipe.length} tokens, read in windows; nothing is cut off"
     return f"no text is longer than the {recipe.length} tokens read at once: nothing is cut off"

@@ -9,7 +9,7 @@ from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
 from patchword.recipes.text.quantised_evaluation import Compression
 from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.text.tasks.all_tasks import goal_of
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import SpanSet, TagSet
 from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet
 from patchword.reports.landscape.saved import surface_section
@@ -37,7 +37,7 @@ from patchword.reports.run.text.values import label_sections, number_sections
 def text_report(run: Run, found: TextEvaluation) -> str:
     recipe, metrics = cast(TextRecipe, run.recipe()), run.metrics()
     model, cost = found.model, count(found.model.card)
-    loss = goal_of(recipe).loss
+    loss = task_spec_of(recipe).loss
     sections = [
         curves_section(metrics, _note(recipe), found.metric, loss),
         _measures(found, recipe),
@@ -88,7 +88,7 @@ def _kept_tile(metrics: list[dict[str, Any]], metric: str) -> str:
 def _of(found: TextEvaluation, recipe: TextRecipe) -> str:
     """499 validation texts"""
     rows = int(found.texts.examples.owner.max()) + 1
-    return counted(rows, f"{found.part} {goal_of(recipe).row}")
+    return counted(rows, f"{found.part} {task_spec_of(recipe).row}")
 
 
 def _measures(found: TextEvaluation, recipe: TextRecipe) -> str:

@@ -87,7 +87,7 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     return told | ({"expansion": expansions[0]} if expansions else {})
 
 
-_ACTIVATIONS = {"quick_gelu": "quick-gelu", "gelu": "gelu"}
+_ACTIVATIONS = {"gelu_with_fast_backward": "quick-gelu", "gelu": "gelu"}
 # Hugging Face's names of the fields that have a value for each stage, and the authors'.
 _PER_STAGE = {
     "patch_sizes": "PATCH_SIZE",
