@@ -2,8 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH :=
+# pip reads the versions of the build tool from the environment, older releases from the first variable.
+PINS := --constraint constraints.txt
+BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
+INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data clean
+.PHONY: demo test lint types slow survive data docs hooks pins newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -21,7 +26,7 @@ types: $(VENV)/.test
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
 
-# 100 kills and 20 stops, of pictures and of masked words; SURVIVAL_SHARE=0.1 is a tenth of them.
+# 100 kills and 20 stops, of image models and of masked language models; SURVIVAL_SHARE=0.1 runs a tenth of them.
 survive: $(VENV)/.test
 	$(BIN)/pytest -m slow tests/survival
 
@@ -29,18 +34,48 @@ survive: $(VENV)/.test
 data: $(VENV)/.demo
 	@$(BIN)/patchword data get fashion-mnist --yes || true
 
+# The documentation as one site, in site/; a warning is an error. The theme's notice about MkDocs 2 is switched off.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+# Run lint and types before each commit.
+hooks: $(VENV)/.dev
+	$(BIN)/pre-commit install
+
+# Move all versions in constraints.txt to the newest that fit together; torch only with TORCH=VERSION.
+pins: | $(BIN)/pip
+	@$(INSTALL) packaging
+	@$(BIN)/python tools/pins.py --torch '$(TORCH)'
+
+# `make test` with the newest versions; torch alone is pinned.
+newest:
+	@rm -f .venv-newest/.test
+	@$(MAKE) test VENV=.venv-newest BUILD_PINS= \
+		PINS="--upgrade --upgrade-strategy eager torch==$$(sed -n 's/^torch==//p' constraints.txt)"
+
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword into $(VENV) (a minute or two)"
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	@$(INSTALL) --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and its test tools into $(VENV) (a minute or two)"
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@$(INSTALL) --editable '.[test]'
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing patchword and its documentation tools into $(VENV) (a minute or two)"
+	@$(INSTALL) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing patchword and all its development tools into $(VENV) (a minute or two)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo $(VENV)/.test $(VENV)/.docs
 
 $(BIN)/pip:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "on Debian: apt-get install python3-venv"; exit 1; }
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-newest site build dist
