@@ -23,11 +23,19 @@ RANDOM = (
     "model.drop_path=0.2",
     "augmentation.flip=0.3",
     "augmentation.shift=1",
-    "augmentation.erase=0.3",
+    "augmentation.random_erasing=0.3",
 )
 # an average and patience besides, which a restart must carry on
-WHOLE = ("epochs=2", "batch=128", "average=0.9", "patience=3", "smoothing=0.1", "rate=5e-3", "device=cpu")
-QUICK = (*TINY_MODEL, "epochs=1", "batch=128", "device=cpu")
+WHOLE = (
+    "epochs=2",
+    "batch_size=128",
+    "ema_decay=0.9",
+    "patience=3",
+    "label_smoothing=0.1",
+    "learning_rate=5e-3",
+    "device=cpu",
+)
+QUICK = (*TINY_MODEL, "epochs=1", "batch_size=128", "device=cpu")
 
 
 def tiny_recipe(*settings: str) -> Recipe:

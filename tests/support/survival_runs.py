@@ -20,11 +20,35 @@ from support.material import RANDOM, TINY_MODEL, differing, settings
 from support.tiny_texts import QUICK, vocabulary_of
 
 COUNT = float(os.environ.get("SURVIVAL_SHARE", "1"))  # of the kills and stops: 0.1 is a tenth
-IMAGES = (*TINY_MODEL, *RANDOM, "epochs=16", "batch=128", "average=0.9", "patience=12", "device=cpu", "save_minutes=0")
+IMAGES = (
+    *TINY_MODEL,
+    *RANDOM,
+    "epochs=16",
+    "batch_size=128",
+    "ema_decay=0.9",
+    "patience=12",
+    "device=cpu",
+    "save_minutes=0",
+)
 TEXTS = (
     *QUICK,
-    *("model.dropout=0.1", "model.attention_dropout=0.1", "average=0.9", "accumulate=2", "epochs=16", "batch=16"),
-    *("documents=line", "length=24", "held_out=0.2", "masked=0.2", "masks=words", "rate=5e-3", "save_minutes=0"),
+    *(
+        "model.dropout=0.1",
+        "model.attention_dropout=0.1",
+        "ema_decay=0.9",
+        "gradient_accumulation=2",
+        "epochs=16",
+        "batch_size=16",
+    ),
+    *(
+        "documents=line",
+        "length=24",
+        "held_out=0.2",
+        "masked=0.2",
+        "masks=words",
+        "learning_rate=5e-3",
+        "save_minutes=0",
+    ),
 )
 
 

@@ -164,7 +164,7 @@ def _texts(run: Run, recipe: TextRecipe, device: str) -> TextEvaluation:
     rows = goal.read("test") if part == "test" else read_parts(goal).validation
     goal.check(Path(recipe.test), rows, labels)
     texts = goal.texts(tokenizer, rows, labels, part)
-    judged = judge(model, texts, form_of(recipe.rows, tokenizer, target))
+    judged = judge(model, texts, form_of(recipe.packed, tokenizer, target))
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     metric = goal.metric(labels)
     on_cpu = form_of("false", tokenizer, torch.device("cpu"))

@@ -11,7 +11,7 @@ from patchword.core.type_names import in_words
 
 DEVICE = r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$"
 DEVICES = "auto, cpu, cuda (cuda:1 is the second) or mps"
-_SPECIAL = {"recompute": "true, false, or stages such as [0, 1]", "device": DEVICES}
+_SPECIAL = {"activation_checkpointing": "true, false, or stages such as [0, 1]", "device": DEVICES}
 
 
 def check_device(name: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 from patchword.core.errors import UserError, nearest
 from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
+from patchword.recipes.older_fields import current_name, with_current_names
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -17,12 +18,12 @@ STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 class ModelChoice(BaseModel):
     """A registry name or the folder of a trained model, and any of the model's own fields to override.
 
-    fresh: the sizes of that folder's model, but none of its weights.
+    from_scratch: the sizes of that folder's model, but none of its weights.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
-    fresh: bool = False
+    from_scratch: bool = False
 
     def overrides(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
@@ -53,7 +54,17 @@ def from_text(value: Any) -> Any:
 
 
 # Fields that change how a run is done, not what comes out.
-HARMLESS = {"about", "seed", "device", "precision", "compile", "recompute", "accumulate", "save_minutes", "on_bad"}
+HARMLESS = {
+    "about",
+    "seed",
+    "device",
+    "precision",
+    "compile",
+    "activation_checkpointing",
+    "gradient_accumulation",
+    "save_minutes",
+    "on_nonfinite",
+}
 HARMLESS |= {"sharding"}
 # Those of them that a run may go on with when they differ, and what is not about this run at all.
 CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
@@ -68,34 +79,34 @@ class Recipe(BaseModel):
     expect: Expect = Expect()
     model: Chosen
     epochs: int = Field(10, gt=0)
-    batch: int = Field(128, gt=0)
-    accumulate: int = Field(1, gt=0, description="pieces a batch is worked on in, to save memory")
-    rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    batch_size: int = Field(128, gt=0)
+    gradient_accumulation: int = Field(1, gt=0, description="pieces a batch is worked on in, to save memory")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the rate rises")
-    floor: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
+    min_lr_ratio: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("cosine", description="how the rate falls")
-    decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
+    weight_decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="each block learns at this share of the rate of the block above it"
     )
-    corrected: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
-    clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
+    bias_correction: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
+    clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
     sam: float = Field(0.0, ge=0, description="SAM, e.g. 0.05: how far to climb; two gradients a step; 0 is off")
     sam_adaptive: bool = Field(False, description="ASAM: climb by the size of each weight, with a sam of about 2")
-    on_bad: Literal["stop", "skip"] = Field(
+    on_nonfinite: Literal["stop", "skip"] = Field(
         "stop", description="when a loss or a gradient is no number: stop and name the rows, or leave the step out"
     )
-    rewind: float = Field(
+    loss_spike_factor: float = Field(
         0.0, ge=0, description="e.g. 3: go back when the loss rises above so many times its median; 0 is off"
     )
-    average: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
-    averaged_epochs: int = Field(
+    ema_decay: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
+    average_last_epochs: int = Field(
         0, ge=0, description="instead: the mean of the weights at the end of so many last epochs; 0 is off"
     )
     patience: int = Field(0, ge=0, description="epochs without a better validation score before stopping; 0 is never")
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
-    recompute: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(from_text)] = Field(
+    activation_checkpointing: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(from_text)] = Field(
         False, description="compute activations again instead of keeping them, to save memory: true, or stages [0, 1]"
     )
     sharding: Literal["none", "full"] = Field(
@@ -121,6 +132,8 @@ class Recipe(BaseModel):
             if not equals:
                 raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
             steps = path.strip().split(".")
+            if steps[0] == "model" and (meant := current_name(path.strip())):  # a model's own fields are checked later
+                raise UserError(f"a recipe has no field {path.strip()!r}", hint=f"did you mean {meant!r}?")
             _place(values, steps, model_value(text) if steps[0] == "model" else text)
             touched.add(steps[0])
         changed = checked(values)
@@ -148,8 +161,8 @@ def checked(values: Mapping[str, Any]) -> Recipe:
         if first["type"] == "missing":
             raise UserError(f"the recipe lacks the field {path!r}") from None
         given = first["input"]
-        if first["loc"][0] == "recompute":  # of two types, which pydantic tells apart
-            path, given = "recompute", values["recompute"]
+        if first["loc"][0] == "activation_checkpointing":  # of two types, which pydantic tells apart
+            path, given = "activation_checkpointing", values["activation_checkpointing"]
         told = given if str(given).strip() else repr(given)
         raise UserError(f"recipe field {path!r}", expected=expected_of(KINDS[kind], path), got=told) from None
 
@@ -162,7 +175,8 @@ def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
     name = model.get("name") if isinstance(model, Mapping) else model
     if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
         return f"did you mean 'model.{path}'?"
-    return nearest(path, field_names(kind))
+    meant, known = current_name(path), field_names(kind)
+    return f"did you mean {meant!r}?" if meant in known else nearest(path, known)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -173,7 +187,7 @@ def read_recipe(path: Path) -> Recipe:
         raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
-    return checked(values)
+    return checked(with_current_names(values))
 
 
 def field_names(kind: type[Recipe]) -> list[str]:
@@ -189,7 +203,7 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
     if path in (["model"], ["teacher"]):
         path = [*path, "name"]
     if path == ["model", "name"] and values["model"]["name"] != value:
-        kept = {field: values["model"][field] for field in ("image", "fresh") if field in values["model"]}
+        kept = {field: values["model"][field] for field in ("image", "from_scratch") if field in values["model"]}
         values["model"] = kept  # the other sizes were those of the model before
     for part in path[:-1]:
         values = values.setdefault(part, {})

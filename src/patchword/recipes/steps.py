@@ -28,10 +28,14 @@ def check_step(recipe: Recipe) -> None:
         raise UserError(
             "recipe field 'sam_adaptive' has no effect without 'sam'", expected="sam above 0", hint="e.g. sam=2"
         )
-    if recipe.rewind and rank_of() is not None:
-        raise UserError("recipe field 'rewind' is for runs of one process", hint="leave it out, or --processes")
-    if 0 < recipe.rewind <= 1:
-        raise UserError("recipe field 'rewind'", expected="0, or a number above 1, e.g. 3", got=recipe.rewind)
+    if recipe.loss_spike_factor and rank_of() is not None:
+        raise UserError(
+            "recipe field 'loss_spike_factor' is for runs of one process", hint="leave it out, or --processes"
+        )
+    if 0 < recipe.loss_spike_factor <= 1:
+        raise UserError(
+            "recipe field 'loss_spike_factor'", expected="0, or a number above 1, e.g. 3", got=recipe.loss_spike_factor
+        )
 
 
 def step_of(
@@ -46,8 +50,8 @@ def step_of(
     plain = PlainStep(
         objective,
         optimizer,
-        clip=recipe.clip,
-        parts=group.parts(recipe.accumulate),
+        clip=recipe.clip_norm,
+        parts=group.parts(recipe.gradient_accumulation),
         precision=pick_precision(recipe.precision, device),
         exchange=group.exchange(model, [weight for part in optimizer.param_groups for weight in part["params"]]),
     )
@@ -59,7 +63,9 @@ def step_of(
 def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
     """The weights that are tested. steps: of an epoch"""
     return (
-        EpochAverage(model, recipe.averaged_epochs, steps) if recipe.averaged_epochs else Average(model, recipe.average)
+        EpochAverage(model, recipe.average_last_epochs, steps)
+        if recipe.average_last_epochs
+        else Average(model, recipe.ema_decay)
     )
 
 
@@ -78,8 +84,10 @@ def guarded(
         task.model,
         folder,
         say,
-        on_bad=recipe.on_bad,
+        on_bad=recipe.on_nonfinite,
         name=sample_names(task),
-        again=f"{again} on_bad=skip",
-        rewind=LossSpikeRewind(recipe.rewind, folder / "checkpoints" / "rewind", say) if recipe.rewind else None,
+        again=f"{again} on_nonfinite=skip",
+        rewind=LossSpikeRewind(recipe.loss_spike_factor, folder / "checkpoints" / "rewind", say)
+        if recipe.loss_spike_factor
+        else None,
     )

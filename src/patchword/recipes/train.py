@@ -64,8 +64,10 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
         console = console if group.is_main else Console(quiet=True)
         check_group(recipe, group)
         task = gather(recipe, console)
-        if recipe.recompute is not False:
-            checkpoint_activations(task.model, None if recipe.recompute is True else recipe.recompute)
+        if recipe.activation_checkpointing is not False:
+            checkpoint_activations(
+                task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
+            )
         group.prepare(task.model)
         with resumable(folder), group.first(exclusive(folder)), interruptible() as interrupted:
             if group.is_main:
@@ -153,9 +155,15 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     model = task.model
     forward: Callable[[Any], Any] = model
     if recipe.compile:
-        records = recipe.accumulate == 1 and recipe.sharding == "none"
+        records = recipe.gradient_accumulation == 1 and recipe.sharding == "none"
         forward = compiled(model, task.device, learns=True, changing=task.shapes_change, records=records)
-    optimizer = adamw(model, recipe.rate, recipe.decay, layer_decay=recipe.layer_decay, corrected=recipe.corrected)
+    optimizer = adamw(
+        model,
+        recipe.learning_rate,
+        recipe.weight_decay,
+        layer_decay=recipe.layer_decay,
+        corrected=recipe.bias_correction,
+    )
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
     step = step_of(recipe, task.objective(forward), optimizer, model, task.device, group)
@@ -171,7 +179,9 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         optimizer=optimizer,
         step=guard,
         watch=guard,
-        schedule=SCHEDULES[recipe.schedule](recipe.rate, total, round(total * recipe.warmup), recipe.floor),
+        schedule=SCHEDULES[recipe.schedule](
+            recipe.learning_rate, total, round(total * recipe.warmup), recipe.min_lr_ratio
+        ),
         average=averaged(recipe, model, steps),
         data=lambda epoch, first: group.batches(task.data(epoch, first, group.deal)),
         validate=lambda: task.validate(group.deal),

@@ -126,7 +126,9 @@ class Loop:
         """False when asked to stop before the validation was done; it is begun again after a restart."""
         state = self.state
         if not math.isfinite(state.loss):
-            raise UserError(f"the loss is {state.loss} in epoch {state.epoch + 1}", hint="lower the rate, or set clip")
+            raise UserError(
+                f"the loss is {state.loss} in epoch {state.epoch + 1}", hint="lower learning_rate, or set clip_norm"
+            )
         began = time.monotonic()
         try:
             with self.average.applied():

@@ -30,7 +30,7 @@ FEW = ("--samples", 32, "--size", 3, "--device", "cpu")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "runs" / "digits"
-    fields = (*TINY_MODEL, "epochs=1", "batch=256", "device=cpu")
+    fields = (*TINY_MODEL, "epochs=1", "batch_size=256", "device=cpu")
     recipe_run.train(find_recipe("digits-vit").with_settings(fields), folder, silent())
     return folder
 

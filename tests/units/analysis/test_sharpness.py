@@ -26,7 +26,7 @@ FEW = ("--samples", 64, "--eigenvalues", 2, "--iterations", 8, "--probes", 4, "-
 def trained(tmp_path_factory) -> Path:
     """A run of one epoch; tests that change it copy it first."""
     folder = tmp_path_factory.mktemp("trained") / "runs" / "digits"
-    fields = (*TINY_MODEL, "epochs=1", "batch=128", "device=cpu", "smoothing=0.1", "augmentation.shift=1")
+    fields = (*TINY_MODEL, "epochs=1", "batch_size=128", "device=cpu", "label_smoothing=0.1", "augmentation.shift=1")
     recipe_run.train(find_recipe("digits-vit").with_settings(fields), folder, silent())
     return folder
 
@@ -122,7 +122,7 @@ def test_text_runs(command, tmp_path, monkeypatch):
     vocabulary_of(words, tmp_path / "words")
     rows = [(f"{words[i % 2]} {words[2 + i % 3]}", ("yes", "no")[i % 2]) for i in range(24)]
     table = write_table(tmp_path / "train.csv", rows)
-    fields = [*QUICK, f"train={table}", f"tokenizer={tmp_path / 'words'}", "epochs=1", "batch=8", "validation=0.5"]
+    fields = [*QUICK, f"train={table}", f"tokenizer={tmp_path / 'words'}", "epochs=1", "batch_size=8", "validation=0.5"]
     code, _, complaint = command("train", "classify-text", "--name", "texts", *fields)
     assert code == 0, complaint
     code, told, complaint = command("sharpness", "texts", *FEW)
@@ -155,7 +155,7 @@ def test_bad_input_is_one_clear_error(command, run, tmp_path):
 def test_a_run_without_its_data_is_refused(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = write_classes(tmp_path / "pictures", count=12)
-    fields = (*TINY_MODEL, "model.image=8", f"data={data}", "epochs=1", "batch=8", "device=cpu")
+    fields = (*TINY_MODEL, "model.image=8", f"data={data}", "epochs=1", "batch_size=8", "device=cpu")
     recipe_run.train(find_recipe("image-folder-vit").with_settings(fields), tmp_path / "runs" / "own", silent())
     (data / "cat" / "0.png").unlink()
     (data / "cat" / "1.png").unlink()

@@ -213,7 +213,7 @@ def test_an_unknown_recipe_field_names_the_nearest(refused):
     assert "a recipe has no field 'epoch'\n  did you mean 'epochs'" in refused(*train_words("epoch=3"))
     assert "has no field 'dept'\n  did you mean 'depth'" in refused(*train_words("model.dept=3"))
     Path("mine.yaml").write_text("bach: 3\n")
-    assert "a recipe has no field 'bach'\n  did you mean 'batch'" in refused("train", "mine.yaml")
+    assert "a recipe has no field 'bach'\n  did you mean 'batch_size'" in refused("train", "mine.yaml")
 
 
 @pytest.mark.parametrize("where", ["--runs file", "--runs file/deeper", "--name ../file/bad", "--name file/x/y"])
@@ -525,7 +525,7 @@ def test_an_answer_has_as_many_cells_as_the_head(command, trained):
 
 def test_names_in_brackets_are_printed_as_they_are(command):
     write_classes(Path("pets"), ("[cat]", "[dog]"))
-    code, told, _ = command(*train_words("data=pets", "batch=8"), "--name", "[pets]")
+    code, told, _ = command(*train_words("data=pets", "batch_size=8"), "--name", "[pets]")
     assert code == 0
     assert "Test Accuracy of Class 0 ([cat]):" in told
     assert "report: runs/[pets]/report.html" in told
@@ -565,7 +565,7 @@ def test_a_saved_recipe_trains_again_under_its_own_name(command, trained, monkey
 @pytest.mark.parametrize("here", [True, False], ids=["fashion-mnist", "digits"])
 def test_demo(command, monkeypatch, here):
     name = "fashion-mnist-vit-short" if here else "digits-vit"
-    short = find_recipe(name).with_settings(["epochs=1", "batch=256", "device=cpu"])
+    short = find_recipe(name).with_settings(["epochs=1", "batch_size=256", "device=cpu"])
     monkeypatch.setitem(RECIPES, name, lambda: short)
     if here:
         write_idx_set(Path("data/fashion-mnist"))
@@ -589,7 +589,7 @@ def test_a_damaged_test_part_is_found_before_training(refused):
 
 def test_a_run_on_own_pictures_is_evaluated_from_anywhere(command, monkeypatch):
     write_classes(Path("pets"), ("cat", "dog"), count=12)
-    assert command(*train_words("data=pets", "batch=8"), "--name", "pets")[0] == 0
+    assert command(*train_words("data=pets", "batch_size=8"), "--name", "pets")[0] == 0
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     code, told, _ = command("evaluate", "../runs/pets")
@@ -598,7 +598,7 @@ def test_a_run_on_own_pictures_is_evaluated_from_anywhere(command, monkeypatch):
 
 def test_a_run_is_not_resumed_with_other_pictures(command):
     write_classes(Path("pets"), ("cat", "dog"), count=12)
-    words = [*train_words("data=pets", "batch=8"), "--name", "pets", "--resume"]
+    words = [*train_words("data=pets", "batch_size=8"), "--name", "pets", "--resume"]
     assert command(*words)[0] == 0
     write_classes(Path("pets"), ("cat", "dog"), count=15)
     code, _, told = command(*words)
@@ -606,7 +606,7 @@ def test_a_run_is_not_resumed_with_other_pictures(command):
 
 
 def test_a_diverging_run_is_an_error_and_keeps_no_weights(command):
-    code, _, told = command(*train_words("rate=1e30", "clip=0"), "--name", "wild")
+    code, _, told = command(*train_words("learning_rate=1e30", "clip_norm=0"), "--name", "wild")
     assert (code, "the loss is nan" in told) == (2, True)
     assert not Path("runs/wild/model.safetensors").exists()
 

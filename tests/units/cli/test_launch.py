@@ -232,7 +232,7 @@ def test_the_command_to_go_on_has_as_many_processes(tmp_path, monkeypatch):
 
 
 def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
-    fields = [*TINY_MODEL, "epochs=500", "batch=128", "device=cpu"]
+    fields = [*TINY_MODEL, "epochs=500", "batch_size=128", "device=cpu"]
     place = ["--name", "run", "--runs", str(tmp_path)]
     words = ["patchword", "train", "digits-vit", *settings(*fields), *place, "--processes", "2"]
     process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)

@@ -77,7 +77,7 @@ def test_a_finished_run_is_not_lengthened(command):
     onwards = told.partition("as a new run: patchword ")[2].split()
     assert command(*onwards)[0] == 0
     assert Path("runs/one-longer/evaluation.json").is_file()
-    other = refusal(command, *words, "epochs=3", "rate=1", "--name", "one", "--resume")
+    other = refusal(command, *words, "epochs=3", "learning_rate=1", "--name", "one", "--resume")
     assert "started with another recipe" in other
 
 

@@ -42,7 +42,7 @@ from support.material import silent, write_classes
 from support.tiny_texts import refusal, stop_after, without_seconds
 
 SMALL = ("model.image=8", "model.patch=4", "model.depth=1", "model.width=16", "model.heads=2", "model.hidden=32")
-COMMON = ("device=cpu", "batch=128", "epochs=1", "rate=5e-3")
+COMMON = ("device=cpu", "batch_size=128", "epochs=1", "learning_rate=5e-3")
 STUDENT = ("model=deit-mini-distilled", *SMALL, *COMMON)
 PLAIN = ("model=deit-mini", *SMALL, *COMMON)
 
@@ -65,7 +65,7 @@ def prepared_folder(tmp_path_factory) -> Path:
         tensors["head.linear.bias"][3] = math.nan
         save_file(tensors, "broken/model.safetensors")
         write_classes(Path("pets"))
-        pets = find_recipe("image-folder-vit").with_settings([*sizes, *COMMON, "data=pets", "batch=4"])
+        pets = find_recipe("image-folder-vit").with_settings([*sizes, *COMMON, "data=pets", "batch_size=4"])
         assert train(pets, Path("other"), silent())
     return folder
 
@@ -297,7 +297,7 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
             "knows other classes than the model: expected 10 classes: 0, 1, 2, 3, 4, ..., got 2: cat, dog",
         ),
         ("teacher=teacher teacher.token=class", "the distillation token of deit-mini-distilled would learn nothing"),
-        ("teacher=teacher teacher.kind=soft teacher.smoothing=0.1", "'teacher.smoothing' has no effect here"),
+        ("teacher=teacher teacher.kind=soft teacher.label_smoothing=0.1", "'teacher.smoothing' has no effect here"),
         ("teacher=teacher teacher.share=1", "the class token would learn nothing: the labels have no share"),
         ("teacher=teacher teacher.share=1.5", "recipe field 'teacher.share'"),
         ("teacher=teacher teacher.temperature=0", "recipe field 'teacher.temperature'"),

@@ -259,7 +259,7 @@ def grouped(sentences: int = 600) -> list[str]:
     return [" ".join(rng.choice(names[number % 3], 8)) for number in range(sentences)]
 
 
-QUICK = Wish(width=16, window=3, epochs=3, sample=0, rate=0.05)
+QUICK = Wish(width=16, window=3, epochs=3, sample=0, learning_rate=0.05)
 
 
 def learned(wish: Wish):
@@ -340,7 +340,7 @@ def test_progress_ends_with_everything(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("kind", "glove"), ("width", 0), ("rate", 0.0), ("cut", "x"), ("threads", 0)]
+    ("field", "value"), [("kind", "glove"), ("width", 0), ("learning_rate", 0.0), ("cut", "x"), ("threads", 0)]
 )
 def test_a_wish_that_cannot_be(field, value):
     with pytest.raises(UserError, match=field):
@@ -363,10 +363,10 @@ def test_a_loss_is_absurd_by_the_number_of_negatives(monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_rate_too_high_is_borne_or_an_error(monkeypatch, threads):
-    wish = replace(QUICK, rate=5.0, threads=threads)
+    wish = replace(QUICK, learning_rate=5.0, threads=threads)
     assert {name[0] for name, _ in learned(wish).vectors.near("a0", 7)} == {"a"}
     with pytest.raises(UserError, match="grow without end"):
-        learned(replace(wish, rate=float("inf")))
+        learned(replace(wish, learning_rate=float("inf")))
     monkeypatch.setattr("patchword.objectives.word_vectors._FARTHEST", float("inf"))
     with pytest.raises(UserError, match="grow without end"):
         learned(wish)

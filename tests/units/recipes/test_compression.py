@@ -20,7 +20,16 @@ from support.tiny_texts import assert_the_same_run, refusal, stop_after, vocabul
 
 FILLER = ["the", "film", "was", "seen", "by", "a", "man", "who", "sat", "near", "my", "old", "friend", "on", "day"]
 SIZES = ("model=bert-tiny", "model.heads=2", "model.dropout=0", "model.attention_dropout=0", "model.pool=mean")
-COMMON = (*SIZES, "device=cpu", "warmup=0", "rate=1e-2", "batch=8", "length=24", "train=texts.csv", "tokenizer=words")
+COMMON = (
+    *SIZES,
+    "device=cpu",
+    "warmup=0",
+    "learning_rate=1e-2",
+    "batch_size=8",
+    "length=24",
+    "train=texts.csv",
+    "tokenizer=words",
+)
 LARGE = ("model.width=32", "model.depth=4", "model.hidden=64")
 SMALL = ("model.width=16", "model.depth=2", "model.hidden=32")
 
@@ -156,7 +165,7 @@ def test_a_student_in_8_bits_learns_from_a_teacher():
         ("teacher=teacher teacher.begin=layers", "is not like its teacher's"),
         ("teacher=teacher teacher.states=1 compile=true", "compile=true hides the layers"),
         ("teacher=teacher label=other", "was trained on another task"),
-        ("quantise=true recompute=true", "expected recompute=false"),
+        ("quantise=true activation_checkpointing=true", "expected activation_checkpointing=false"),
         ("teacher=teacher teacher.temperatur=2", "a recipe has no field 'teacher.temperatur'"),
     ],
 )
@@ -176,9 +185,9 @@ def test_pretraining_learns_from_a_teacher_as_distilbert_did():
     fixed = ("text=stories.txt", "documents=line", "cache=tokens", "held_out=0.2", "length=24", "tokenizer=words")
     fixed += ("model=bert-tiny", "model.heads=2", "model.width=32", "model.hidden=64", "sentences=packed", "device=cpu")
     base = find_recipe("bert-pretrain")
-    assert train(base.with_settings([*fixed, "model.depth=4", "epochs=1", "batch=8"]), Path("large"), silent())
+    assert train(base.with_settings([*fixed, "model.depth=4", "epochs=1", "batch_size=8"]), Path("large"), silent())
     words = ("teacher=large", "teacher.own=2", "teacher.soft=5", "teacher.direction=1", "teacher.begin=layers")
-    chosen = base.with_settings([*fixed, "model.depth=2", "epochs=8", "batch=8", "rate=3e-3", *words])
+    chosen = base.with_settings([*fixed, "model.depth=2", "epochs=8", "batch_size=8", "learning_rate=3e-3", *words])
     task = gather(chosen, silent())
     assert [weighted.weight for weighted in task.lessons] == [5.0, 1.0]
     assert train(chosen, Path("student"), silent())

@@ -40,7 +40,7 @@ QUIET = Console(quiet=True)
 def recipe(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(LINES), encoding="utf-8")
-    fields = (f"text={path}", *SIZES, "epochs=3", "batch=100", "rate=0.02", "held_out=0.1", "device=cpu")
+    fields = (f"text={path}", *SIZES, "epochs=3", "batch_size=100", "learning_rate=0.02", "held_out=0.1", "device=cpu")
     return find_recipe("elmo-pretrain").with_settings(fields)
 
 
@@ -145,7 +145,7 @@ def test_training_goes_on_from_a_run_with_its_words(recipe, tmp_path):
     assert task.corpus.words[: task.train.vocabulary] == known_words(tmp_path / "run")
     trained = open_elmo(tmp_path / "run", "cpu")[0]
     assert all(torch.equal(*pair) for pair in zip(task.model.parameters(), trained.parameters(), strict=True))
-    fresh = gather(recipe.with_settings([*fields, "model.fresh=true"]), QUIET)
+    fresh = gather(recipe.with_settings([*fields, "model.from_scratch=true"]), QUIET)
     assert not torch.equal(fresh.model.head.words.weight, trained.head.words.weight)
 
 

@@ -26,7 +26,7 @@ from support.material import differing
 from support.tiny_texts import refusal, stop_after, vocabulary_of, without_seconds, write_conll, write_table
 
 SIZES = {"sources": ((3, 6), (1, 4)), "width": 8, "classes": 3, "dropout": 0.0}
-QUICK = ("device=cpu", "model.width=16", "epochs=2", "batch=8", "rate=0.01", "vectors=random:16")
+QUICK = ("device=cpu", "model.width=16", "epochs=2", "batch_size=8", "learning_rate=0.01", "vectors=random:16")
 WORDS = ("a", "b", "x", *(f"w{number}" for number in range(8)))
 
 
@@ -218,7 +218,7 @@ def test_the_study_runs_both_tasks_over_all_vectors_that_are_there(command, monk
     WordVectors(WORDS, np.eye(len(WORDS), dtype=np.float32)).save(Path("words.txt"))
     files = ("tags=train.conll", "tags_test=train.conll", "classes=train.csv", "classes_test=train.csv")
     others = ("words=words.txt", "translation=none", "elmo=none", "bert=none")
-    sizes = ("device=cpu", "model.width=8", "epochs=1", "rate=0.01", "batch=32")
+    sizes = ("device=cpu", "model.width=8", "epochs=1", "learning_rate=0.01", "batch_size=32")
     code, told, complaint = command("train", "contextual-or-static", "--set", *files, *others, *sizes)
     assert code == 0, complaint
     assert "tags-cove-seed-0 is left out: its vectors are none" in told

@@ -67,7 +67,7 @@ def stories(
 
 def recipe_of(words: Path, *fields: str) -> Recipe:
     """Of the file texts.txt."""
-    fixed = ("documents=line", "length=24", "batch=16", "held_out=0.2", "masked=0.2", "rate=5e-3")
+    fixed = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "learning_rate=5e-3")
     return find_recipe("bert-pretrain").with_settings(
         [*QUICK, *fixed, f"text={Path('texts.txt').absolute()}", f"tokenizer={words}", *fields]
     )
@@ -92,7 +92,7 @@ def words_of(batch: TextBatch) -> torch.Tensor:
 def test_words_are_learned_and_scored_on_documents_set_aside(words, sentences):
     stories(Path("texts.txt"), sentences=(4, 8), variety=1, kinds=2)
     folder = Path("runs/run")
-    recipe = recipe_of(words, *STEADY, f"sentences={sentences}", "epochs=4", "batch=8", "rate=1e-2")
+    recipe = recipe_of(words, *STEADY, f"sentences={sentences}", "epochs=4", "batch_size=8", "learning_rate=1e-2")
     assert train(recipe, folder, silent())
     found = evaluate(Run(folder), "cpu")
     assert isinstance(found, PretrainingEvaluation)
@@ -137,11 +137,17 @@ def test_texts_are_tokenised_once(words):
 # Restarts
 
 
-@pytest.mark.parametrize("fields", [("sentences=next", "rows=true"), ("sentences=packed", "masks=words")])
+@pytest.mark.parametrize("fields", [("sentences=next", "packed=true"), ("sentences=packed", "masks=words")])
 def test_a_restarted_run_is_the_same_bit_by_bit(words, monkeypatch, fields):
     """With dropout, an average, other examples and masks in every epoch, and batches made ahead."""
     stories(Path("texts.txt"), documents=50)
-    random_ways = ("model.dropout=0.1", "model.attention_dropout=0.1", "average=0.9", "accumulate=2", "corrected=false")
+    random_ways = (
+        "model.dropout=0.1",
+        "model.attention_dropout=0.1",
+        "ema_decay=0.9",
+        "gradient_accumulation=2",
+        "bias_correction=false",
+    )
     recipe = recipe_of(words, *random_ways, *fields, "epochs=2")
     assert train(recipe, Path("whole"), silent())
     steps = json.loads(sorted(Path("whole/checkpoints").glob("*/state.json"))[-1].read_text())["step"]
@@ -206,7 +212,7 @@ def test_documents_set_aside_are_never_trained_on(words, sentences):
     """Every document has words of its own, and those that the model reads are looked at."""
     folder = vocabulary_of([f"w{number}" for number in range(40)], Path("numbers")) and Path("numbers")
     Path("texts.txt").write_text("".join(f"{f'W{number} w{number}. ' * 4}\n" for number in range(40)))
-    task = task_of(words, f"tokenizer={folder}", f"sentences={sentences}", "batch=4", "masked=0.1")
+    task = task_of(words, f"tokenizer={folder}", f"sentences={sentences}", "batch_size=4", "masked=0.1")
     documents = {"trained": set[int](), "validated": set[int]()}
     for epoch in range(3):
         for batch in task.data(epoch, 0):
@@ -235,7 +241,7 @@ def test_every_epoch_has_other_masks_and_other_examples(words):
 @pytest.mark.parametrize("sentences", ["next", "packed"])
 def test_an_epoch_goes_on_from_any_batch(words, sentences):
     stories(Path("texts.txt"))
-    task = task_of(words, f"sentences={sentences}", "batch=8")
+    task = task_of(words, f"sentences={sentences}", "batch_size=8")
     whole = list(task.data(1, 0))
     assert len(whole) == task.steps_per_epoch()
     for first in (0, 1, len(whole) - 1, len(whole)):
@@ -244,12 +250,12 @@ def test_an_epoch_goes_on_from_any_batch(words, sentences):
 
 
 @pytest.mark.parametrize(
-    "fields", [("sentences=next",), ("sentences=packed", "masks=ngrams"), ("rows=true", "masks=words")]
+    "fields", [("sentences=next",), ("sentences=packed", "masks=ngrams"), ("packed=true", "masks=words")]
 )
 def test_what_is_asked_of_a_text_does_not_depend_on_others(words, fields):
     """several batches are made together"""
     stories(Path("texts.txt"))
-    task = task_of(words, "batch=4", *fields)
+    task = task_of(words, "batch_size=4", *fields)
     examples, made = task.train.examples(1), list(task.data(1, 0))
     assert len(made) > 8
     for batch in made:
@@ -265,7 +271,7 @@ def test_what_is_asked_of_a_text_does_not_depend_on_others(words, fields):
 def test_a_step_of_so_many_tokens(words, sentences):
     """As many examples as they hold, and every example as long as it was said to be."""
     stories(Path("texts.txt"))
-    task = task_of(words, f"sentences={sentences}", "tokens=300", "rows=true", "batch=3")
+    task = task_of(words, f"sentences={sentences}", "tokens=300", "packed=true", "batch_size=3")
     batches, lengths = list(task.data(0, 0)), task.train.examples(0).lengths
     assert len(batches) == task.steps_per_epoch() > 3
     assert all(300 - int(lengths.max()) < batch.tokens <= 300 for batch in batches)
@@ -280,7 +286,7 @@ def test_without_padding_the_loss_is_the_same(words, sentences):
     stories(Path("texts.txt"))
     losses, measures, gradients = [], [], []
     for rows in ("true", "false"):
-        task = task_of(words, *STEADY, f"rows={rows}", f"sentences={sentences}")
+        task = task_of(words, *STEADY, f"packed={rows}", f"sentences={sentences}")
         batch = next(task.data(0, 0))
         assert (batch.text.rows is not None) == (rows == "true")
         outcome = MaskedWords(task.model)(batch, batch)
@@ -456,7 +462,7 @@ def test_a_sentence_stands_beside_its_translation(words):
             *TINY_SIZES,
             "device=cpu",
             "length=24",
-            "batch=8",
+            "batch_size=8",
             f"parallel={Path('pairs.tsv').absolute()}",
             f"tokenizer={words}",
         ]
@@ -511,7 +517,7 @@ def articles(path: Path, count: int = 60) -> Path:
 def test_news_are_learned_field_by_field(command):
     file = articles(Path("news.jsonl"))
     assert command("tokenizer", "train", file, "--out", "words", "--kind", "news", "--vocabulary", "400")[0] == 0
-    fields = (f"articles={file}", "tokenizer=words", "length=96", "batch=8", "device=cpu", "held_out=0.1")
+    fields = (f"articles={file}", "tokenizer=words", "length=96", "batch_size=8", "device=cpu", "held_out=0.1")
     recipe = find_recipe("grover-pretrain").with_settings([*TINY_SIZES, *STEADY, *fields, "epochs=2", "warmup=0"])
     task = gather(recipe, silent())
     tokens = FieldTokens.of(task.tokenizer)

@@ -104,10 +104,10 @@ def test_the_fields_of_augmentation_are_those_of_its_code():
         ("epochs=3", 3),
         ("epochs= 3", 3),
         (" epochs =3", 3),
-        ("rate=1e-3", 1e-3),
-        ("rate=2E-4", 2e-4),
-        ("rate=0.5", 0.5),
-        ("rate=1", 1.0),
+        ("learning_rate=1e-3", 1e-3),
+        ("learning_rate=2E-4", 2e-4),
+        ("learning_rate=0.5", 0.5),
+        ("learning_rate=1", 1.0),
         ("augmentation.flip=0.25", 0.25),
         ("augmentation.shift=2", 2),
         ("expect.time=2 minutes", "2 minutes"),
@@ -156,8 +156,8 @@ def test_a_folder_may_be_called_anything(data):
         ("epochs=1.5", r"recipe field 'epochs': expected a whole number, .*, got 1\.5$"),
         ("epochs=0", r"recipe field 'epochs': .*greater than 0, got 0$"),
         ("epochs=", r"recipe field 'epochs': .*, got ''$"),
-        ("rate=-1e-3", r"recipe field 'rate': expected a number, greater than 0, got -1e-3$"),
-        ("rate=nan", r"recipe field 'rate'"),
+        ("learning_rate=-1e-3", r"recipe field 'learning_rate': expected a number, greater than 0, got -1e-3$"),
+        ("learning_rate=nan", r"recipe field 'learning_rate'"),
         ("validation=1", r"recipe field 'validation': expected a number, greater than 0 and less than 1, got 1$"),
         ("validation=0", r"recipe field 'validation': .*greater than 0"),
         ("augmentation.flip=2", r"recipe field 'augmentation\.flip': .*0 or more and 1 at most, got 2$"),
@@ -171,8 +171,11 @@ def test_a_folder_may_be_called_anything(data):
         ("=3", r"a recipe has no field ''"),
         ("data=", r"recipe field 'data': expected a text, not empty, got ''$"),
         ("drop_path=0.1", r"a recipe has no field 'drop_path'\ndid you mean 'model\.drop_path'"),
-        ("recompute=maybe", r"recipe field 'recompute': expected true, false, or stages such as \[0, 1\], got maybe"),
-        ("recompute=[-1]", r"recipe field 'recompute': expected true, false, or stages"),
+        (
+            "activation_checkpointing=maybe",
+            r"recipe field 'activation_checkpointing': expected true, false, or stages such as \[0, 1\], got maybe",
+        ),
+        ("activation_checkpointing=[-1]", r"recipe field 'activation_checkpointing': expected true, false, or stages"),
     ],
 )
 def test_a_wrong_setting_is_explained(setting, message):
@@ -181,8 +184,8 @@ def test_a_wrong_setting_is_explained(setting, message):
 
 
 def test_an_infinite_rate_is_refused():
-    with pytest.raises(UserError, match="recipe field 'rate'"):
-        BASE.with_settings(["rate=inf"])
+    with pytest.raises(UserError, match="recipe field 'learning_rate'"):
+        BASE.with_settings(["learning_rate=inf"])
 
 
 def test_an_unknown_field_of_the_model_names_the_nearest():
@@ -199,7 +202,7 @@ def test_an_unknown_field_of_the_model_names_the_nearest():
         ("- epochs", r"is not a recipe: expected YAML with fields, got list"),
         ("", r"is not a recipe: expected YAML with fields, got NoneType"),
         ("epochs: !!python/object/apply:os.system ['true']", r"cannot read the recipe"),
-        ("batches: 3", r"has no field 'batches'\ndid you mean 'batch'"),
+        ("batches: 3", r"has no field 'batches'\ndid you mean 'batch_size'"),
         ("1: 2", r"recipe"),
         (None, r"cannot read the recipe .*: got .*No such file"),
     ],

@@ -27,7 +27,7 @@ from support.material import TINY_MODEL
 
 EIGENVALUE = LeadingEigenvalue(Asked(samples=32), Wish(eigenvalues=1, products=3, probes=2, steps=1))
 CORRUPTION = CorruptionAccuracy(Plan(("contrast", "fog"), (1, 5), count=40))
-QUICK = ("data=digits", "epochs=1", "batch=512", "device=cpu", *TINY_MODEL, "model.image=8")
+QUICK = ("data=digits", "epochs=1", "batch_size=512", "device=cpu", *TINY_MODEL, "model.image=8")
 
 
 def small() -> Study:

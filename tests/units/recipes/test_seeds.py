@@ -36,7 +36,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words(texts: Path, *more: object) -> list[object]:
-    data = [f"train={texts / 'train.csv'}", f"tokenizer={texts / 'words'}", "epochs=1", "length=8", "batch=8"]
+    data = [f"train={texts / 'train.csv'}", f"tokenizer={texts / 'words'}", "epochs=1", "length=8", "batch_size=8"]
     return ["train", "classify-text", *TINY, *data, "--runs", texts / "runs", *more]
 
 

@@ -15,8 +15,19 @@ from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.study.study import Result, Study, results
 from patchword.reports.comparison.study import print_results, write_curves, write_results
 
-QUICK = ["data=digits", "epochs=1", "batch=512", "validation=0.1", "device=cpu", "model.image=8"]
-BUDGET = ("data", "validation", "augmentation", "epochs", "batch", "rate", "warmup", "decay", "smoothing", "average")
+QUICK = ["data=digits", "epochs=1", "batch_size=512", "validation=0.1", "device=cpu", "model.image=8"]
+BUDGET = (
+    "data",
+    "validation",
+    "augmentation",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "warmup",
+    "weight_decay",
+    "label_smoothing",
+    "ema_decay",
+)
 
 
 RUNS = {label: find_recipe(f"fashion-mnist-{label}") for label in ("mixer", "resnet")}
@@ -70,7 +81,7 @@ def test_the_glue_score_is_the_mean_over_tasks_without_wnli():
 def test_a_study_of_pretraining_differs_in_the_weights_alone():
     study = STUDIES["pretraining-or-scratch"]().with_settings(["train=a.csv", "model=runs/mine"])
     recipes = list(study.runs.values())
-    assert [recipe.model.fresh for recipe in recipes] == [False] * 3 + [True] * 3
+    assert [recipe.model.from_scratch for recipe in recipes] == [False] * 3 + [True] * 3
     assert {recipe.model.name for recipe in recipes} == {"runs/mine"}
     assert [recipe.seed for recipe in recipes] == [0, 1, 2, 0, 1, 2]
     with pytest.raises(UserError, match=r"there is no model runs/mine: .*\n.*bert-pretrain"):

@@ -51,7 +51,7 @@ NAMES = {
 }
 WORDS = [*FILLER, "good", "bad", "where", "lived", *CITIES, *COLOURS, *NUMBERS, *NAMES]
 STEADY = ("model.dropout=0", "model.attention_dropout=0", "model.pool=mean")  # learns in seconds
-LEARN = (*QUICK, *STEADY, "rate=1e-2", "batch=8", "length=24")
+LEARN = (*QUICK, *STEADY, "learning_rate=1e-2", "batch_size=8", "length=24")
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +169,7 @@ def test_tags_are_learned(words, rows):
         name = ["ada", "lovelace"][: generator.randint(1, 2)]
         verb = ["lives", "in"] if generator.random() < 0.5 else ["sleeps", "in"]
         lines.append([(word, NAMES[word]) for word in [*name, *verb, generator.choice(["paris", "london"])]])
-    recipe = tuned("tag", words, f"train={write_conll(Path('names.conll'), lines)}", "epochs=4", f"rows={rows}")
+    recipe = tuned("tag", words, f"train={write_conll(Path('names.conll'), lines)}", "epochs=4", f"packed={rows}")
     _, found = trained(recipe)
     assert found.judged.measures.keys() == {"accuracy", "f1", "precision", "recall"}
     assert found.judged.measures["f1"] > 0.9
@@ -324,7 +324,16 @@ def test_one_text_cannot_be_parted(words):
 
 
 DROPOUT = ("model.dropout=0.1", "model.attention_dropout=0.1")
-RANDOM = (*QUICK, *DROPOUT, "rate=5e-3", "batch=8", "length=24", "epochs=2", "average=0.9", "corrected=false")
+RANDOM = (
+    *QUICK,
+    *DROPOUT,
+    "learning_rate=5e-3",
+    "batch_size=8",
+    "length=24",
+    "epochs=2",
+    "ema_decay=0.9",
+    "bias_correction=false",
+)
 
 
 def restartable(words: Path, *fields: str) -> Recipe:
@@ -333,8 +342,8 @@ def restartable(words: Path, *fields: str) -> Recipe:
     chosen = [
         *RANDOM,
         "layer_decay=0.8",
-        "accumulate=3",
-        "smoothing=0.1",
+        "gradient_accumulation=3",
+        "label_smoothing=0.1",
         f"train={table.absolute()}",
         f"tokenizer={words}",
         *fields,
@@ -344,7 +353,7 @@ def restartable(words: Path, *fields: str) -> Recipe:
 
 @pytest.mark.parametrize("rows", ["false", "true"])
 def test_a_restarted_run_is_the_same_bit_by_bit(words, monkeypatch, rows):
-    recipe = restartable(words, f"rows={rows}")
+    recipe = restartable(words, f"packed={rows}")
     assert train(recipe, Path("whole"), silent())
     steps = json.loads(sorted(Path("whole/checkpoints").glob("*/state.json"))[-1].read_text())["step"]
     assert steps == 10
@@ -545,7 +554,7 @@ def test_ignored_tokens_are_never_scored(words):
     [
         (["pair=label", "stride=8"], "stride"),
         (["task=number", "weights=true"], "weights"),
-        (["task=labels", "smoothing=0.1"], "smoothing"),
+        (["task=labels", "label_smoothing=0.1"], "label_smoothing"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )
@@ -614,5 +623,5 @@ def test_a_run_that_kept_nothing_may_be_begun_anew(words):
     folder = Path("runs/run")
     folder.mkdir(parents=True)
     recipe = tuned("classify-text", words, f"train={table}", "epochs=1")
-    (folder / "recipe.yaml").write_text(recipe.with_settings(["rate=1e9"]).to_yaml())
+    (folder / "recipe.yaml").write_text(recipe.with_settings(["learning_rate=1e9"]).to_yaml())
     assert train(recipe, folder, silent())

@@ -56,7 +56,9 @@ def write_files(seed: int = 0) -> None:
 
 
 def recipe_of(*fields: str):
-    return find_recipe("translation").with_settings([*FILES, *(fields or TRANSFORMER), "batch=256", "rate=0.01"])
+    return find_recipe("translation").with_settings(
+        [*FILES, *(fields or TRANSFORMER), "batch_size=256", "learning_rate=0.01"]
+    )
 
 
 @pytest.fixture(scope="module", params=["transformer", "lstm", "separate", "none"])
@@ -72,7 +74,7 @@ def run(request, tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as there:
         there.chdir(folder)
         write_files()
-        assert train(recipe_of(*fields, "epochs=12", "average=0.9", "smoothing=0"), folder / "run", silent())
+        assert train(recipe_of(*fields, "epochs=12", "ema_decay=0.9", "label_smoothing=0"), folder / "run", silent())
     return folder / "run"
 
 
@@ -105,7 +107,7 @@ def test_a_run_is_opened_with_the_tokenizers_it_was_trained_with(run):
     assert model.writing.words.num_embeddings == target.vocabulary
 
 
-@pytest.mark.parametrize("extra", [("average=0.9",), ("averaged_epochs=2",)])
+@pytest.mark.parametrize("extra", [("ema_decay=0.9",), ("average_last_epochs=2",)])
 def test_a_restart_changes_nothing(monkeypatch, extra):
     recipe = recipe_of(*TRANSFORMER, "model.dropout=0.2", "epochs=3", "save_minutes=0", *extra)
     assert train(recipe, Path("whole"), silent())
@@ -132,7 +134,7 @@ def test_a_run_goes_on_from_the_weights_of_another():
     task = gather(recipe_of("model=first", "device=cpu"), silent())
     kept = open_translator(Path("first")).model.state_dict()
     assert all(torch.equal(kept[name], tensor) for name, tensor in task.model.state_dict().items())
-    task = gather(recipe_of("model=first", "model.fresh=true", "device=cpu"), silent())
+    task = gather(recipe_of("model=first", "model.from_scratch=true", "device=cpu"), silent())
     assert not torch.equal(kept["source.words.weight"], task.model.state_dict()["source.words.weight"])
 
 

@@ -147,7 +147,7 @@ def test_without_speed_nothing_is_run(command, monkeypatch):
 
 
 def test_everything_is_written(command, measured):
-    code, told, complaint = command("compare", *THREE, "--batch", 4, "--device", "cpu")
+    code, told, complaint = command("compare", *THREE, "--batch-size", 4, "--device", "cpu")
     assert (code, complaint) == (0, "")
     rows = written()
     assert [row["model"] for row in rows] == list(THREE)
@@ -218,7 +218,7 @@ def test_ctrl_c_before_anything_was_measured_writes_nothing(command, measured):
 
 
 def test_json_stands_alone(command, measured, undrawn):
-    code, told, _ = command("compare", *THREE, "--device", "cpu", "--batch", 4, "--json")
+    code, told, _ = command("compare", *THREE, "--device", "cpu", "--batch-size", 4, "--json")
     answer = json.loads(told)
     assert code == 0
     assert [model["model"] for model in answer["models"]] == list(THREE)
@@ -246,7 +246,7 @@ def test_mistakes_are_refused_before_anything_is_done(command, measured, words, 
     assert everything_below(Path()) == [Path("file")]
 
 
-@pytest.mark.parametrize("words", [["--batch", "0"], ["--precision", "float8"], ["--seconds", "-1"]])
+@pytest.mark.parametrize("words", [["--batch-size", "0"], ["--precision", "float8"], ["--seconds", "-1"]])
 def test_impossible_options_are_refused(command, measured, words):
     assert command("compare", "swin-tiny", *words)[0] == 2
 

@@ -206,9 +206,9 @@ def test_without_speed_nothing_is_run(command, monkeypatch, undrawn):
     ("words", "asked"),
     [
         ([], {("float32", 1), ("float32", 32), ("int8", 1), ("int8", 32)}),
-        (["--batch", 4], {("float32", 4), ("int8", 4)}),
+        (["--batch-size", 4], {("float32", 4), ("int8", 4)}),
         (["--precision", "int8"], {("int8", 1), ("int8", 32)}),
-        (["--precision", "bfloat16", "--batch", 2], {("bfloat16", 2)}),
+        (["--precision", "bfloat16", "--batch-size", 2], {("bfloat16", 2)}),
     ],
 )
 def test_what_is_measured_can_be_chosen(command, measured, undrawn, words, asked):

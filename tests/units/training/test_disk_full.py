@@ -126,7 +126,7 @@ def test_the_need_is_told_before_the_first_step(whole, tmp_path):
     assert 0.8 * real < checkpoint_bytes(loop) <= real  # without the names
     weights = sum(tensor.nbytes for tensor in loop.model.state_dict().values())
     assert run_bytes(loop) == 4 * checkpoint_bytes(loop) + 2 * weights
-    recipe = tiny_recipe("rewind=3")
+    recipe = tiny_recipe("loss_spike_factor=3")
     loop = assemble(recipe, gather(recipe, silent()), tmp_path / "run", silent())
     assert run_bytes(loop) == (4 + 3) * checkpoint_bytes(loop) + 2 * weights  # two places to come back to, and a third
 

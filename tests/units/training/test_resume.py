@@ -204,7 +204,9 @@ def test_the_recipe_of_a_run_can_be_trained_again(whole, tmp_path):
     assert_the_same(tmp_path / "again", whole)
 
 
-@pytest.mark.parametrize("change", ["rate=1e-4", "seed=1", "model.width=32", "augmentation.shift=2", "epochs=3"])
+@pytest.mark.parametrize(
+    "change", ["learning_rate=1e-4", "seed=1", "model.width=32", "augmentation.shift=2", "epochs=3"]
+)
 def test_another_recipe_is_refused(whole, change):
     before = {path: path.stat().st_mtime_ns for path in everything_below(whole)}
     field = change.split("=")[0].split(".")[0]
@@ -273,7 +275,7 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
     monkeypatch.setattr(DigitsSource, "read", numbered)
     monkeypatch.setattr(image_task, "Classification", Watched)
     monkeypatch.setattr(image_task, "score", watched)
-    plain = tiny_recipe("augmentation.flip=0", "augmentation.shift=0", "augmentation.erase=0", "epochs=4")
+    plain = tiny_recipe("augmentation.flip=0", "augmentation.shift=0", "augmentation.random_erasing=0", "epochs=4")
     assert train(plain, tmp_path / "run", silent())
     trained, validated = set(seen["trained"]), set(seen["validated"])
     assert len(seen["trained"]) == 4 * STEPS * 128

@@ -311,7 +311,7 @@ def test_a_recipe_asks_for_it():
     assert isinstance(made["sam=0"], PlainStep)
     assert made["sam=0.05"].ascent == Steepest(0.05)
     assert made["sam=2 sam_adaptive=true"].ascent == Adaptive(2.0)
-    assert made["sam=0.05"].plain.clip == base.clip
+    assert made["sam=0.05"].plain.clip == base.clip_norm
 
 
 @pytest.mark.parametrize("recipe", ["digits-vit", "classify-text", "bert-pretrain"])

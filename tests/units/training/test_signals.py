@@ -226,7 +226,7 @@ def test_a_stop_while_reading_writes_nothing(command, monkeypatch, tmp_path, num
 
 def test_a_stop_while_testing_says_how_to_go_on(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu", "epochs=1", "batch=128"), "--name", "a b"]
+    words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu", "epochs=1", "batch_size=128"), "--name", "a b"]
     with monkeypatch.context() as patch:
         patch.setattr("patchword.recipes.evaluation.evaluate", lambda *_: ask())
         code, told, _ = command(*words)

@@ -141,7 +141,7 @@ def test_a_program_for_torch_runs_with_gradients_on_too(command):
 def test_a_run_is_found_by_its_name_and_its_fields_can_be_changed(command):
     patchword.save(tiny(depth=1), "runs/mine")
     Path("runs/mine/recipe.yaml").write_text(ImageRecipe().to_yaml())
-    code, told, _ = command("export", "mine", "--torch", "mine.pt2", "--set", "image=[40, 24]", "--batch", "2")
+    code, told, _ = command("export", "mine", "--torch", "mine.pt2", "--set", "image=[40, 24]", "--batch-size", "2")
     assert code == 0
     assert "random" not in told
     images = pixels(2, 3, 40, 24)
@@ -227,7 +227,10 @@ def test_a_missing_package_is_named_with_its_extra(command, monkeypatch, package
         ("vit-exercise --torch folder.pt2", "cannot export to folder.pt2: expected a file, got a folder"),
         ("vit-exercise --torch model.pt2 --size 28", "cannot read the size '28'"),
         ("vit-exercise --torch model.pt2 --size 0x28", "cannot read the size '0x28'"),
-        ("vit-exercise --torch model.pt2 --batch 0", "cannot read the batch '0': expected dynamic, or a number from 1"),
+        (
+            "vit-exercise --torch model.pt2 --batch-size 0",
+            "cannot read the batch '0': expected dynamic, or a number from 1",
+        ),
         ("vit-exercise --torch model.pt2 --batch any", "cannot read the batch 'any'"),
         ("vit-exercize --torch model.pt2", "did you mean 'vit-exercise'"),
         ("vit-exercise --torch model.pt2 --set dept=1", "did you mean 'depth'"),

@@ -18,7 +18,7 @@ def show(
     ],
     augment: Annotated[
         str,
-        typer.Option("--augmentation", metavar="NAME|LIST", help="none, light, deit, three, or a list: flip,crop."),
+        typer.Option("--augmentation", metavar="NAME|LIST", help="none, light, deit, 3-augment, or a list: flip,crop."),
     ] = "",
     settings: Annotated[
         list[str] | None,

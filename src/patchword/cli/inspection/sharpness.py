@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from patchword.inspection.sharpness import Opened
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Training samples to read.")]
-BatchSize = Annotated[int, typer.Option("--batch", metavar="N", help="Samples read at once; 0: as many as fit.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", help="Samples read at once; 0: as many as fit.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the choice of samples and of random directions.")]
 
 

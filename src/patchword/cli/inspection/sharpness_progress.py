@@ -51,5 +51,5 @@ def watching() -> Iterator[Watched]:
     except torch.OutOfMemoryError:
         raise UserError(
             "the GPU's memory is too small for this",
-            hint="read fewer samples at once (--batch 32); a vector of all weights is kept for each product, too",
+            hint="read fewer samples at once (--batch-size 32); a vector of all weights is kept for each product, too",
         ) from None

@@ -26,7 +26,7 @@ def bench(
         int | None, typer.Option("--length", min=8, help="Tokens of every text; without, a natural spread of lengths.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option("--batch", min=1, help="Images or texts: 8 on a CPU, 256 on a GPU, 128 to train.")
+        int | None, typer.Option("--batch-size", min=1, help="Images or texts: 8 on a CPU, 256 on a GPU, 128 to train.")
     ] = None,
     texts: Annotated[int | None, typer.Option("--texts", min=1, help="How many there are: 8 batches of them.")] = None,
     timm: Annotated[

@@ -54,7 +54,7 @@ def compare(
     text: Annotated[bool, typer.Option("--text", help="Compare models of texts.")] = False,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", min=1, help="Images (8 on a CPU, 128 on a GPU) or texts (1 and 32) a call."),
+        typer.Option("--batch-size", min=1, help="Images (8 on a CPU, 128 on a GPU) or texts (1 and 32) a call."),
     ] = None,
     tokens: Annotated[int, typer.Option("--tokens", min=1, help="Of a text.")] = 128,
     precision: Annotated[
@@ -87,7 +87,7 @@ def compare(
     Examples:
 
       patchword compare
-      patchword compare 'swin-*' cswin-tiny --batch 4
+      patchword compare 'swin-*' cswin-tiny --batch-size 4
       patchword compare --text 'bert-*' 'distil*' --longest 20
       patchword compare --text --no-speed
     """

@@ -25,7 +25,8 @@ def export(
         bool, typer.Option("--int8", help="Matrices and tables of a text model as 8-bit integers, in the ONNX file.")
     ] = False,
     batch: Annotated[
-        str, typer.Option("--batch", metavar="dynamic|N", help="Images or texts at a time: any number, or always N.")
+        str,
+        typer.Option("--batch-size", metavar="dynamic|N", help="Images or texts at a time: any number, or always N."),
     ] = "dynamic",
     size: Annotated[
         str, typer.Option("--size", metavar="HxW", help="Size of the images, e.g. 224x320.", show_default="the model's")

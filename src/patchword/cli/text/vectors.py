@@ -34,7 +34,7 @@ def train(
     negatives: Annotated[int, typer.Option("--negatives", min=1, help="False words for each true one.")] = 5,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the text.")] = 5,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="At the start.", show_default="0.025, of cbow 0.05")
+        float | None, typer.Option("--learning-rate", help="At the start.", show_default="0.025, of cbow 0.05")
     ] = None,
     sample: Annotated[
         float, typer.Option("--sample", min=0, help="The share of the text above which a word is thinned out; 0: none.")

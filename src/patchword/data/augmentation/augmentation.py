@@ -47,17 +47,17 @@ class Augmentation:
     flip: float = 0.0  # the chance of a mirror image
     shift: int = 0  # at most so many pixels, each way; the border is filled with black
     crop: float = 0.0  # the least share of the area that a random crop keeps; 0 is off
-    jitter: float = 0.0  # the most that brightness, contrast and saturation change
+    color_jitter: float = 0.0  # the most that brightness, contrast and saturation change
     randaugment: float = 0.0  # RandAugment's strength, up to 10; 0 is off
-    spread: float = 0.5  # the standard deviation of that strength
+    randaugment_std: float = 0.5  # the standard deviation of that strength
     operations: Version = "deit"
-    three: float = 0.0  # the chance of one of greyscale, solarize and blur
-    erase: float = 0.0  # the chance of a blank part
-    erasing: Erased = "square"  # a black square, or a box of any shape, of the mean colour or of noise
+    three_augment: float = 0.0  # the chance of one of greyscale, solarize and blur
+    random_erasing: float = 0.0  # the chance of a blank part
+    erasing_fill: Erased = "square"  # a black square, or a box of any shape, of the mean colour or of noise
     mixup: float = 0.0  # the a of the share's Beta(a, a); 0 is off
     cutmix: float = 0.0
-    mixed: float = 1.0  # the chance that a picture is mixed at all
-    switch: float = 0.5  # the chance of CutMix where both are on
+    mix_probability: float = 1.0  # the chance that a picture is mixed at all
+    mix_switch_probability: float = 0.5  # the chance of CutMix where both are on
     repeats: int = 1  # views of a picture in an epoch
 
     @cached_property
@@ -73,23 +73,27 @@ class Augmentation:
         if self.shift:
             yield Shift(self.shift)
         if self.randaugment:
-            yield RandAugment(self.randaugment, self.spread, self.operations)
-        if self.three:
-            yield Three(self.three)
-        if self.jitter:
-            yield Jitter(self.jitter)
-        if self.erase and self.erasing == "square":
-            yield Square(self.erase)
+            yield RandAugment(self.randaugment, self.randaugment_std, self.operations)
+        if self.three_augment:
+            yield Three(self.three_augment)
+        if self.color_jitter:
+            yield Jitter(self.color_jitter)
+        if self.random_erasing and self.erasing_fill == "square":
+            yield Square(self.random_erasing)
 
     @cached_property
     def later(self) -> tuple[Stage, ...]:
         """What is done to normalised pictures."""
-        return (Erasing(self.erase, self.erasing == "pixel"),) if self.erase and self.erasing != "square" else ()
+        return (
+            (Erasing(self.random_erasing, self.erasing_fill == "pixel"),)
+            if self.random_erasing and self.erasing_fill != "square"
+            else ()
+        )
 
     @cached_property
     def mixing(self) -> Mixing | None:
-        on = self.mixed and (self.mixup or self.cutmix)
-        return Mixing(self.mixup, self.cutmix, self.mixed, self.switch) if on else None
+        on = self.mix_probability and (self.mixup or self.cutmix)
+        return Mixing(self.mixup, self.cutmix, self.mix_probability, self.mix_switch_probability) if on else None
 
     def changes(self, seed: int, epoch: int, index: Tensor) -> Changes:
         """Drawn for a whole epoch at once, since many small draws would cost more than the changes themselves."""

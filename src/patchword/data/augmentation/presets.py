@@ -10,18 +10,18 @@ PARTS: Mapping[str, Fields] = MappingProxyType(
         "flip": {"flip": 0.5},
         "shift": {"shift": 4},
         "crop": {"crop": 0.08},
-        "jitter": {"jitter": 0.3},
-        "randaugment": {"randaugment": 9.0, "spread": 0.5, "operations": "deit"},
-        "three": {"three": 1.0},
-        "erase": {"erase": 0.25, "erasing": "pixel"},
+        "color_jitter": {"color_jitter": 0.3},
+        "randaugment": {"randaugment": 9.0, "randaugment_std": 0.5, "operations": "deit"},
+        "three_augment": {"three_augment": 1.0},
+        "random_erasing": {"random_erasing": 0.25, "erasing_fill": "pixel"},
         "mixup": {"mixup": 0.8},
         "cutmix": {"cutmix": 1.0},
         "repeats": {"repeats": 3},
     }
 )
 # DeiT's own code names a colour jitter of 0.3, too, but it is not used where RandAugment is.
-_DEIT = ("crop", "flip", "randaugment", "erase", "mixup", "cutmix", "repeats")
-_THREE = ("crop", "flip", "three", "jitter", "mixup", "cutmix")
+_DEIT = ("crop", "flip", "randaugment", "random_erasing", "mixup", "cutmix", "repeats")
+_THREE = ("crop", "flip", "three_augment", "color_jitter", "mixup", "cutmix")
 
 
 def together(*names: str) -> dict[str, float | int | str]:
@@ -32,8 +32,8 @@ def together(*names: str) -> dict[str, float | int | str]:
 PRESETS: Mapping[str, Fields] = MappingProxyType(
     {
         "none": {},
-        "light": {"crop": 0.5, "flip": 0.5, "jitter": 0.2},
+        "light": {"crop": 0.5, "flip": 0.5, "color_jitter": 0.2},
         "deit": together(*_DEIT),
-        "three": together(*_THREE),
+        "3-augment": together(*_THREE),
     }
 )

@@ -42,7 +42,7 @@ class ImageTeacher(BaseModel):
     )
     temperature: float = Field(3.0, gt=0, description="how much soft answers are evened out")
     share: float = Field(0.5, gt=0, le=1, description="of the lesson in the loss; DeiT: 0.1 soft, 0.5 hard")
-    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the teacher's first choice")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the teacher's first choice")
     token: Literal["auto", "class", "distillation", "both"] = Field(
         "auto", description="which token learns from the teacher; auto: the distillation token, if the model has one"
     )

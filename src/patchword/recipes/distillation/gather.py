@@ -80,7 +80,7 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
 
 def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console) -> None:
     choice = task.recipe.model
-    if Path(choice.name).exists() and not choice.fresh:
+    if Path(choice.name).exists() and not choice.from_scratch:
         raise UserError(
             f"{choice.name} has weights of its own", expected="model=NAME", hint="or leave teacher.begin=layers out"
         )
@@ -144,7 +144,7 @@ def _hard(task: TextTask | PretrainingTask) -> Lesson:
 
 
 def _quantised(task: TextTask) -> None:
-    if task.recipe.recompute is not False:
-        raise UserError("quantise=true learns ranges from each pass", expected="recompute=false")
+    if task.recipe.activation_checkpointing is not False:
+        raise UserError("quantise=true learns ranges from each pass", expected="activation_checkpointing=false")
     if not is_quantised(task.model):
         quantise(task.model, task.recipe.quantise_after)

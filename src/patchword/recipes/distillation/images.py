@@ -65,8 +65,8 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
 
 def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
     """A setting that would silently do nothing, or leave a token without anything to learn, is refused."""
-    if fields.kind != "hard" and fields.smoothing:
-        raise UserError("recipe field 'teacher.smoothing' has no effect here", expected="teacher.kind=hard")
+    if fields.kind != "hard" and fields.label_smoothing:
+        raise UserError("recipe field 'teacher.label_smoothing' has no effect here", expected="teacher.kind=hard")
     if fields.share == 1 and "class" not in tokens:
         raise UserError(
             "the class token would learn nothing: the labels have no share in the loss",
@@ -104,7 +104,7 @@ def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighte
     kinds: dict[str, Callable[[Choices], Lesson]] = {
         "soft": lambda choices: SoftTargets(fields.temperature, choices),
         "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),
-        "hard": lambda choices: HardTargets(choices, fields.smoothing),
+        "hard": lambda choices: HardTargets(choices, fields.label_smoothing),
     }
     return tuple(Weighted(fields.share / len(tokens), kinds[fields.kind](ON[token])) for token in tokens)
 

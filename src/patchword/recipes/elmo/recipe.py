@@ -25,10 +25,10 @@ class ElmoRecipe(Recipe):
     length: int = Field(50, ge=4, description="tokens read at once; a longer sentence is learned in parts")
     held_out: float = Field(0.01, gt=0, lt=0.5, description="share of the sentences kept for validation")
     epochs: int = Field(5, gt=0)
-    batch: int = Field(8192, gt=0, description="tokens of a batch, with padding")
-    rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    batch_size: int = Field(8192, gt=0, description="tokens of a batch, with padding")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
-    decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})

@@ -58,7 +58,7 @@ class ElmoTask:
         return prefetched(lambda index: self.train.batch(group.share(index)), self._batches(epoch)[first:])
 
     def _batches(self, epoch: int) -> list[torch.Tensor]:
-        return by_words(self.train.texts.lengths, self.recipe.batch, self.recipe.seed, epoch)
+        return by_words(self.train.texts.lengths, self.recipe.batch_size, self.recipe.seed, epoch)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
@@ -128,7 +128,7 @@ def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
 
 def check(recipe: ElmoRecipe) -> None:
     recipe.require_text()
-    for field in ("compile", "recompute"):
+    for field in ("compile", "activation_checkpointing"):
         if getattr(recipe, field):
             raise UserError(f"{field} has no effect on an ELMo", expected=f"{field}=false")
     if recipe.drawn >= recipe.words:
@@ -144,7 +144,7 @@ def open_model(recipe: ElmoRecipe, vocabulary: int) -> Elmo:
     if not folder.exists():
         return as_elmo(REGISTRY.create(recipe.model.name, **fields), recipe.model.name)
     model = as_elmo(load(folder, **fields), folder)
-    if recipe.model.fresh:
+    if recipe.model.from_scratch:
         return as_elmo(REGISTRY.create(model.card.model, **model.card.config), folder)
     return model
 

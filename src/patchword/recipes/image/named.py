@@ -17,11 +17,11 @@ def fashion_mnist_vit() -> Recipe:
         validation=0.05,
         augmentation=Augment(flip=0.5, shift=2),
         epochs=150,
-        batch=512,
-        rate=2e-3,
-        decay=0.05,
-        smoothing=0.1,
-        average=0.999,
+        batch_size=512,
+        learning_rate=2e-3,
+        weight_decay=0.05,
+        label_smoothing=0.1,
+        ema_decay=0.999,
         precision="float32",  # at this size a GPU waits for instructions, not for arithmetic
     )
 
@@ -35,9 +35,9 @@ def fashion_mnist_vit_short() -> Recipe:
         data="fashion-mnist",
         validation=0.05,
         epochs=2,
-        batch=64,
-        rate=2e-3,
-        decay=0.05,
+        batch_size=64,
+        learning_rate=2e-3,
+        weight_decay=0.05,
     )
 
 
@@ -49,8 +49,8 @@ def digits_vit() -> Recipe:
         model=ModelChoice.model_validate({"name": "vit-exercise", "image": 8, "patch": 2}),
         data="digits",
         epochs=40,
-        batch=32,
-        rate=2e-3,
+        batch_size=32,
+        learning_rate=2e-3,
     )
 
 
@@ -60,11 +60,11 @@ def image_folder_vit() -> Recipe:
         about="A small ViT from scratch on your own pictures.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
         data="pictures",
-        augmentation=Augment(flip=0.5, shift=4, erase=0.25),
+        augmentation=Augment(flip=0.5, shift=4, random_erasing=0.25),
         epochs=50,
-        batch=64,
-        rate=1e-3,
-        smoothing=0.1,
+        batch_size=64,
+        learning_rate=1e-3,
+        label_smoothing=0.1,
         patience=10,
     )
 
@@ -79,11 +79,11 @@ def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
         validation=0.05,
         augmentation=Augment(flip=0.5, shift=2),
         epochs=30,
-        batch=512,
-        rate=2e-3,
-        decay=0.05,
-        smoothing=0.1,
-        average=0.998,
+        batch_size=512,
+        learning_rate=2e-3,
+        weight_decay=0.05,
+        label_smoothing=0.1,
+        ema_decay=0.998,
         precision="float32",
     )
 

@@ -19,21 +19,23 @@ class Augment(BaseModel):
     flip: float = Field(0.0, ge=0, le=1, description="chance of a mirror image")
     shift: int = Field(0, ge=0, description="pixels to move, at most, each way")
     crop: float = Field(0.0, ge=0, le=1, description="least share of the area that a random crop keeps; 0 is off")
-    jitter: float = Field(0.0, ge=0, le=1, description="most that brightness, contrast and saturation change")
+    color_jitter: float = Field(0.0, ge=0, le=1, description="most that brightness, contrast and saturation change")
     randaugment: float = Field(0.0, ge=0, le=10, description="strength of RandAugment's operations; 0 is off")
-    spread: float = Field(0.5, ge=0, description="standard deviation of that strength")
+    randaugment_std: float = Field(0.5, ge=0, description="standard deviation of that strength")
     operations: Literal["paper", "deit"] = Field(
         "deit", description="RandAugment's 14 of the paper, or DeiT's 15, which grow with the strength"
     )
-    three: float = Field(0.0, ge=0, le=1, description="chance of one of greyscale, solarize and blur (3-Augment)")
-    erase: float = Field(0.0, ge=0, le=1, description="chance of a blank part")
-    erasing: Literal["square", "const", "pixel"] = Field(
+    three_augment: float = Field(
+        0.0, ge=0, le=1, description="chance of one of greyscale, solarize and blur (3-Augment)"
+    )
+    random_erasing: float = Field(0.0, ge=0, le=1, description="chance of a blank part")
+    erasing_fill: Literal["square", "const", "pixel"] = Field(
         "square", description="a black square, or a box of any shape: of the mean colour, or of noise"
     )
     mixup: float = Field(0.0, ge=0, description="a of the Beta(a, a) of Mixup's shares; 0 is off")
     cutmix: float = Field(0.0, ge=0, description="a of the Beta(a, a) of CutMix's shares; 0 is off")
-    mixed: float = Field(1.0, ge=0, le=1, description="chance that a picture is mixed with another at all")
-    switch: float = Field(0.5, ge=0, le=1, description="chance of CutMix where both are on")
+    mix_probability: float = Field(1.0, ge=0, le=1, description="chance that a picture is mixed with another at all")
+    mix_switch_probability: float = Field(0.5, ge=0, le=1, description="chance of CutMix where both are on")
     repeats: int = Field(1, ge=1, description="views of a picture in an epoch, which takes fewer pictures")
 
     def made(self) -> Augmentation:
@@ -42,7 +44,17 @@ class Augment(BaseModel):
 
     def parts(self) -> tuple[str, ...]:
         """What is switched on."""
-        names = ("flip", "shift", "crop", "jitter", "randaugment", "three", "erase", "mixup", "cutmix")
+        names = (
+            "flip",
+            "shift",
+            "crop",
+            "color_jitter",
+            "randaugment",
+            "three_augment",
+            "random_erasing",
+            "mixup",
+            "cutmix",
+        )
         views = ("repeats",) if self.repeats > 1 else ()
         return (*(name for name in names if getattr(self, name)), *views)
 
@@ -74,7 +86,7 @@ class ImageRecipe(Recipe):
     augmentation: Annotated[Augment, BeforeValidator(augment_fields)] = Field(
         Augment(), description=f"{', '.join(PRESETS)}, a list such as flip,crop, or fields"
     )
-    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
     teacher: ImageTaught = ImageTeacher()
 
     def with_settings(self, settings: Iterable[str]) -> Self:

@@ -49,9 +49,9 @@ def _run(model: str, rho: float) -> ImageRecipe:
         data="fashion-mnist",
         validation=0.05,
         epochs=30,
-        batch=512,
-        rate=2e-3,
-        decay=0.05,
+        batch_size=512,
+        learning_rate=2e-3,
+        weight_decay=0.05,
         precision="float32",
         sam=rho,
     )

@@ -53,7 +53,7 @@ class ImageTask:
         return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        return Classification(forward, self.recipe.smoothing)
+        return Classification(forward, self.recipe.label_smoothing)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
@@ -92,7 +92,7 @@ def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
     return ImageTask(
         recipe,
         model.to(device),
-        Batches(train, recipe.batch, normalization, device).on_device(),
+        Batches(train, recipe.batch_size, normalization, device).on_device(),
         Batches(validation, EVALUATION_BATCH, normalization, device).on_device(),
         device,
     )

@@ -63,7 +63,7 @@ def grover_pretrain() -> PretrainingRecipe:
         model=ModelChoice(name="grover-base", **MINI),
         sentences="packed",
         length=512,
-        batch=64,
+        batch_size=64,
     )
 
 

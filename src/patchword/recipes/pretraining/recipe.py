@@ -40,16 +40,16 @@ class PretrainingRecipe(Recipe):
     dropout: float = Field(0.0, ge=0, lt=1, description="BERT had 0.1; short runs learn faster without")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="of attention weights; BERT had 0.1")
     teacher: Taught = Teacher()
-    rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
+    packed: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(10, gt=0)
-    batch: int = Field(256, gt=0, description="examples of a step")
+    batch_size: int = Field(256, gt=0, description="examples of a step")
     tokens: int = Field(
         0, ge=0, description="instead: tokens of a step, of as many examples as they hold, long or short; 0 is off"
     )
-    rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
     warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")
-    decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:
         found: dict[str, Any] = {name: whole_path(getattr(self, name)) for name in ("tokenizer", "cache", "units")}

@@ -70,8 +70,8 @@ class PretrainingTask:
         if self.recipe.tokens:
             packed = filled(shuffled, examples.lengths, self.recipe.tokens)
             return packed[:-1] or packed  # the last is not full
-        batches = shuffled.split(self.recipe.batch)
-        return [index for index in batches if len(index) == self.recipe.batch] or list(batches)
+        batches = shuffled.split(self.recipe.batch_size)
+        return [index for index in batches if len(index) == self.recipe.batch_size] or list(batches)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         return MaskedWords(forward)
@@ -134,5 +134,5 @@ def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
         model, _ = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "pretraining"})
     check_length(recipe.length, model)
     asked: Asked = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
-    train, held = shares_of(recipe, tokenizer, form_of(recipe.rows, tokenizer, device), asked, console)
+    train, held = shares_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), asked, console)
     return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=asked.unit)

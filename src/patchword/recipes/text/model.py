@@ -36,7 +36,7 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
         config = {"vocabulary": found.vocabulary, **overrides}
         model = as_text(REGISTRY.create(choice.name, **config), choice.name)
     else:
-        model = as_text(_fresh(folder, overrides) if choice.fresh else load(folder, **overrides), choice.name)
+        model = as_text(_fresh(folder, overrides) if choice.from_scratch else load(folder, **overrides), choice.name)
         found = Tokenizer.read(Path(tokenizer) if tokenizer else folder if folder.is_dir() else folder.parent)
     check_vocabulary(model, found, choice.name)
     return model, found

@@ -20,7 +20,7 @@ def tag() -> TextRecipe:
     return TextRecipe(
         about="A tag for each word: parts of speech, names; from CoNLL or CoNLL-U files.",
         task="tags",
-        rate=1e-4,
+        learning_rate=1e-4,
     )
 
 
@@ -30,7 +30,7 @@ def squad() -> TextRecipe:
         task="span",
         length=384,
         stride=128,
-        batch=16,
+        batch_size=16,
     )
 
 
@@ -83,11 +83,11 @@ def _glue_score(results: Sequence[Result]) -> str:
 
 def pretraining_or_scratch() -> Study:
     """The same model on the same task, with and without the weights of its pretraining."""
-    base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, rate=1e-4)
+    base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, learning_rate=1e-4)
     fresh = base.model_copy(
         update={
-            "model": ModelChoice(name="runs/bert-pretrain", fresh=True),
-            "rate": 3e-4,
+            "model": ModelChoice(name="runs/bert-pretrain", from_scratch=True),
+            "learning_rate": 3e-4,
         }  # higher: there is nothing to keep
     )
     return Study(
@@ -108,8 +108,8 @@ def zero_shot_reading() -> Study:
         task="span",
         length=256,
         stride=96,
-        batch=32,
-        rate=1e-4,
+        batch_size=32,
+        learning_rate=1e-4,
         epochs=3,
         test="{test}",
         without="{test}",

@@ -34,18 +34,18 @@ class TextRecipe(Recipe):
     stride: int = Field(0, ge=0, description="a longer text is read in windows so many tokens apart; 0 cuts it off")
     metric: str = Field("", description="what the best epoch is chosen by; empty is the task's own")
     weights: bool = Field(False, description="rare classes count as much as frequent ones, in training")
-    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes, in training")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing, of classes, in training")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="BERT had 0.1; without it steps are quicker")
     teacher: Taught = Teacher()
     quantise: bool = Field(False, description="train as if in 8 bits (Q8BERT), so that `export --int8` loses little")
     quantise_after: int = Field(0, ge=0, description="steps in float32 before that")
     language: Literal["english", "chinese"] = Field("english", description="by whose rules answers are compared")
-    rows: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
+    packed: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
     epochs: int = Field(3, gt=0)
-    batch: int = Field(32, gt=0)
-    rate: float = Field(5e-5, gt=0, description="peak learning rate")
+    batch_size: int = Field(32, gt=0)
+    learning_rate: float = Field(5e-5, gt=0, description="peak learning rate")
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")
-    decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:
         found = {name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in _FILES}

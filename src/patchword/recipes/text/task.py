@@ -81,7 +81,7 @@ class TextTask:
         return told
 
     def _batches(self) -> TextBatches:
-        return TextBatches(self.train.examples, self.recipe.batch, self.form)
+        return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
 def gather(recipe: TextRecipe, console: Console) -> TextTask:
@@ -98,7 +98,7 @@ def gather(recipe: TextRecipe, console: Console) -> TextTask:
     model.card = replace(model.card, labels=parts.labels)
     tell(train, goal, console)
     print_notes(notes, console)
-    form = form_of(recipe.rows, tokenizer, device)
+    form = form_of(recipe.packed, tokenizer, device)
     return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
 
 

@@ -13,7 +13,7 @@ def translation() -> TranslationRecipe:
 
 def translation_attention() -> Study:
     """The story of attention: an LSTM that keeps a text in its state, one that looks back, and attention alone."""
-    lstm = TranslationRecipe(model=ModelChoice(name="lstm-translation-small"), rate=1e-3)
+    lstm = TranslationRecipe(model=ModelChoice(name="lstm-translation-small"), learning_rate=1e-3)
     forgetful = lstm.model_copy(update={"model": ModelChoice(name="lstm-translation-small", attention="none")})
     return Study(
         about="Translation by LSTMs without and with attention, and by attention alone, on the same pairs.",

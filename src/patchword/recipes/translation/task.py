@@ -54,7 +54,7 @@ class TranslationTask:
         return self.batches.epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        return NextWords(forward, self.recipe.smoothing)
+        return NextWords(forward, self.recipe.label_smoothing)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
@@ -118,7 +118,7 @@ def gather(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     if recipe.test:
         tokenised(texts["test"], languages, longest, recipe.test)  # what is wrong is told before training
     _tell(console, languages, pairs, validation)
-    batches = PairBatches(pairs.source, pairs.target, recipe.batch, languages.form(device))
+    batches = PairBatches(pairs.source, pairs.target, recipe.batch_size, languages.form(device))
     return TranslationTask(recipe, model.to(device), languages, pairs, validation, batches)
 
 
@@ -128,7 +128,9 @@ def _model(recipe: TranslationRecipe, languages: Languages, folder: Path | None)
     if folder is not None:
         found = open_translator(folder, **overrides).model
         return (
-            as_translator(REGISTRY.create(found.card.model, **found.card.config), name) if recipe.model.fresh else found
+            as_translator(REGISTRY.create(found.card.model, **found.card.config), name)
+            if recipe.model.from_scratch
+            else found
         )
     if REGISTRY.reads(name) != "pairs":
         raise UserError(f"{name!r} reads {REGISTRY.reads(name)}", expected="a model that translates: transformer-small")

@@ -28,10 +28,10 @@ class OverVectorsRecipe(Recipe):
     length: int = Field(256, gt=0, description="of classes: words of a text that are read")
     memory: float = Field(8.0, gt=0, description="GiB that the vectors of all words may take")
     epochs: int = Field(8, gt=0)
-    batch: int = Field(32, gt=0)
-    rate: float = Field(2e-3, gt=0, description="peak learning rate")
+    batch_size: int = Field(32, gt=0)
+    learning_rate: float = Field(2e-3, gt=0, description="peak learning rate")
     schedule: Literal["cosine", "linear"] = Field("linear", description="how the rate falls")
-    decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
 
     def located(self) -> Self:
         files = {

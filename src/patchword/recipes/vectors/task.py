@@ -79,7 +79,7 @@ class OverVectorsTask:
         return {"name": self.train.examples.name, "samples": len(self.train.examples), "fingerprint": self.words}
 
     def _batches(self) -> TextBatches:
-        return TextBatches(self.train.examples, self.recipe.batch, self.form)
+        return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
 def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:

@@ -38,7 +38,7 @@ class WordVectorOptions:
     window: int = 5
     negatives: int = 5
     epochs: int = 5
-    rate: float | None = None
+    learning_rate: float | None = None
     sample: float = 1e-3
     least: int = 5
     most: int | None = None
@@ -53,12 +53,12 @@ class WordVectorOptions:
         for name in ("width", "window", "negatives", "epochs", "least", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(name, expected="at least 1", got=getattr(self, name))
-        if self.rate is not None and not self.rate > 0:
-            raise UserError("rate", expected="above 0", got=self.rate)
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise UserError("learning_rate", expected="above 0", got=self.learning_rate)
 
     @property
     def first_rate(self) -> float:
-        return RATES[self.kind] if self.rate is None else self.rate
+        return RATES[self.kind] if self.learning_rate is None else self.learning_rate
 
     @property
     def first_loss(self) -> float:
@@ -129,8 +129,8 @@ def learn_numbers(
                 raise UserError(
                     "the vectors do not learn, they grow without end",
                     expected=f"a loss below {wish.first_loss:.1f}, that of the start",
-                    got=f"{loss:.4g} with a rate of {wish.first_rate:g}",
-                    hint="lower the rate, or take fewer threads",
+                    got=f"{loss:.4g} with a learning rate of {wish.first_rate:g}",
+                    hint="lower learning_rate, or take fewer threads",
                 )
             told(done)
     return Learned(WordVectors(vocabulary.words, tables.inputs.numpy()), vocabulary, done)

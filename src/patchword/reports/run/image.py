@@ -94,5 +94,5 @@ def _note(recipe: ImageRecipe) -> str:
     """Why training can look worse than validation."""
     note = "Training values are means over an epoch, while the weights still change"
     note += ", on augmented pictures" if recipe.augmentation.parts() else ""
-    note += ", with smoothed labels" if recipe.smoothing else ""
+    note += ", with smoothed labels" if recipe.label_smoothing else ""
     return f"{note}; validation values are taken at its end, on pictures that are never trained on."

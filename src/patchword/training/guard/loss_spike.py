@@ -60,7 +60,7 @@ class LossSpikeRewind:
             raise UserError(
                 f"the loss rose to {self.factor:g} times its median again, at step {spike.last + 1}",
                 got=f"{len(state.skipped)} steps left out so far",
-                hint="lower the rate, or set clip",
+                hint="lower learning_rate, or set clip_norm",
             )
         for folder in sorted(self.folder.glob("*"), reverse=True):
             if folder.name > _number(spike.first):

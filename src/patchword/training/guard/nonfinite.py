@@ -104,7 +104,7 @@ class NonFiniteGuard(StepMonitor):
         *,
         on_bad: OnNonFinite = "stop",
         name: Name | None = None,
-        again: str = "--resume on_bad=skip",
+        again: str = "--resume on_nonfinite=skip",
         rewind: LossSpikeRewind | None = None,
     ) -> None:
         self.step, self.plain, self.model, self.folder, self.say = step, plain, model, folder, say
@@ -169,11 +169,11 @@ class NonFiniteGuard(StepMonitor):
         """Names the rows, and ends the run where that was chosen or where leaving steps out does not help."""
         what = f"the loss is {loss}" if loss - loss != 0 else "the gradient is no number"
         what += f" in epoch {taken.place.epoch + 1}, step {taken.place.batch + 1}"
-        rows, hint = "rows that are not looked at any more", "lower the rate, or set clip"
+        rows, hint = "rows that are not looked at any more", "lower learning_rate, or set clip_norm"
         if state.bad <= REPORTS:
             found = nonfinite_samples(taken.batch, self.plain, self.model)
             path, rows = write_report(self.folder / "bad", taken.place, what, taken.batch, found, self.name)
-            hint = f"{path} has them; mend or remove them; if it is not the rows, lower the rate or set clip"
+            hint = f"{path} has them; mend or remove them; if it is not the rows, lower learning_rate or set clip_norm"
         if self.on_bad == "stop":
             raise UserError(what, got=rows, hint=f"{hint}; to go on without such steps:\n{self.again}")
         if state.bad_in_row >= IN_A_ROW or state.bad > max(IN_A_ROW, SHARE * (taken.place.step + 1)):

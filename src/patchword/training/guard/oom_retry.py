@@ -17,7 +17,7 @@ class OomRetry:
 
     The batch, and up to the order of additions its gradient, stay the same: pieces are shares of the batch's mean loss.
     It goes on with so many pieces. Both gradients of SAM are taken anew, so that both draw the same random numbers.
-    As with `accumulate`, dropout draws for each piece, and a batch norm sees the pieces and not the batch.
+    As with `gradient_accumulation`, dropout draws for each piece, and a batch norm sees the pieces and not the batch.
 
     again: what goes on with a run that was stopped. Several processes stop, since the others would not wait.
     """
@@ -54,11 +54,14 @@ class OomRetry:
         before = len(batch.split(self.plain.parts))
         now = len(batch.split(2 * before))
         if now == before:
-            hint = f"take a smaller model, free the memory, or compute activations again:\n{self.again} recompute=true"
+            hint = "take a smaller model, free the memory, or compute activations again:"
+            hint += f"\n{self.again} activation_checkpointing=true"
             raise _too_large(now, hint)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            pieces = 2 * before * torch.distributed.get_world_size()  # of all processes, as `accumulate` counts them
-            raise _too_large(before, f"go on in twice as many:\n{self.again} accumulate={pieces}")
+            pieces = (
+                2 * before * torch.distributed.get_world_size()
+            )  # of all processes, as gradient_accumulation counts
+            raise _too_large(before, f"go on in twice as many:\n{self.again} gradient_accumulation={pieces}")
         self.plain.parts = 2 * before
         self.say(f"the memory is full: each batch is now worked on in {now} pieces; the batch stays as large as it is")
 

@@ -9,8 +9,8 @@ from patchword.data.augmentation.simple import Square, shifted
 from patchword.data.augmentation.stage import Given
 
 INDEX = torch.arange(200)
-ALL = Augmentation(flip=0.5, shift=2, erase=0.5)
-DEIT, THREE, LIGHT = (Augmentation(**PRESETS[name]) for name in ("deit", "three", "light"))
+ALL = Augmentation(flip=0.5, shift=2, random_erasing=0.5)
+DEIT, THREE, LIGHT = (Augmentation(**PRESETS[name]) for name in ("deit", "3-augment", "light"))
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_without_strength_nothing_happens(pixels):
         THREE,
         Augmentation(flip=0.5),
         Augmentation(shift=3),
-        Augmentation(erase=0.5),
+        Augmentation(random_erasing=0.5),
         Augmentation(crop=0.1),
-        Augmentation(jitter=0.4),
-        Augmentation(three=1.0),
+        Augmentation(color_jitter=0.4),
+        Augmentation(three_augment=1.0),
         Augmentation(randaugment=9, operations="paper"),
     ],
     ids=lambda augmentation: ", ".join(type(stage).__name__ for stage in augmentation.stages),
@@ -123,7 +123,7 @@ def test_a_shift_wider_than_the_picture_leaves_black(pixels):
 
 
 def test_erase_blanks_one_square_of_a_quarter_of_each_side(pixels):
-    after = Augmentation(erase=1.0)(pixels, 0, 0, INDEX)
+    after = Augmentation(random_erasing=1.0)(pixels, 0, 0, INDEX)
     blank = (after == 0).all(1)
     assert torch.equal(after.masked_fill(blank[:, None], 0), pixels.masked_fill(blank[:, None], 0))
     assert blank.any(2).sum(1).unique().tolist() == [3]
@@ -137,14 +137,14 @@ def test_erase_spares_those_not_chosen(pixels):
     square, draws = Square(0.5), Draws(0, 0, INDEX)
     after = square(pixels, (chosen, *square.plan(draws)[1:]), Given(draws, (0.5,)))
     assert torch.equal(changed(pixels, after), chosen)
-    share = changed(pixels, Augmentation(erase=0.25)(pixels, 0, 0, INDEX)).sum()
+    share = changed(pixels, Augmentation(random_erasing=0.25)(pixels, 0, 0, INDEX)).sum()
     assert 20 < int(share) < 80
 
 
 def test_flip_shift_and_erase_are_drawn_apart(pixels):
     """The same draw for all three would give few kinds of changes: the flipped ones would be the erased ones."""
     flipped = changed(pixels, Augmentation(flip=0.5)(pixels, 0, 0, INDEX))
-    erased_too = changed(pixels, Augmentation(erase=0.5)(pixels, 0, 0, INDEX))
+    erased_too = changed(pixels, Augmentation(random_erasing=0.5)(pixels, 0, 0, INDEX))
     both = [int((flipped == a).logical_and(erased_too == b).sum()) for a in (True, False) for b in (True, False)]
     assert min(both) > 25
 

@@ -132,7 +132,7 @@ class Waits(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-@pytest.mark.parametrize("name", ["deit", "three", "light"])
+@pytest.mark.parametrize("name", ["deit", "3-augment", "light"])
 def test_a_batch_is_changed_without_waiting_for_the_device(name):
     augmentation = WHOLE[name]
     pixels = torch.randint(0, 256, (COUNT, 3, 16, 16), dtype=torch.uint8)

@@ -143,7 +143,7 @@ def test_switching_between_mixup_and_cutmix():
 
 
 def test_no_mixing_at_a_chance_of_nothing(batches):
-    labels = next(batches(8).epoch(0, 0, Augmentation(mixup=1.0, mixed=0.0))).labels
+    labels = next(batches(8).epoch(0, 0, Augmentation(mixup=1.0, mix_probability=0.0))).labels
     assert labels.dim() == 1
 
 
@@ -156,7 +156,7 @@ def test_mixed_labels_are_shares_of_the_two_classes(batches):
     assert [len(piece.labels) for piece in batch.split(3)] == [12, 12, 12]
 
 
-@pytest.mark.parametrize("name", ["deit", "three"])
+@pytest.mark.parametrize("name", ["deit", "3-augment"])
 @pytest.mark.parametrize("size", [5, 8, 37])
 def test_another_size_of_the_batch_gives_the_same_pictures(batches, name, size):
     """An odd size, too, where some are mixed with one of the next batch."""
@@ -172,7 +172,7 @@ def test_another_size_of_the_batch_gives_the_same_pictures(batches, name, size):
 
 @pytest.mark.parametrize("size", [5, 6])
 @pytest.mark.parametrize("number", [None, 0, 2])
-@pytest.mark.parametrize("name", ["deit", "three", "none"])
+@pytest.mark.parametrize("name", ["deit", "3-augment", "none"])
 def test_batches_made_together_are_those_made_one_by_one(batches, monkeypatch, name, number, size):
     """also of one process of three, and where the last ones are fewer"""
     augmentation, group = Augmentation(**PRESETS[name]), ALONE if number is None else DataParallel(number, 3, None)
@@ -256,7 +256,7 @@ def test_a_recipe_takes_a_name_a_list_or_fields():
     listed = ImageRecipe().with_settings(["augmentation=[flip, crop]"])
     assert listed.augmentation == Augment(flip=0.5, crop=0.08)
     assert listed.augmentation.parts() == ("flip", "crop")
-    assert ImageRecipe.model_validate({"augmentation": "three"}).augmentation == Augment(**PRESETS["three"])
+    assert ImageRecipe.model_validate({"augmentation": "3-augment"}).augmentation == Augment(**PRESETS["3-augment"])
     assert ImageRecipe.model_validate({"augmentation": {"shift": 2}}).augmentation == Augment(shift=2)
     assert ImageRecipe(augmentation=Augment(flip=0.5)).with_settings(["augmentation=none"]).augmentation == Augment()
 

@@ -8,7 +8,7 @@ from patchword.data.image.images import Held, Images
 
 COUNT = 103
 PREPARATION = Normalization((0.3,), (0.2,))
-AUGMENTATION = Augmentation(flip=0.5, shift=1, erase=0.5)
+AUGMENTATION = Augmentation(flip=0.5, shift=1, random_erasing=0.5)
 
 
 @pytest.fixture

@@ -323,7 +323,7 @@ def test_a_broken_picture_and_a_bad_row_have_the_name_of_their_entry(shards):
 
 
 def recipe(where, *more):
-    fixed = ("model.image=8", "model.channels=1", "epochs=2", "batch=8", "device=cpu", "augmentation.shift=1")
+    fixed = ("model.image=8", "model.channels=1", "epochs=2", "batch_size=8", "device=cpu", "augmentation.shift=1")
     return find_recipe("image-folder-vit").with_settings(
         [*TINY_MODEL, *fixed, "save_minutes=0", f"data={where}", *more]
     )
@@ -368,7 +368,15 @@ def test_a_run_does_not_go_on_with_shards_that_were_cut_anew(pictures, shards, t
 def test_two_processes_one_and_two_again_see_the_samples_of_one(pictures, tmp_path):
     manifest = sharded(pictures, tmp_path / "shards", size=2000)
     assert len(manifest.shards) > reading.TOGETHER
-    more = ("model.image=8", "model.channels=1", "epochs=2", "batch=8", "device=cpu", "rate=1e-4", "save_minutes=100")
+    more = (
+        "model.image=8",
+        "model.channels=1",
+        "epochs=2",
+        "batch_size=8",
+        "device=cpu",
+        "learning_rate=1e-4",
+        "save_minutes=100",
+    )
     fields = (*TINY_MODEL, *more, f"data={tmp_path / 'shards'}")
     parted = Asked(str(tmp_path / "parted"), "image-folder-vit", fields, stop=(1, 3))
     whole = Asked(str(tmp_path / "whole"), "image-folder-vit", fields)

@@ -149,7 +149,7 @@ def test_texts_and_pictures_are_told_apart(tmp_path, shards):
 
 def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, monkeypatch):
     vocabulary_of(WORDS, tmp_path / "words")
-    fields = (*QUICK, "epochs=2", "batch=8", "length=24", "held_out=0.2", "sentences=packed", "save_minutes=0")
+    fields = (*QUICK, "epochs=2", "batch_size=8", "length=24", "held_out=0.2", "sentences=packed", "save_minutes=0")
     given = (f"text={shards}", f"tokenizer={tmp_path / 'words'}")
     asked = find_recipe("bert-pretrain").with_settings([*fields, *given])
     read, taken, until = SpreadTokens.__getitem__, count(1), math.inf

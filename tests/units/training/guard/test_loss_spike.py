@@ -26,7 +26,7 @@ LAST = Path("checkpoints") / "epoch-00001-batch-0000000"
 
 
 def recipe_of(*fields: str) -> Recipe:
-    return tiny_recipe("batch=32", "epochs=1", "rewind=4", "rate=1e-3", *fields)
+    return tiny_recipe("batch_size=32", "epochs=1", "loss_spike_factor=4", "learning_rate=1e-3", *fields)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_it_is_as_if_the_batches_had_not_been(tmp_path, monkeypatch):
 
     assemble = recipe_run.assemble
     monkeypatch.setattr(recipe_run, "assemble", assembled)
-    assert train(recipe_of("rewind=0"), tmp_path / "without", silent())
+    assert train(recipe_of("loss_spike_factor=0"), tmp_path / "without", silent())
     tensors = LAST / "tensors.safetensors"
     assert differing(tmp_path / "run" / tensors, tmp_path / "without" / tensors) == []
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
@@ -101,14 +101,16 @@ def test_stopped_anywhere_it_ends_the_same(tmp_path, monkeypatch, stops, field):
 
 
 def test_without_the_field_nothing_is_kept_or_skipped(tmp_path):
-    assert train(recipe_of("rewind=0"), tmp_path / "run", silent())
+    assert train(recipe_of("loss_spike_factor=0"), tmp_path / "run", silent())
     assert not (tmp_path / "run" / "checkpoints" / "rewind").exists()
     assert (state(tmp_path / "run")["skipped"], state(tmp_path / "run")["losses"]) == ([], [])
 
 
 def test_a_factor_that_every_loss_is_above_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"recipe field 'rewind': expected 0, or a number above 1, e\.g\. 3, got 0\.5"):
-        train(recipe_of("rewind=0.5"), tmp_path / "run", silent())
+    with pytest.raises(
+        UserError, match=r"recipe field 'loss_spike_factor': expected 0, or a number above 1, e\.g\. 3, got 0\.5"
+    ):
+        train(recipe_of("loss_spike_factor=0.5"), tmp_path / "run", silent())
 
 
 def test_a_spike_is_of_one_epoch(tmp_path):

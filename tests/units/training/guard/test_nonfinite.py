@@ -248,7 +248,9 @@ def test_the_report_holds_the_rows_as_the_model_got_them(tmp_path):
 def test_it_stops_where_that_is_chosen(tmp_path):
     model = model_of()
     guard = guarded(model, Planted(model, "gradient", [5]), tmp_path, on_bad="stop")
-    expected = r"the gradient is no number in epoch 1, step 1: got sample 5\n.*step-1\.json.*\n--resume on_bad=skip"
+    expected = (
+        r"the gradient is no number in epoch 1, step 1: got sample 5\n.*step-1\.json.*\n--resume on_nonfinite=skip"
+    )
     with pytest.raises(UserError, match=expected):
         taken(guard, [0])
 
@@ -299,10 +301,16 @@ def pictures(folder: Path, *fields: str) -> Recipe:
     write_classes(folder / "train", count=12)
     write_classes(folder / "test", count=2)
     Image.new("L", (8, 8), 255).save(folder / "train" / "cat" / "white.png")
-    plain = ("augmentation.flip=0", "augmentation.shift=0", "augmentation.erase=0", "validation=0.2", "average=0.9")
+    plain = (
+        "augmentation.flip=0",
+        "augmentation.shift=0",
+        "augmentation.random_erasing=0",
+        "validation=0.2",
+        "ema_decay=0.9",
+    )
     size = ("model.image=8", "model.channels=1")
     return find_recipe("image-folder-vit").with_settings(
-        [f"data={folder}", *QUICK, *size, *plain, "epochs=3", "batch=4", *fields]
+        [f"data={folder}", *QUICK, *size, *plain, "epochs=3", "batch_size=4", *fields]
     )
 
 
@@ -313,7 +321,15 @@ def masked_words(folder: Path, *fields: str) -> Recipe:
     told = [" ".join(words[(7 * line + place) % len(words)] for place in range(10)) + "." for line in range(40)]
     told[11] = "zz zz zz zz zz zz."
     (folder / "texts.txt").write_text("\n".join(told) + "\n")
-    fixed = ("documents=line", "length=16", "batch=4", "held_out=0.1", "epochs=2", "sentences=packed", "average=0.9")
+    fixed = (
+        "documents=line",
+        "length=16",
+        "batch_size=4",
+        "held_out=0.1",
+        "epochs=2",
+        "sentences=packed",
+        "ema_decay=0.9",
+    )
     named = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'tokenizer'}")
     return find_recipe("bert-pretrain").with_settings([*QUICK_TEXTS, *fixed, *named, *fields])
 
@@ -330,7 +346,7 @@ def test_one_bad_sample_of_a_run(tmp_path, monkeypatch, kind):
     """The promise: weights stay finite, the row is named; stopping is as good as leaving out and going on."""
     make = {"vision": pictures, "masked words": masked_words}[kind]
     row = {"vision": "white.png", "masked words": "zz zz"}[kind]
-    recipe = make(tmp_path / "data", "on_bad=skip")
+    recipe = make(tmp_path / "data", "on_nonfinite=skip")
     watch_model(monkeypatch, look_of(kind, tmp_path / "data"))
     console = silent()
     assert train(recipe, tmp_path / "skip", console)
@@ -343,7 +359,7 @@ def test_one_bad_sample_of_a_run(tmp_path, monkeypatch, kind):
     assert len(reports) >= recipe.epochs - 1
     assert all(report["alone"] and all(row in name for name in report["rows"]) for report in reports)
     assert all(len(report["batch_rows"]) == 4 for report in reports)
-    stopping = recipe.with_settings(["on_bad=stop"])
+    stopping = recipe.with_settings(["on_nonfinite=stop"])
     with pytest.raises(UserError, match=rf"the loss is nan in epoch 1, step \d+: got .*{row}"):
         train(stopping, tmp_path / "stop", silent())
     with pytest.raises(UserError, match="the loss is nan in epoch 1, step"):
@@ -357,7 +373,7 @@ def test_a_line_of_a_table_is_named(tmp_path, monkeypatch):
     write_table(tmp_path / "rows.csv", rows)
     vocabulary_of(["ab", "cd", "ef", "gh", "zz"], tmp_path / "tokenizer")
     watch_model(monkeypatch, look_of("table", tmp_path))
-    fields = (f"train={tmp_path / 'rows.csv'}", f"validation={tmp_path / 'rows.csv'}", "batch=4")
+    fields = (f"train={tmp_path / 'rows.csv'}", f"validation={tmp_path / 'rows.csv'}", "batch_size=4")
     recipe = find_recipe("classify-text").with_settings(
         [*QUICK_TEXTS, *fields, f"tokenizer={tmp_path / 'tokenizer'}", "model.name=bert-tiny"]
     )

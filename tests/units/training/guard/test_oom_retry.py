@@ -157,8 +157,8 @@ def test_what_does_not_fit_at_all_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("limit", "parts", "told"),
     [
-        (3, 1, r"in 1 pieces\ngo on in twice as many:\nagain accumulate=6$"),
-        (0, SIZE, rf"in {SIZE} pieces\n.*smaller model.*\nagain recompute=true$"),
+        (3, 1, r"in 1 pieces\ngo on in twice as many:\nagain gradient_accumulation=6$"),
+        (0, SIZE, rf"in {SIZE} pieces\n.*smaller model.*\nagain activation_checkpointing=true$"),
     ],
 )
 def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, parts, told):
@@ -184,12 +184,12 @@ def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         stop_after(patch, 3)
         assert not train(recipe, tmp_path / "run", silent())
-    more = recipe.with_settings(["accumulate=2", "recompute=true", "device=cpu:0"])
+    more = recipe.with_settings(["gradient_accumulation=2", "activation_checkpointing=true", "device=cpu:0"])
     with monkeypatch.context() as patch:
         stop_after(patch, 2)
         assert not train(more, tmp_path / "run", silent(), resume=True)
     assert sizes == [1] * 3 + [2] * 2
-    assert Run(tmp_path / "run").recipe().accumulate == 2
+    assert Run(tmp_path / "run").recipe().gradient_accumulation == 2
 
 
 def test_pieces_that_are_asked_for_and_those_that_were_forced(tmp_path):

@@ -12,14 +12,21 @@ from support.material import TINY_MODEL
 from support.parallel_runs import Asked, Workers, do
 from support.tiny_texts import TINY_BERT, vocabulary_of
 
-STEADY = ("device=cpu", "epochs=2", "rate=1e-3", "save_minutes=100", "precision=float32")
-IMAGES = (*TINY_MODEL, *STEADY, "batch=128", "augmentation.flip=0.3", "augmentation.mixup=0.8", "smoothing=0.1")
+STEADY = ("device=cpu", "epochs=2", "learning_rate=1e-3", "save_minutes=100", "precision=float32")
+IMAGES = (
+    *TINY_MODEL,
+    *STEADY,
+    "batch_size=128",
+    "augmentation.flip=0.3",
+    "augmentation.mixup=0.8",
+    "label_smoothing=0.1",
+)
 CASES = {
-    "plain": ("digits-vit", (*IMAGES, "average=0.9")),
-    "pieces": ("digits-vit", (*IMAGES, "accumulate=4", "batch=117", "epochs=1", "sam=0.05")),
+    "plain": ("digits-vit", (*IMAGES, "ema_decay=0.9")),
+    "pieces": ("digits-vit", (*IMAGES, "gradient_accumulation=4", "batch_size=117", "epochs=1", "sam=0.05")),
     "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
 }
-TEXTS = ("documents=line", "length=24", "batch=16", "held_out=0.2", "masked=0.2", "epochs=2", "rate=1e-4")
+TEXTS = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "epochs=2", "learning_rate=1e-4")
 CUT = 7  # steps after which a run is stopped, each time
 
 

@@ -19,7 +19,7 @@ class ClassTask(TableTask):
     name = "classes"
 
     def idle(self) -> dict[str, str]:
-        return {field: why for field, why in super().idle().items() if field not in ("weights", "smoothing")}
+        return {field: why for field, why in super().idle().items() if field not in ("weights", "label_smoothing")}
 
     def own_metrics(self, labels: Labels) -> tuple[str, ...]:
         return ("accuracy", "f1", "matthews") if len(labels) == 2 else ("accuracy", "f1-macro")
@@ -54,7 +54,7 @@ class ClassTask(TableTask):
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
         weights = _balancing(truth, len(labels)) if self.recipe.weights else None
         metrics = self.metrics(labels)
-        return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.smoothing)
+        return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.label_smoothing)
 
     def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
         best = scores.softmax(-1).topk(min(wanted.top, len(names)))

@@ -65,7 +65,7 @@ class TextTaskSpec(ABC, Generic[Rows]):
 
     def idle(self) -> dict[str, str]:
         """settings that would do nothing, and why"""
-        return {"weights": "they balance classes, task=classes", "smoothing": "it is for classes, task=classes"}
+        return {"weights": "they balance classes, task=classes", "label_smoothing": "it is for classes, task=classes"}
 
     def classes(self, labels: Labels) -> int:
         """of the model's head"""

@@ -139,10 +139,10 @@ def _task_sections(found: TextEvaluation) -> list[str]:
 def _note(recipe: TextRecipe) -> str:
     """Why training can look worse than validation."""
     note = "Training values are means over an epoch, with dropout, while the weights still change"
-    note += ", with smoothed labels" if recipe.smoothing else ""
+    note += ", with smoothed labels" if recipe.label_smoothing else ""
     note += ", with rare classes counting more" if recipe.weights else ""
     told = f"{note}; validation values are taken at its end, on texts that are never trained on"
-    return f"{told}, and of the plain loss." if recipe.smoothing or recipe.weights else f"{told}."
+    return f"{told}, and of the plain loss." if recipe.label_smoothing or recipe.weights else f"{told}."
 
 
 def _origin(recipe: TextRecipe) -> str:

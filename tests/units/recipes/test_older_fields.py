@@ -1,0 +1,90 @@
+"""Run folders with older field names load, resume and evaluate; a typed older name gets a hint with the current one."""
+
+import json
+
+import pytest
+import yaml
+
+from patchword.core.errors import UserError
+from patchword.recipes import find_recipe
+from patchword.recipes.evaluation import evaluate
+from patchword.recipes.older_fields import OLDER_FIELDS, current_name, with_current_names
+from patchword.recipes.recipe import read_recipe
+from patchword.recipes.run import Run
+from patchword.recipes.train import train
+from support.material import silent, tiny_recipe
+
+RECIPES = ("digits-vit", "classify-text", "bert-pretrain", "translation", "over-vectors", "elmo-pretrain")
+
+
+def with_older_names(values):
+    """The values of a recipe as an earlier version wrote them."""
+    older = {outer: {new: old for old, new in names.items()} for outer, names in OLDER_FIELDS.items()}
+
+    def renamed(values, names):
+        return {names.get(name, name): value for name, value in values.items()}
+
+    inner = {name: renamed(values[name], older[name]) for name in older if name in values}
+    return renamed({**values, **inner}, older[""])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_with_older_names_is_the_same_recipe(name, tmp_path):
+    recipe = find_recipe(name).with_settings(["learning_rate=0.0123", "batch_size=7", "on_nonfinite=skip"])
+    older = with_older_names(recipe.model_dump(mode="json"))
+    assert {"rate", "batch", "on_bad", "floor"} <= older.keys()
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(older))
+    assert read_recipe(tmp_path / "recipe.yaml") == recipe
+
+
+def test_every_replacement_is_a_field():
+    fields = find_recipe("digits-vit").model_dump(), find_recipe("classify-text").model_dump()
+    known = {name for values in fields for name in values}
+    assert set(OLDER_FIELDS[""].values()) <= known
+    for outer in ("augmentation", "teacher", "model"):
+        assert set(OLDER_FIELDS[outer].values()) <= fields[0][outer].keys(), outer
+
+
+def test_a_run_with_older_names_resumes_and_evaluates(tmp_path):
+    recipe = tiny_recipe("epochs=2", "ema_decay=0.9", "augmentation.random_erasing=0.25")
+    assert train(recipe, tmp_path / "run", silent())
+    path = tmp_path / "run" / "recipe.yaml"
+    before = evaluate(Run(tmp_path / "run"), "cpu").summary()
+    path.write_text(yaml.safe_dump(with_older_names(yaml.safe_load(path.read_text()))))
+    assert "rate" in yaml.safe_load(path.read_text())
+    assert evaluate(Run(tmp_path / "run"), "cpu").summary() == before
+    assert train(recipe, tmp_path / "run", silent(), resume=True)
+    assert read_recipe(path) == recipe
+
+
+def test_a_name_that_is_given_twice_is_reported(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("rate: 0.1\nlearning_rate: 0.2\n")
+    with pytest.raises(UserError, match=r"has no field 'rate'\ndid you mean 'learning_rate'"):
+        read_recipe(tmp_path / "recipe.yaml")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *(("lr", "learning_rate"), ("rate", "learning_rate"), ("wd", "weight_decay"), ("bs", "batch_size")),
+        *(("batch", "batch_size"), ("clip", "clip_norm"), ("average", "ema_decay"), ("learning_rat", "learning_rate")),
+        *(("augmentation.erase", "augmentation.random_erasing"), ("model.fresh", "model.from_scratch")),
+    ],
+)
+def test_the_current_name_is_named(typed, meant):
+    with pytest.raises(UserError, match=rf"a recipe has no field '{typed}'\ndid you mean '{meant}'"):
+        find_recipe("digits-vit").with_settings([f"{typed}=1"])
+
+
+def test_a_name_of_another_kind_is_no_hint():
+    """Recipes of images have no packed sequences."""
+    with pytest.raises(UserError, match="a recipe has no field 'rows'") as caught:
+        find_recipe("digits-vit").with_settings(["rows=true"])
+    assert "packed" not in str(caught.value)
+
+
+def test_other_names_stay():
+    values = json.loads(json.dumps({"kind": "images", "epochs": 3, "augmentation": "deit"}))
+    assert with_current_names(values) == values
+    assert with_current_names({"augmentation": "three"}) == {"augmentation": "3-augment"}
+    assert current_name("epochs") is None
