@@ -31,7 +31,7 @@ from gensim.test.utils import datapath
 from patchword.core.device import machine, pick_device
 from patchword.data.progress import nothing
 from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
-from patchword.data.text.tokenizers.training import texts_in
+from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.recipes.vectors.words_training import Wish, learn_numbers
 
 SHOWN = ("king", "france", "water", "music")

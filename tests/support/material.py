@@ -11,7 +11,7 @@ from PIL import Image
 from rich.console import Console
 from safetensors.torch import load_file
 
-from patchword.data.image.named_sets import SETS
+from patchword.data.image.named_datasets import SETS
 from patchword.recipes import find_recipe
 from patchword.recipes.recipe import Recipe
 

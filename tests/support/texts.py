@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from patchword.data.text.corpus.stored import Corpus, Manifest
+from patchword.data.text.corpus.tokenized_corpus import Corpus, Manifest
 
 SPECIALS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

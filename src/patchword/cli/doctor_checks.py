@@ -102,7 +102,7 @@ def _optional(module: str, purpose: str, mend: str) -> Check:
 
 def _data() -> Iterator[Check]:
     from patchword.core.errors import UserError
-    from patchword.data.image.named_sets import SETS, open_source, whereabouts
+    from patchword.data.image.named_datasets import SETS, open_source, whereabouts
 
     for name in SETS:
         found = whereabouts(name)

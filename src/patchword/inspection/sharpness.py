@@ -20,7 +20,7 @@ from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batches
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.randomness import order
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model

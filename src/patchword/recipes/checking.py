@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from patchword.data.faults import Fault, one_report
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.progress import Progress, nothing
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.image.recipe import ImageRecipe

@@ -21,7 +21,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.images import Images
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.layers.model import Model
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe, read_recipe

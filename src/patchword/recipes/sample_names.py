@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import ListedSource
-from patchword.data.shards.pixels import Sharded
+from patchword.data.shards.sharded_images import Sharded
 from patchword.data.text.batching.batches import TextBatch
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.distillation.task import TaughtTask

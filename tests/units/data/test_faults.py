@@ -17,7 +17,7 @@ from patchword.core.errors import UserError
 from patchword.data.faults import DataError, Fault, attempt, doubt, one_report, tell, told
 from patchword.data.image import decoding, images, listing
 from patchword.data.image import image_file as pictures
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import IdxSource
 from patchword.recipes.checking import check_data
 from patchword.recipes.image.recipe import ImageRecipe

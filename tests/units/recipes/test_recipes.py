@@ -3,7 +3,7 @@ import yaml
 
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
-from patchword.data.image.named_sets import SETS
+from patchword.data.image.named_datasets import SETS
 from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe

@@ -26,7 +26,7 @@ def listing(context: typer.Context) -> None:
         return
     from rich.table import Table
 
-    from patchword.data.image.named_sets import SETS, data_folder, whereabouts
+    from patchword.data.image.named_datasets import SETS, data_folder, whereabouts
 
     table = Table("set", "what it is")
     table.add_column("where it is", overflow="fold")
@@ -51,8 +51,8 @@ def get(
 ) -> None:
     """Bring a set to this machine: Debian's package if we may install it, else a verified download."""
     from patchword.core.errors import UserError, nearest
-    from patchword.data.image.named_sets import SETS, whereabouts
-    from patchword.data.image.named_sets import get as bring
+    from patchword.data.image.named_datasets import SETS, whereabouts
+    from patchword.data.image.named_datasets import get as bring
 
     if name not in SETS:
         raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))

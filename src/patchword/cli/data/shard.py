@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from patchword.data.shards.packing import Contents
+    from patchword.data.shards.writing import Contents
 
 
 def shard(
@@ -41,7 +41,7 @@ def shard(
     """
     from patchword.core.disk_space import in_bytes
     from patchword.data.shards.folders import Folders, size_of
-    from patchword.data.shards.packing import write_shards
+    from patchword.data.shards.writing import write_shards
     from patchword.reports.plots.numbers import counted
 
     begun, told = size_of(size), console()
@@ -62,8 +62,8 @@ def shard(
 
 
 def _contents(what: str, documents: str) -> "Contents":
-    from patchword.data.image.named_sets import open_source
-    from patchword.data.shards.pictures import pictures_of
-    from patchword.data.shards.texts import holds_texts, texts_of
+    from patchword.data.image.named_datasets import open_source
+    from patchword.data.shards.image_contents import pictures_of
+    from patchword.data.shards.text_contents import holds_texts, texts_of
 
     return texts_of(Path(what), documents) if holds_texts(Path(what)) else pictures_of(open_source(what), what)

@@ -73,7 +73,7 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     """That of a run, a file or a name; or one for a data set alone, with a model of its size."""
     from patchword.cli.common import find_run
     from patchword.core.errors import UserError
-    from patchword.data.image.named_sets import SETS
+    from patchword.data.image.named_datasets import SETS
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.recipe import ModelChoice, read_recipe
@@ -102,7 +102,7 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     import torch
 
     from patchword.data.image.batches import Batches
-    from patchword.data.image.named_sets import open_source
+    from patchword.data.image.named_datasets import open_source
     from patchword.models import REGISTRY
     from patchword.recipes.image.task import measured, split
 

@@ -14,9 +14,9 @@ from patchword.cli.help import help_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.data.text.tokenizers.kinds import Wanted
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
-    from patchword.data.text.tokenizers.training import Casing, Kind, Learned
+    from patchword.data.text.tokenizers.vocabulary_config import Wanted
+    from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind, Learned
 
 _EXAMPLE = 100  # characters
 
@@ -65,8 +65,8 @@ def train(
       patchword tokenizer train wiki.jsonl --cased --vocabulary 50000 --out cased
       patchword tokenizer train wiki.jsonl --kind bytes --out bytes
     """
-    from patchword.data.text.tokenizers.kinds import Wanted
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
+    from patchword.data.text.tokenizers.vocabulary_config import Wanted
 
     _check_place(out)
     casing: Casing | None = None if cased is None else "cased" if cased else "uncased"
@@ -83,7 +83,7 @@ def _kind(name: str) -> "Kind":
     from typing import get_args
 
     from patchword.core.errors import UserError
-    from patchword.data.text.tokenizers.training import Kind
+    from patchword.data.text.tokenizers.vocabulary_training import Kind
 
     for known in get_args(Kind):
         if known == name:
@@ -94,7 +94,7 @@ def _kind(name: str) -> "Kind":
 def _check_place(out: Path) -> None:
     """Before the work, not after it."""
     from patchword.core.errors import UserError
-    from patchword.data.text.tokenizers.files import NAMES
+    from patchword.data.text.tokenizers.loading import NAMES
 
     present = next((name for name in NAMES if (out / name).exists()), None)
     if present:

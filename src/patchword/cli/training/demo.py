@@ -14,7 +14,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     """
     from patchword.analysis.cost import blocks_of, count
     from patchword.cli.models.cost import print_cost
-    from patchword.data.image.named_sets import whereabouts
+    from patchword.data.image.named_datasets import whereabouts
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
     from patchword.recipes.train import train

@@ -75,7 +75,7 @@ def predict(
 
 def reads_texts(model: str) -> bool:
     from patchword.core.sentence_transformers import encoder_folder
-    from patchword.data.text.tokenizers.files import NAMES
+    from patchword.data.text.tokenizers.loading import NAMES
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.recipe import read_recipe
 

@@ -12,10 +12,10 @@ from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import Jitter, Three
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import RandAugment, Version
-from patchword.data.augmentation.simple import Flip, Shift, Square
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import Given, Plan, Stage
 
 Erased = Literal["square", "const", "pixel"]

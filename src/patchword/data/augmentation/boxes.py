@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.to_device import to_device
-from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.geometry import bicubic, resampled
+from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import Given, Plan, only
 
 _TRIES = 10  # as often as others try before they give up

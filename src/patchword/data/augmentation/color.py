@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from patchword.data.augmentation import lookup_tables as tables
-from patchword.data.augmentation.draws import Draws, Purpose
 from patchword.data.augmentation.geometry import resampled
 from patchword.data.augmentation.lookup_tables import blended, grey, looked_up
+from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import Given, Plan, beside, only, with_amounts
 
 _ORDERS = torch.tensor([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import inside
-from patchword.data.augmentation.draws import Draws, Purpose
+from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import Plan
 
 _KNOTS = 4097

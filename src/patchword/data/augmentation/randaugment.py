@@ -11,7 +11,7 @@ from patchword.core.to_device import to_device
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
-from patchword.data.augmentation.draws import Draws, Purpose
+from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts
 
 TABLES: dict[str, Change] = {

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from patchword.core.to_device import to_device
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.random_draws import Draws
 
 Plan = tuple[Tensor, ...]  # one entry a sample in each
 Change = Callable[[Tensor, Tensor], Tensor]  # pictures, and an amount for each of them

@@ -1,5 +1,5 @@
 """The 15 common corruptions of pictures, at five strengths (the kinds of Hendrycks and Dietterich, 2019)."""
 
-from patchword.data.corruptions.kinds import GROUPS, KINDS, SEVERITIES, corrupted
+from patchword.data.corruptions.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
 
 __all__ = ["GROUPS", "KINDS", "SEVERITIES", "corrupted"]

@@ -13,8 +13,8 @@ from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.augmentation.augmentation import Augmentation, Changes, prepared
+from patchword.data.augmentation.epoch_samples import Company, alone, company, dealt, epoch_of
 from patchword.data.augmentation.mixing import shares
-from patchword.data.augmentation.views import Company, alone, company, dealt, epoch_of
 from patchword.data.image.images import Held, Images
 
 RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole

@@ -19,7 +19,7 @@ from patchword.data.text.batching.prefetch import prefetched
 from patchword.data.text.corpus.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
 from patchword.data.text.corpus.word_counts import cut_of
 from patchword.data.text.tokenizers.characters import SpelledBatch
-from patchword.data.text.tokenizers.training import texts_in
+from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
 from patchword.objectives.bidirectional_lm import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays

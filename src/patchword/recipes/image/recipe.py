@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.presets import PARTS, PRESETS, together
-from patchword.data.image.named_sets import SETS
+from patchword.data.image.named_datasets import SETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.recipe import STRICT, Chosen, ModelChoice, Recipe, from_text
 

@@ -16,7 +16,7 @@ from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import Fault, one_report
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.images import Images
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import Source
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress

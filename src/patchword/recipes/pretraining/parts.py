@@ -14,9 +14,9 @@ from torch import Tensor
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.masking import Masking
 from patchword.data.text.batching.ragged import Numbers, Ragged
-from patchword.data.text.corpus.plan import Plan
+from patchword.data.text.corpus.example_plan import Plan
 from patchword.data.text.corpus.sentence_pairs import plan_order, plan_packed, plan_pairs
-from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
 _BALANCING = 20_000  # documents from which the share of random partners is found

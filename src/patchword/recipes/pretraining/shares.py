@@ -9,8 +9,8 @@ from torch import Tensor
 from patchword.data.randomness import uniform
 from patchword.data.text.batching.batches import Form, TextBatch
 from patchword.data.text.batching.ragged import Numbers, Ragged
-from patchword.data.text.corpus.plan import Plan
-from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.corpus.example_plan import Plan
+from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 from patchword.recipes.pretraining.parts import Asked, Sentences
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from patchword.data.faults import one_report
-from patchword.data.image.named_sets import data_folder
+from patchword.data.image.named_datasets import data_folder
 from patchword.data.shards.manifest import is_sharded
-from patchword.data.shards.tokens import build_spread
+from patchword.data.shards.sharded_corpus import build_spread
 from patchword.data.text.corpus.documents import examine, text_files
-from patchword.data.text.corpus.stored import Corpus
 from patchword.data.text.corpus.token_cache import build_cache
+from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.notes import print_notes
 from patchword.recipes.pretraining.recipe import PretrainingRecipe

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.data.text.batching.mask_groups import GoesOn, phrases, segmented
-from patchword.data.text.corpus.units import cut
-from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.corpus.phrase_units import cut
+from patchword.data.text.formats.text_io import lines_of, read_utf8
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 

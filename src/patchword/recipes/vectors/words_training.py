@@ -16,7 +16,7 @@ from patchword.core.errors import UserError
 from patchword.data.progress import Progress, nothing
 from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
 from patchword.data.text.corpus.word_pairs import CHUNK, Drawing
-from patchword.data.text.tokenizers.training import texts_in
+from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.objectives.word_vectors import Kind, Tables, step
 from patchword.recipes.vectors.words import WordVectors
 

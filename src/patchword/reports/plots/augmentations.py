@@ -12,10 +12,10 @@ from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import Jitter
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.flip_shift_square import Shift, Square
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
-from patchword.data.augmentation.simple import Shift, Square
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import Given, Stage
 from patchword.data.image.batches import Batch
 from patchword.reports.plots.montage import Cell, montage

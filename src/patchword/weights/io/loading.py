@@ -15,9 +15,9 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.resize import fit_resolution
-from patchword.weights.io.fitting import TASK, check_encoder, check_tensors
-from patchword.weights.io.refusing import refuse_depth, refuse_nonfinite
-from patchword.weights.io.source import Source, read_file, read_folder
+from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
+from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
+from patchword.weights.io.weight_source import Source, read_file, read_folder
 
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
 HEAD = ("head", "classes", "pool")  # fields with another value of which the model gets another head

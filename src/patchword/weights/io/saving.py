@@ -12,7 +12,7 @@ from patchword.core.tensor_files import write_tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
-from patchword.weights.io.source import WEIGHT_FILES
+from patchword.weights.io.weight_source import WEIGHT_FILES
 from patchword.weights.names.layouts import LAYOUTS
 from patchword.weights.names.name_table import Layout
 

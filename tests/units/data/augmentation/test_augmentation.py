@@ -3,9 +3,9 @@ import torch
 
 from patchword.core.card import Normalization
 from patchword.data.augmentation.augmentation import Augmentation, prepared
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.flip_shift_square import Square, shifted
 from patchword.data.augmentation.presets import PRESETS
-from patchword.data.augmentation.simple import Square, shifted
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import Given
 
 INDEX = torch.arange(200)

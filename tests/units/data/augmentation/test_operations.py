@@ -10,8 +10,8 @@ from PIL import Image, ImageEnhance, ImageOps
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
-from patchword.data.augmentation.draws import Draws
 from patchword.data.augmentation.randaugment import ALL, LISTS, RandAugment, amount, operate
+from patchword.data.augmentation.random_draws import Draws
 
 FILL = (0.2, 0.4, 0.6)
 PAINT = tuple(round(255 * part) for part in FILL)

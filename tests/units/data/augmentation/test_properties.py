@@ -12,11 +12,11 @@ from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import Jitter, Three
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
 from patchword.data.augmentation.mixing import Mixing, beta
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
-from patchword.data.augmentation.simple import Flip, Shift, Square
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import Given, Stage
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.images import Held, Images

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from patchword.core.card import Normalization
-from patchword.core.work_sharing import ALONE
+from patchword.core.work_sharing import SINGLE
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import Jitter, Three
-from patchword.data.augmentation.draws import Draws
+from patchword.data.augmentation.epoch_samples import company, epoch_of
 from patchword.data.augmentation.mixing import Mixing, beta, shares
 from patchword.data.augmentation.presets import PARTS, PRESETS
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import Given
-from patchword.data.augmentation.views import company, epoch_of
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Held, Images
 from patchword.data.randomness import order
@@ -175,7 +175,7 @@ def test_another_size_of_the_batch_gives_the_same_pictures(batches, name, size):
 @pytest.mark.parametrize("name", ["deit", "3-augment", "none"])
 def test_batches_made_together_are_those_made_one_by_one(batches, monkeypatch, name, number, size):
     """also of one process of three, and where the last ones are fewer"""
-    augmentation, group = Augmentation(**PRESETS[name]), ALONE if number is None else DataParallel(number, 3, None)
+    augmentation, group = Augmentation(**PRESETS[name]), SINGLE if number is None else DataParallel(number, 3, None)
     alone = list(batches(size).epoch(2, 1, augmentation, 1, group))
     monkeypatch.setattr(Batches, "together", lambda self: 4)
     together = list(batches(size).epoch(2, 1, augmentation, 1, group))

@@ -11,7 +11,7 @@ import torch
 from patchword.core.errors import UserError
 from patchword.data.faults import DataError, one_report, told
 from patchword.data.image import archives
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from support.material import everything_below, write_classes, write_picture
 from support.tiny_texts import refusal
 

@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 from patchword.data.image import images
 from patchword.data.image.images import Held, Images, OnDisk, decode, decoded, fitted, held
 from patchword.data.image.listing import folder_source, manifest_source
-from patchword.data.image.named_sets import SETS, NamedSet, get, open_source, whereabouts
+from patchword.data.image.named_datasets import SETS, NamedSet, get, open_source, whereabouts
 from patchword.data.image.sources import PICTURES
 from patchword.data.image.splits import held_out
 from support.material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture

@@ -17,12 +17,12 @@ from patchword.core.files import read_json, write_json
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.faults import DataError, one_report
 from patchword.data.image.batches import Batch, Batches
-from patchword.data.image.named_sets import open_source
-from patchword.data.shards import folders, packing, pixels, reading, source
+from patchword.data.image.named_datasets import open_source
+from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
 from patchword.data.shards.folders import Folders, size_of
+from patchword.data.shards.image_contents import TarPack, pictures_of
 from patchword.data.shards.manifest import MANIFEST
-from patchword.data.shards.packing import write_shards
-from patchword.data.shards.pictures import TarPack, pictures_of
+from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image.task import gather
@@ -132,7 +132,7 @@ def test_a_kill_loses_one_shard_and_the_same_bytes_come_out(pictures, shards, tm
 
 
 def test_what_is_finished_is_not_written_again_and_other_pictures_are_refused(pictures, shards, monkeypatch):
-    monkeypatch.setattr(packing, "whole_file", None)
+    monkeypatch.setattr(writing, "whole_file", None)
     sharded(pictures, shards)
     with pytest.raises(UserError, match="of another --size"):
         sharded(pictures, shards, size=SIZE + 1)
@@ -194,8 +194,8 @@ def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command, monk
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(reading, "TOGETHER", 2)
-    monkeypatch.setattr(reading, "OPEN", 4)
+    monkeypatch.setattr(open_files, "TOGETHER", 2)
+    monkeypatch.setattr(open_files, "OPEN", 4)
 
 
 def test_an_epoch_is_every_sample_once_and_needs_few_shards_at_a_time(shards, few):
@@ -293,7 +293,7 @@ def test_a_manifest_that_leads_elsewhere_is_refused(shards, change):
 
 def test_a_number_of_samples_is_not_believed_before_the_index_is_read(shards, monkeypatch):
     """So many would not fit into any memory: nothing is counted up to it."""
-    monkeypatch.setattr(source, "range", lambda _: pytest.fail("counted"), raising=False)
+    monkeypatch.setattr(shard_source, "range", lambda _: pytest.fail("counted"), raising=False)
     manifest = read_json(shards / MANIFEST)
     manifest["shards"][0]["samples"] = 10**15
     write_json(shards / MANIFEST, manifest)
@@ -334,7 +334,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
     assert recipe_run.train(asked, tmp_path / "whole", silent())
     taken, gone = [], []
 
-    def vanishing(self, index, take=pixels.Sharded.take):
+    def vanishing(self, index, take=sharded_images.Sharded.take):
         taken.append(index)
         if len(taken) == 1 + 6 + 1 + 4:  # the mean, an epoch, its validation, and the fourth batch of the second
             gone.append(shards / f"shard-{int(self.shard[index][0]):05d}.tar")
@@ -342,7 +342,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
             self.files.close()
         return take(self, index)
 
-    monkeypatch.setattr(pixels.Sharded, "take", vanishing)
+    monkeypatch.setattr(sharded_images.Sharded, "take", vanishing)
     with pytest.raises(
         RecoverableError, match=r"(?s)shard-\d+\.tar is missing.*then go on with:\npatchword train .*--resume"
     ):
@@ -367,7 +367,7 @@ def test_a_run_does_not_go_on_with_shards_that_were_cut_anew(pictures, shards, t
 @pytest.mark.slow
 def test_two_processes_one_and_two_again_see_the_samples_of_one(pictures, tmp_path):
     manifest = sharded(pictures, tmp_path / "shards", size=2000)
-    assert len(manifest.shards) > reading.TOGETHER
+    assert len(manifest.shards) > open_files.TOGETHER
     more = (
         "model.image=8",
         "model.channels=1",

@@ -11,12 +11,12 @@ import pytest
 from patchword.core import files
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
-from patchword.data.shards import folders, reading
+from patchword.data.shards import folders, open_files
 from patchword.data.shards.folders import Folders
 from patchword.data.shards.manifest import MANIFEST
-from patchword.data.shards.packing import write_shards
-from patchword.data.shards.texts import LinePack, holds_texts, texts_of
-from patchword.data.shards.tokens import SpreadTokens, build_spread
+from patchword.data.shards.sharded_corpus import SpreadTokens, build_spread
+from patchword.data.shards.text_contents import LinePack, holds_texts, texts_of
+from patchword.data.shards.writing import write_shards
 from patchword.data.text.corpus.documents import text_files
 from patchword.data.text.corpus.token_cache import build_cache
 from patchword.recipes import find_recipe
@@ -80,7 +80,7 @@ def test_an_order_that_follows_from_the_texts_alone(shards, tmp_path):
 
 
 def test_tokens_in_several_files_are_read_like_one_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "OPEN", 2)
+    monkeypatch.setattr(open_files, "OPEN", 2)
     whole = np.random.default_rng(0).integers(0, 60000, 50).astype(np.uint16)
     counts, paths = [7, 0, 20, 1, 22], [tmp_path / str(number) for number in range(5)]
     for path, part in zip(paths, np.split(whole, np.cumsum(counts)[:-1]), strict=True):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from patchword.core.work_sharing import ALONE
+from patchword.core.work_sharing import SINGLE
 from patchword.data.text.batching.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
 from patchword.data.text.batching.prefetch import prefetched
 from patchword.data.text.batching.ragged import Ragged, ends
@@ -216,7 +216,7 @@ def tensors_of(batch: TextBatch) -> list[torch.Tensor]:
 def test_batches_made_together_are_those_made_one_by_one(form, size, number):
     """large ones are not; the texts may be dealt out to processes"""
     examples = examples_of(lengths_of(3 * size), targets=True)
-    group, asked = ALONE if number is None else DataParallel(number, 2, None), []
+    group, asked = SINGLE if number is None else DataParallel(number, 2, None), []
 
     def make(index: torch.Tensor) -> TextBatch:
         asked.append(len(index))

@@ -12,9 +12,9 @@ import pytest
 from patchword.core import files
 from patchword.core.errors import UserError
 from patchword.data.faults import one_report
-from patchword.data.text.corpus import stored
-from patchword.data.text.corpus.stored import whole_manifest
+from patchword.data.text.corpus import tokenized_corpus
 from patchword.data.text.corpus.token_cache import build_cache
+from patchword.data.text.corpus.tokenized_corpus import whole_manifest
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from support.texts import Letters, bytes_of
 
@@ -362,4 +362,4 @@ def test_opening_reads_only_maps(texts, tmp_path):
     corpus = build(texts, tmp_path / "cache")
     assert isinstance(corpus.tokens.base, np.memmap)
     assert not corpus.tokens.flags.writeable
-    assert stored.whole_manifest(tmp_path / "cache") == corpus.manifest
+    assert tokenized_corpus.whole_manifest(tmp_path / "cache") == corpus.manifest

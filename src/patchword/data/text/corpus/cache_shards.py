@@ -20,7 +20,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import read_json, whole_file, write_json
 from patchword.data.text.corpus.documents import Source, digest, passages
 from patchword.data.text.corpus.sentences import sentences
-from patchword.data.text.corpus.stored import token_type
+from patchword.data.text.corpus.tokenized_corpus import token_type
 from patchword.data.text.formats.passages import Passage
 
 _WITHOUT_SPACE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")  # Chinese and Japanese

@@ -17,8 +17,8 @@ from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
 from patchword.data.text.batching.assembly import fitted
 from patchword.data.text.batching.ragged import Numbers, ranges
-from patchword.data.text.corpus.plan import Plan
-from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.corpus.example_plan import Plan
+from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
 __all__ = ["Frame", "Plan", "plan_order", "plan_packed", "plan_pairs"]

@@ -41,7 +41,7 @@ from patchword.data.text.corpus.documents import (
     sources_of,
     text_files,
 )
-from patchword.data.text.corpus.stored import PARTS, Corpus, Manifest, part_file, whole_manifest
+from patchword.data.text.corpus.tokenized_corpus import PARTS, Corpus, Manifest, part_file, whole_manifest
 from patchword.data.text.formats.passages import is_sound
 
 __all__ = ["SHARD", "Corpus", "build_cache"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.faults import tell
-from patchword.data.text.formats.reading import lines_of, read_utf8, require_file
+from patchword.data.text.formats.text_io import lines_of, read_utf8, require_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 _WORD = re.compile(r"[0-9]+")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from patchword.core.errors import UserError, nearest
 from patchword.data.faults import attempt
 from patchword.data.randomness import uniform
-from patchword.data.text.formats.reading import lines_of, parse_json, read_utf8
+from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
 FIELDS = ("domain", "date", "authors", "headline", "body")  # in the order in which they stand
 _THEIRS = {"headline": "title", "body": "article"}  # the authors' names in their vocabulary, where they are others

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from patchword.data.text.formats.header import plain_name
-from patchword.data.text.formats.reading import lines_of, parse_json, read_utf8
 from patchword.data.text.formats.tables import Form, read_table
+from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
 Cells = Mapping[str, Any]
 

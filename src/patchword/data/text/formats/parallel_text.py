@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
-from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.formats.text_io import lines_of, read_utf8
 
 _MOST = 2**31  # bytes that are unpacked
 

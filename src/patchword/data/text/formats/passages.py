@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
-from patchword.data.text.formats.reading import NOT_UTF8, refuse_other
+from patchword.data.text.formats.text_io import NOT_UTF8, refuse_other
 
 _MANY = 1000  # faults of one file, behind which it is not read on
 _BLOCK = 2**20  # bytes

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
-from patchword.data.text.formats.reading import check_characters, parse_json, read_utf8, require_file
+from patchword.data.text.formats.text_io import check_characters, parse_json, read_utf8, require_file
 
 _KINDS: dict[type, str] = {
     str: "a text",

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
 from patchword.data.text.formats.header import missing_column, places, plain_name
-from patchword.data.text.formats.reading import (
+from patchword.data.text.formats.text_io import (
     check_characters,
     doubt_line_ends,
     lines_of,

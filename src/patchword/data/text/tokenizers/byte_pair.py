@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.encoding import ANY_PLACE, mended, parts_of
 from patchword.data.text.tokenizers.special_tokens import ENDS, KNOWN, named
-from patchword.data.text.tokenizers.training import Casing, Learned, no_text
+from patchword.data.text.tokenizers.vocabulary_training import Casing, Learned, no_text
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's, numbered as it has them but for the mask
 ENDING = "</w>"

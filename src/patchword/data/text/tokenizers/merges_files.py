@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.data.text.formats.reading import read_utf8
+from patchword.data.text.formats.text_io import read_utf8
 from patchword.data.text.tokenizers.byte_pair import ENDING, over_bytes, over_letters
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchword.core.files import write_json, write_text
 from patchword.data.text.tokenizers.byte_pair import merges_of
-from patchword.data.text.tokenizers.training import Casing
+from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.word_boundaries import Marks
 
 

@@ -26,10 +26,10 @@ from patchword.data.text.tokenizers.encoding import (
     encoded_words,
     ids_of,
 )
-from patchword.data.text.tokenizers.files import library_of
-from patchword.data.text.tokenizers.kinds import Wanted
-from patchword.data.text.tokenizers.lexicon import Lexicon
-from patchword.data.text.tokenizers.training import Casing, Kind
+from patchword.data.text.tokenizers.loading import library_of
+from patchword.data.text.tokenizers.vocabulary import Lexicon
+from patchword.data.text.tokenizers.vocabulary_config import Wanted
+from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind
 
 
 class Tokenizer(Lexicon):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from patchword.data.text.tokenizers.encoding import SPACES
-from patchword.data.text.tokenizers.training import Casing, Learned, alphabet, counted, repeated
+from patchword.data.text.tokenizers.vocabulary_training import Casing, Learned, alphabet, counted, repeated
 
 SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")  # as ALBERT writes and numbers them
 MARK = "▁"

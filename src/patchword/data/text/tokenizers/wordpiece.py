@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from patchword.data.text.tokenizers.encoding import BERT_PLACE
 from patchword.data.text.tokenizers.special_tokens import KNOWN
-from patchword.data.text.tokenizers.training import LONGEST, Casing, Learned, alphabet, counted, repeated
+from patchword.data.text.tokenizers.vocabulary_training import LONGEST, Casing, Learned, alphabet, counted, repeated
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

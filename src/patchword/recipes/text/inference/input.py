@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.text.formats.reading import check_characters, lines_of, read_utf8
 from patchword.data.text.formats.tables import Form, read_table
+from patchword.data.text.formats.text_io import check_characters, lines_of, read_utf8
 
 TABLES = (".csv", ".tsv", ".jsonl")
 FILES = (*TABLES, ".txt", ".conll", ".conllu", ".json")

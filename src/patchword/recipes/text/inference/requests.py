@@ -6,8 +6,8 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
-from patchword.data.text.formats.reading import lines_of, read_utf8
 from patchword.data.text.formats.squad import read_squad
+from patchword.data.text.formats.text_io import lines_of, read_utf8
 from patchword.recipes.text.inference.input import PIPE, TABLES, Asked, Columns, file_of, read_texts, whole
 
 

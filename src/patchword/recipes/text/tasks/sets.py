@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.data.text.batching.batches import IGNORE, Examples
-from patchword.data.text.batching.questions import Windows
+from patchword.data.text.batching.question_windows import Windows
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.conll import Sentence
 from patchword.objectives.metrics.answer_search import Found, Spans, Window, best_spans, merge_windows

@@ -9,9 +9,9 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.faults import tell
 from patchword.data.text.batching.assembly import Limit
-from patchword.data.text.batching.questions import windows
-from patchword.data.text.formats.reading import require_file
+from patchword.data.text.batching.question_windows import windows
 from patchword.data.text.formats.squad import Question, read_squad
+from patchword.data.text.formats.text_io import require_file
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.answers import CHINESE, ENGLISH
 from patchword.recipes.text.inference.answers import SpanAnswer, TextAnswer

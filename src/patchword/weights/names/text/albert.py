@@ -1,7 +1,7 @@
 """The names of ALBERT in Hugging Face's files."""
 
 from patchword.weights.names.text.bert_parts import EMBEDDING_ROWS
-from patchword.weights.names.text.text_names import FIELDS, SIZES, Head, TextNames
+from patchword.weights.names.text.huggingface_text import FIELDS, SIZES, Head, TextNames
 
 _OURS, _THEIRS = "encoder.blocks.0.", "encoder.albert_layer_groups.0.albert_layers.0."
 

@@ -1,7 +1,7 @@
 """The names of BERT in Hugging Face's files; sentence-transformers' have no other."""
 
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads, block_rows
-from patchword.weights.names.text.text_names import TextNames
+from patchword.weights.names.text.huggingface_text import TextNames
 
 NAMES = TextNames(
     "bert",

@@ -1,6 +1,6 @@
 """The names of BERT's parts, which many families took over."""
 
-from patchword.weights.names.text.text_names import Head, Pairs
+from patchword.weights.names.text.huggingface_text import Head, Pairs
 
 
 def block_rows(prefix: str = "encoder.layer.{i}.") -> Pairs:

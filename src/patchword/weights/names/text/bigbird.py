@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, block_rows
-from patchword.weights.names.text.text_names import FIELDS, Head, TextNames, TiedLayout
+from patchword.weights.names.text.huggingface_text import FIELDS, Head, TextNames, TiedLayout
 
 _POOLER = "bert.pooler.weight"
 _FOLLOWING, _ANSWER = "cls.seq_relationship", "qa_classifier."

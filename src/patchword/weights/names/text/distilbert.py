@@ -1,6 +1,6 @@
 """The names of DistilBERT in Hugging Face's files."""
 
-from patchword.weights.names.text.text_names import Head, TextNames
+from patchword.weights.names.text.huggingface_text import Head, TextNames
 
 _OURS, _THEIRS = "encoder.blocks.{i}.", "transformer.layer.{i}."
 

@@ -1,7 +1,7 @@
 """The names of ERNIE in Hugging Face's files."""
 
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads, block_rows
-from patchword.weights.names.text.text_names import TextNames
+from patchword.weights.names.text.huggingface_text import TextNames
 
 NAMES = TextNames(
     "ernie",

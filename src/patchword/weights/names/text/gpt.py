@@ -16,7 +16,7 @@ from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Shapes, rows
-from patchword.weights.names.text.text_names import Pairs, TiedLayout
+from patchword.weights.names.text.huggingface_text import Pairs, TiedLayout
 
 _TURNED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
 _BLOCK = "encoder.blocks.{i}."

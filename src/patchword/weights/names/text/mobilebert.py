@@ -7,7 +7,7 @@ from typing import Any
 from patchword.core.card import Card
 from patchword.weights.names.name_table import Layout, Shapes
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads
-from patchword.weights.names.text.text_names import FIELDS, SIZES, Head, Pairs, TextNames
+from patchword.weights.names.text.huggingface_text import FIELDS, SIZES, Head, Pairs, TextNames
 
 _OURS, _THEIRS, _MOST = (
     "encoder.blocks.{i}.",

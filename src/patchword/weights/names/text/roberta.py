@@ -2,7 +2,7 @@
 
 from patchword.models.text.roberta import FIRST
 from patchword.weights.names.text.bert_parts import EMBEDDING_ROWS, block_rows
-from patchword.weights.names.text.text_names import Head, TextNames
+from patchword.weights.names.text.huggingface_text import Head, TextNames
 
 NAMES = TextNames(
     "roberta",

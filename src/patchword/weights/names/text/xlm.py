@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchword.core.card import Card
-from patchword.weights.names.text.text_names import Head, TextNames
+from patchword.weights.names.text.huggingface_text import Head, TextNames
 
 _OURS = "encoder.blocks.{i}."
 

@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
 from patchword.core.sentence_transformers import encoder_folder, modules_of
 from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle
-from patchword.weights.io.refusing import refuse_code
+from patchword.weights.io.safety_checks import refuse_code
 from patchword.weights.names.layouts import LAYOUTS
 from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text import elmo

@@ -6,7 +6,7 @@ import torch
 
 from patchword.data.text.batching.assembly import Limit
 from patchword.data.text.batching.batches import IGNORE
-from patchword.data.text.batching.questions import LONGEST_QUESTION, Windows, windows
+from patchword.data.text.batching.question_windows import LONGEST_QUESTION, Windows, windows
 from patchword.data.text.formats.squad import Answer, Question
 from support.tiny_texts import vocabulary_of
 

@@ -20,12 +20,12 @@ from patchword.core.errors import UserError
 from patchword.data.text.batching.assembly import Limit, sentences, words
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.masking import Masking
-from patchword.data.text.batching.questions import windows
+from patchword.data.text.batching.question_windows import windows
 from patchword.data.text.formats.squad import Answer, Question
 from patchword.data.text.tokenizers import encoding as pieces
-from patchword.data.text.tokenizers.kinds import Wanted
 from patchword.data.text.tokenizers.template import Frame
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.data.text.tokenizers.vocabulary_config import Wanted
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog, and the dog sleeps. Walking, walked and walks: the walker walked on.",

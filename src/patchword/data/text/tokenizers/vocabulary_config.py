@@ -10,8 +10,8 @@ from patchword.core.errors import UserError
 from patchword.data.progress import Progress, nothing
 from patchword.data.text.formats.news import MARKS, read_articles
 from patchword.data.text.tokenizers.byte_pair import learn_bytes, over_bytes
-from patchword.data.text.tokenizers.training import Casing, Kind, Learned, texts_in
 from patchword.data.text.tokenizers.unigram import learn_unigram, unigram
+from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind, Learned, texts_in
 from patchword.data.text.tokenizers.wordpiece import learn, wordpiece
 
 LEAST = 2  # times a piece must be seen

@@ -18,11 +18,18 @@ from patchword.core.errors import RecoverableError
 from patchword.core.files import whole_file, write_json
 from patchword.data.progress import Progress, nothing
 from patchword.data.shards.manifest import text_shards
-from patchword.data.shards.reading import OpenFiles
+from patchword.data.shards.open_files import OpenFiles
 from patchword.data.text.corpus.cache_shards import Encoder
 from patchword.data.text.corpus.documents import digest
-from patchword.data.text.corpus.stored import Corpus, Manifest, mapped_offsets, part_file, token_type, whole_manifest
 from patchword.data.text.corpus.token_cache import alone, build_cache
+from patchword.data.text.corpus.tokenized_corpus import (
+    Corpus,
+    Manifest,
+    mapped_offsets,
+    part_file,
+    token_type,
+    whole_manifest,
+)
 
 _OFFSETS = ("sentences", "documents")
 

@@ -17,7 +17,7 @@ from patchword.data.image.archives import SUFFIXES, refuse_packed
 from patchword.data.image.listing import archive_source, folder_source, manifest_source
 from patchword.data.image.sources import DigitsSource, IdxSource, Source
 from patchword.data.shards.manifest import is_sharded
-from patchword.data.shards.source import shard_source
+from patchword.data.shards.shard_source import shard_source
 
 _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 

@@ -8,10 +8,10 @@ from tokenizers import Tokenizer
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.core.sentence_transformers import encoder_folder
-from patchword.data.text.formats.reading import read_utf8
+from patchword.data.text.formats.text_io import read_utf8
 from patchword.data.text.tokenizers.merges_files import merged_pairs
 from patchword.data.text.tokenizers.special_tokens import names_of
-from patchword.data.text.tokenizers.training import Casing
+from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.wordpiece import wordpiece
 
 NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer's folder has one; the first is preferred

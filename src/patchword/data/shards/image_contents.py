@@ -20,7 +20,7 @@ from patchword.data.image.archives import opened
 from patchword.data.image.sources import ListedSource, Source
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import Hashed, key_of
-from patchword.data.shards.packing import Sample
+from patchword.data.shards.writing import Sample
 
 _ORDER = (None, "train", "validation", "test")
 _BLOCK = tarfile.BLOCKSIZE

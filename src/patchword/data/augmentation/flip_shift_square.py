@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.data.augmentation.boxes import inside
-from patchword.data.augmentation.draws import Draws, Purpose
+from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import Given, Plan
 
 

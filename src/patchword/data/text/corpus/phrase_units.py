@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_spans import Place, stands_alone
-from patchword.data.text.formats.reading import lines_of, read_utf8
+from patchword.data.text.formats.text_io import lines_of, read_utf8
 from patchword.data.text.tokenizers.encoding import Encoding
 
 

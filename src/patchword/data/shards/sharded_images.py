@@ -13,8 +13,8 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
 from patchword.data.image.decoding import decode, decode_bytes
 from patchword.data.randomness import order
-from patchword.data.shards import reading
-from patchword.data.shards.reading import OpenFile, OpenFiles
+from patchword.data.shards import open_files
+from patchword.data.shards.open_files import OpenFile, OpenFiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Sharded:
         filled = self.shard.long().bincount()  # some shards are of another part
         shards = filled.nonzero()[:, 0]
         group = torch.zeros_like(filled)
-        group[shards[order(seed + 1, epoch, len(shards))]] = torch.arange(len(shards)) // reading.TOGETHER
+        group[shards[order(seed + 1, epoch, len(shards))]] = torch.arange(len(shards)) // open_files.TOGETHER
         shuffled = order(seed, epoch, len(self.shard))
         return shuffled[group[self.shard[shuffled].long()].argsort(stable=True)]
 

@@ -13,7 +13,7 @@ from patchword.data.image.sources import PICTURES
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import Hashed, key_of
 from patchword.data.shards.manifest import is_sharded
-from patchword.data.shards.packing import Sample
+from patchword.data.shards.writing import Sample
 from patchword.data.text.corpus.documents import form_of, passages, text_files
 
 _TEXTS = {".txt", ".text", ".md", ".ndjson"}

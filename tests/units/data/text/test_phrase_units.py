@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.units import UnitList, cut, placed, separated, unit_numbers, units
+from patchword.data.text.corpus.phrase_units import UnitList, cut, placed, separated, unit_numbers, units
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "我喜欢北京大学, and New York."

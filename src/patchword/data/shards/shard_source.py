@@ -16,9 +16,9 @@ from patchword.data.image.images import Images
 from patchword.data.image.splits import Part, brings_validation, in_part
 from patchword.data.progress import Progress
 from patchword.data.shards.manifest import Places, Shard, places_of
-from patchword.data.shards.packing import index_file
-from patchword.data.shards.pixels import Sharded
-from patchword.data.shards.reading import OpenFiles
+from patchword.data.shards.open_files import OpenFiles
+from patchword.data.shards.sharded_images import Sharded
+from patchword.data.shards.writing import index_file
 from patchword.data.text.corpus.documents import digest
 
 _FIELDS = {"begin": torch.int64, "length": torch.int32, "label": torch.int32, "key": torch.int64}

@@ -16,7 +16,7 @@ from patchword.core.files import write_text
 from patchword.data.text.tokenizers.saving import save_other, save_wordpiece
 from patchword.data.text.tokenizers.special_tokens import ENDS, KNOWN, ending, mark_special, named, specials_of
 from patchword.data.text.tokenizers.template import Frame, frame_in, usual_frame
-from patchword.data.text.tokenizers.training import Casing
+from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.word_boundaries import Flags, Marks, marks_of
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.data.text.batching.ragged import Numbers, Ragged, ranges
-from patchword.data.text.corpus.stored import Corpus
+from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
 
