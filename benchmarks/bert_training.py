@@ -41,7 +41,7 @@ def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidat
     theirs = PlainBert(**sizes).to(setting.device).train()
     run = setting.peer(theirs, PLAIN)
     batches = texts.packed(setting.batch, setting.device)
-    step = stepping(theirs, lambda one: run(one.text.ids, one.text.places, one.asked_targets), setting)
+    step = stepping(theirs, lambda one: run(one.text.ids, one.text.predict_at, one.asked_targets), setting)
     return [turns(PLAIN, batches, step, 3 * texts.macs(config, words=True))]
 
 

@@ -69,7 +69,7 @@ def answers(model, text: Text) -> list[Tensor]:
     found = list(found) if isinstance(found, tuple) else [found]
     if found[0].ndim == 2:
         return found
-    if text.rows is not None:
+    if text.packed is not None:
         return [answer[0] for answer in found]
     return [answer.flatten(0, 1) if text.mask is None else answer[text.mask] for answer in found]
 
@@ -148,7 +148,7 @@ def test_what_stands_under_the_padding_changes_nothing(model):
 
 @torch.no_grad()
 def test_in_one_row_texts_are_the_same(model):
-    row = Text(BATCH.ids[BATCH.mask][None], rows=Packed.of(BATCH.mask.sum(1)))
+    row = Text(BATCH.ids[BATCH.mask][None], packed=Packed.of(BATCH.mask.sum(1)))
     assert furthest(answers(model, row), answers(model, BATCH)) < 1e-5
 
 
@@ -176,7 +176,7 @@ def test_every_token_reads_every_word_in_some_state(model):
 def test_only_the_places_asked_for_go_through_the_vocabulary():
     model = tiny(smallest(FAMILIES[0]), head="words")
     places = torch.tensor([2, 11, 23])
-    found = model(BATCH._replace(places=places))
+    found = model(BATCH._replace(predict_at=places))
     assert furthest(list(found), [scores.flatten(0, 1)[places] for scores in model(BATCH)]) < 1e-5
 
 

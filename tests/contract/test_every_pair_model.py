@@ -121,7 +121,7 @@ def test_only_the_places_asked_for_go_through_the_vocabulary(model):
     whole = model(BATCH)
     assert whole.shape == (4, 24, TINY_PAIR["target_vocabulary"])
     places = torch.tensor([3, 24 + 8, 48 + 10, 72])
-    found = model(BATCH._replace(target=BATCH.target._replace(places=places)))
+    found = model(BATCH._replace(target=BATCH.target._replace(predict_at=places)))
     assert difference(found, whole.flatten(0, 1)[places]) < 1e-5
 
 

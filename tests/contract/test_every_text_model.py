@@ -232,31 +232,31 @@ def test_texts_of_a_row_do_not_see_each_other(model):
     ids[:, 17:26] = ids[:, 17:26] % 59 + 1
     other = Text(ids, *row[1:])
     for one, same in zip(real(model(row), row), real(model(other), other), strict=True):
-        kept = row.rows.text != 1 if len(one) == 52 else torch.arange(4) != 1
+        kept = row.packed.sequence_id != 1 if len(one) == 52 else torch.arange(4) != 1
         assert torch.equal(one[kept], same[kept])
         assert not torch.equal(one[~kept], same[~kept])
 
 
 def test_rows_go_there_and_back():
-    rows = Packed.of(torch.tensor([3, 1, 4]))
-    assert rows.offsets.tolist() == [0, 3, 4, 8]
-    assert rows.offsets.dtype == torch.int32
-    assert (rows.longest, rows.text.tolist()) == (4, [0, 0, 0, 1, 2, 2, 2, 2])
-    assert rows.place.tolist() == [0, 1, 2, 0, 0, 1, 2, 3]
+    packed = Packed.of(torch.tensor([3, 1, 4]))
+    assert packed.cu_seqlens.tolist() == [0, 3, 4, 8]
+    assert packed.cu_seqlens.dtype == torch.int32
+    assert (packed.max_seqlen, packed.sequence_id.tolist()) == (4, [0, 0, 0, 1, 2, 2, 2, 2])
+    assert packed.position_id.tolist() == [0, 1, 2, 0, 0, 1, 2, 3]
     tokens = torch.randn(1, 8, 5)
-    assert torch.equal(rows.join(rows.pad(tokens)), tokens)
-    assert rows.mask.sum(1).tolist() == [3, 1, 4]
+    assert torch.equal(packed.join(packed.pad(tokens)), tokens)
+    assert packed.mask.sum(1).tolist() == [3, 1, 4]
 
 
 @torch.no_grad()
 def test_a_text_over_the_positions_is_refused(model):
     limit = TINY_TEXT["positions"]
     long = torch.ones(1, limit + 1, dtype=torch.int64)
-    for text in (Text(long), Text(long, rows=Packed.of(torch.tensor([limit + 1])))):
+    for text in (Text(long), Text(long, packed=Packed.of(torch.tensor([limit + 1])))):
         with pytest.raises(UserError, match="longer than the model can read: expected 24 tokens at most, got 25"):
             model(text)
     many = torch.ones(1, 3 * limit, dtype=torch.int64)  # a row may be longer than any of its texts
-    model(Text(many, rows=Packed.of(torch.tensor([limit, limit, limit]))))
+    model(Text(many, packed=Packed.of(torch.tensor([limit, limit, limit]))))
 
 
 # Words
@@ -274,11 +274,11 @@ def test_only_the_places_asked_for_go_through_the_vocabulary(name, head):
     places = torch.tensor([3, 24 + 8, 48 + 23, 0])
     seen: list[tuple[int, ...]] = []
     model.head.words.output.register_forward_hook(lambda _, given, answer: seen.append(tuple(given[0].shape)))
-    found = parts(model(Text(*BATCH[:3], places=places)))
+    found = parts(model(Text(*BATCH[:3], predict_at=places)))
     assert [shape[:-1] for shape in seen] == [(4,)]
     assert difference(found[0], whole.flatten(0, 1)[places]) < 1e-5
     in_row = torch.tensor([3, 17 + 8, 26 + 23, 0])
-    assert difference(parts(model(Text(*one_row(BATCH)[:4], places=in_row)))[0], found[0]) < 1e-5
+    assert difference(parts(model(Text(*one_row(BATCH)[:4], predict_at=in_row)))[0], found[0]) < 1e-5
     assert all(torch.equal(one, other) for one, other in zip(found[1:], parts(model(BATCH))[1:], strict=True))
 
 
@@ -288,7 +288,7 @@ def test_the_loss_of_masked_words_is_one_in_a_row_and_padded(name, head):
     found = []
     for text, places in ((BATCH, [3, 24 + 8, 48 + 23, 0]), (one_row(BATCH), [3, 17 + 8, 26 + 23, 0])):
         model.zero_grad()
-        loss = F.cross_entropy(parts(model(Text(*text[:4], places=torch.tensor(places))))[0], targets)
+        loss = F.cross_entropy(parts(model(Text(*text[:4], predict_at=torch.tensor(places))))[0], targets)
         loss.backward()
         found.append((loss.detach(), model.entrance.words.weight.grad.clone()))
     assert difference(found[0][0], found[1][0]) < 1e-5

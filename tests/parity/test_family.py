@@ -179,13 +179,13 @@ def test_ours_loads_in_transformers(family, head, tmp_path):
 def test_texts_in_one_row_are_theirs_as_well(family, tmp_path):
     theirs, text = their_own(family, "words"), batch(family)
     theirs.save_pretrained(tmp_path)
-    rows = Packed.of(text.mask.sum(1))
+    packed = Packed.of(text.mask.sum(1))
     parts = {
         name: getattr(text, name)[text.mask][None]
         for name in ("ids", "segments", "languages")
         if getattr(text, name) is not None
     }
-    found = patchword.load(tmp_path)(Text(**parts, rows=rows))
+    found = patchword.load(tmp_path)(Text(**parts, packed=packed))
     assert difference(found[0], their_states(theirs, family, "words", text)[-1]) < 1e-5
 
 

@@ -116,7 +116,7 @@ def one_row(text: Text) -> Text:
     """The same texts one behind the other."""
     assert text.mask is not None
     assert text.segments is not None
-    return Text(text.ids[text.mask][None], text.segments[text.mask][None], rows=Packed.of(text.mask.sum(1)))
+    return Text(text.ids[text.mask][None], text.segments[text.mask][None], packed=Packed.of(text.mask.sum(1)))
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:

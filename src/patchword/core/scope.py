@@ -1,4 +1,4 @@
-"""What a sublayer may look at besides its own tokens."""
+"""The context that a sublayer may read besides its own tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +11,11 @@ from patchword.core.text import Packed
 
 @dataclass(frozen=True)
 class Scope:
-    """Travels unchanged through all the blocks of an encoder."""
+    """Masks, memory, grid and cache; passed unchanged through all blocks of an encoder."""
 
-    mask: Tensor | None = None  # True where a query may read a key; broadcasts to (batch, heads, queries, keys)
-    memory: Tensor | None = None  # (batch, keys, width): an encoder's output, read by cross-attention
+    mask: Tensor | None = None  # True where a query may attend to a key; broadcasts to (batch, heads, queries, keys)
+    memory: Tensor | None = None  # (batch, keys, width): an encoder's output, the keys and values of cross-attention
     memory_mask: Tensor | None = None
     grid: Grid | None = None
-    rows: Packed | None = None  # where each text lies, if the tokens of all lie in one row
-    cache: Any = None  # layers.attention.cache.Cache: what was read before, by attention that goes on from there
+    packed: Packed | None = None  # the boundaries of the texts, if they are packed into one sequence
+    cache: Any = None  # layers.attention.cache.Cache: keys and values of earlier tokens, for incremental decoding

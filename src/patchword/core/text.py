@@ -1,4 +1,4 @@
-"""Texts as a model reads them: numbered tokens, padded to one length or one behind the other in a row."""
+"""Batches of texts as token ids: padded to one length, or packed into one sequence without padding."""
 
 from typing import NamedTuple
 
@@ -10,67 +10,77 @@ from patchword.core.to_device import to_device
 
 
 class Packed(NamedTuple):
-    """Where each text lies, if the tokens of all lie in one row.
+    """Boundaries of texts whose tokens are packed into one sequence, without padding.
 
-    offsets: (texts + 1,) int32, where each text begins and the last ends. longest: tokens of the longest.
-    text, place: (tokens,) which text a token belongs to, and its place in it.
+    cu_seqlens: (texts + 1,) int32, cumulative lengths: text i has the tokens cu_seqlens[i] to cu_seqlens[i + 1].
+    max_seqlen: the number of tokens of the longest text.
+    sequence_id: (tokens,) the index of the text that each token belongs to.
+    position_id: (tokens,) the position of each token in its text.
     """
 
-    offsets: Tensor
-    longest: int
-    text: Tensor
-    place: Tensor
+    cu_seqlens: Tensor
+    max_seqlen: int
+    sequence_id: Tensor
+    position_id: Tensor
 
     @classmethod
     def of(cls, lengths: Tensor) -> "Packed":
-        """with numpy, which takes a fifth of the time"""
+        """Compute the boundaries from the lengths of the texts, (texts,).
+
+        numpy does this in a fifth of the time that torch needs.
+        """
         sizes = lengths.cpu().numpy()
         ends = np.cumsum(sizes)
-        text = np.repeat(np.arange(len(sizes)), sizes)
-        place = np.arange(len(text)) - np.repeat(ends - sizes, sizes)
-        offsets = np.concatenate([[0], ends]).astype(np.int32)
-        begins, which, where = (torch.from_numpy(part).to(lengths.device) for part in (offsets, text, place))
-        return cls(begins, int(sizes.max()), which, where)
+        sequence_id = np.repeat(np.arange(len(sizes)), sizes)
+        position_id = np.arange(len(sequence_id)) - np.repeat(ends - sizes, sizes)
+        cu_seqlens = np.concatenate([[0], ends]).astype(np.int32)
+        bounds, sequences, positions = (
+            torch.from_numpy(part).to(lengths.device) for part in (cu_seqlens, sequence_id, position_id)
+        )
+        return cls(bounds, int(sizes.max()), sequences, positions)
 
     def to(self, device: torch.device) -> "Packed":
-        offsets, text, place = (to_device(part, device) for part in (self.offsets, self.text, self.place))
-        return Packed(offsets, self.longest, text, place)
+        """Return a copy on the device."""
+        parts = self.cu_seqlens, self.sequence_id, self.position_id
+        cu_seqlens, sequence_id, position_id = (to_device(part, device) for part in parts)
+        return Packed(cu_seqlens, self.max_seqlen, sequence_id, position_id)
 
     @property
     def mask(self) -> Tensor:
-        """(texts, longest), True where a text has a token"""
-        return torch.arange(self.longest, device=self.offsets.device) < self.offsets.diff()[:, None]
+        """The padding mask of the padded form: (texts, max_seqlen), True where a text has a token."""
+        return torch.arange(self.max_seqlen, device=self.cu_seqlens.device) < self.cu_seqlens.diff()[:, None]
 
     def pad(self, tokens: Tensor) -> Tensor:
-        """(1, tokens, width) -> (texts, longest, width); what stands where a text has no token has no meaning"""
-        places = torch.arange(self.longest, device=tokens.device) + self.offsets[:-1, None]
-        return tokens[0][places.clamp(max=tokens.shape[1] - 1)]
+        """(1, tokens, width) -> (texts, max_seqlen, width). The values at padded positions are arbitrary."""
+        index = torch.arange(self.max_seqlen, device=tokens.device) + self.cu_seqlens[:-1, None]
+        return tokens[0][index.clamp(max=tokens.shape[1] - 1)]
 
     def join(self, padded: Tensor) -> Tensor:
-        """the way back: (texts, longest, width) -> (1, tokens, width)"""
-        return padded[self.text, self.place][None]
+        """The inverse of `pad`: (texts, max_seqlen, width) -> (1, tokens, width)."""
+        return padded[self.sequence_id, self.position_id][None]
 
 
 class Text(NamedTuple):
     """A batch of texts.
 
-    ids: (batch, tokens) int64, or (1, tokens of all texts) with `rows`.
-    segments: of the same shape, the number of the sentence a token belongs to; None is all 0.
-    mask: (batch, tokens), True where there is a token; None is everywhere. Not with `rows`, which need no padding.
-    places: (count,) the tokens, numbered through all texts, whose words are asked for; None is all.
-    targets: (count,) the words that stood at those places. A head of words then answers how far it is off, instead of
-        the scores of all words, which nobody has to hold.
-    positions: of the shape of ids, where in its text a token stands; None is one behind the other.
-    languages: of the shape of ids, the number of the language of a token; None is all 0.
-    spelling: (words, characters) of models that spell: the different words of the batch, which ids then number. Without
-        it ids have a third axis, the characters of each token.
+    ids: (batch, tokens) int64, or (1, tokens of all texts) with `packed`.
+    segments: of the same shape, the segment id of each token; None means 0 everywhere.
+    mask: (batch, tokens), True where there is a token; None means everywhere. Not used with `packed`.
+    packed: the boundaries of the texts if they are packed into one sequence; None if they are padded.
+    predict_at: (count,) the indices, in the flattened batch, of the tokens whose words are predicted; None means all.
+    positions: of the shape of ids, the position of each token in its text; None means 0, 1, 2, ...
+    languages: of the shape of ids, the language id of each token; None means 0 everywhere.
+    spelling: (words, characters), for character-level models: the distinct words of the batch; ids then index its rows.
+        Without it, ids have a third axis, the characters of each token.
+    targets: (count,) the correct words at `predict_at`. A language-model head then returns losses instead of logits,
+        so that the logits over the whole vocabulary are never stored.
     """
 
     ids: Tensor
     segments: Tensor | None = None
     mask: Tensor | None = None
-    rows: Packed | None = None
-    places: Tensor | None = None
+    packed: Packed | None = None
+    predict_at: Tensor | None = None
     positions: Tensor | None = None
     languages: Tensor | None = None
     spelling: Tensor | None = None
@@ -78,47 +88,49 @@ class Text(NamedTuple):
 
     @property
     def texts(self) -> int:
-        """how many there are"""
-        return len(self.ids) if self.rows is None else len(self.rows.offsets) - 1
+        """The number of texts."""
+        return len(self.ids) if self.packed is None else len(self.packed.cu_seqlens) - 1
 
     @property
     def device(self) -> torch.device:
+        """The device of the token ids."""
         return self.ids.device
 
     def to(self, device: torch.device) -> "Text":
+        """Return a copy on the device."""
         parts = {name: part for name, part in self._asdict().items() if isinstance(part, Tensor)}
-        rows = self.rows and self.rows.to(device)
-        return self._replace(rows=rows, **{name: to_device(part, device) for name, part in parts.items()})
+        packed = self.packed and self.packed.to(device)
+        return self._replace(packed=packed, **{name: to_device(part, device) for name, part in parts.items()})
 
     def first(self, tokens: Tensor) -> Tensor:
-        """(batch, tokens, width) -> (texts, width): of each text its first token, [CLS]"""
-        return tokens[:, 0] if self.rows is None else tokens[0, self.rows.offsets[:-1]]
+        """(batch, tokens, width) -> (texts, width): the first token of each text, usually [CLS]."""
+        return tokens[:, 0] if self.packed is None else tokens[0, self.packed.cu_seqlens[:-1]]
 
     def last(self, tokens: Tensor) -> Tensor:
-        """(batch, tokens, width) -> (texts, width): of each text its last token"""
-        if self.rows is not None:
-            return tokens[0, self.rows.offsets[1:] - 1]
+        """(batch, tokens, width) -> (texts, width): the last token of each text."""
+        if self.packed is not None:
+            return tokens[0, self.packed.cu_seqlens[1:] - 1]
         if self.mask is None:
             return tokens[:, -1]
-        places = torch.arange(self.mask.shape[1], device=self.device)
-        return tokens[torch.arange(len(tokens), device=self.device), (places * self.mask).argmax(1)]
+        positions = torch.arange(self.mask.shape[1], device=self.device)
+        return tokens[torch.arange(len(tokens), device=self.device), (positions * self.mask).argmax(1)]
 
     def mean(self, tokens: Tensor) -> Tensor:
-        """(batch, tokens, width) -> (texts, width): the mean over the tokens of each text"""
-        if self.rows is not None:
-            total = tokens.new_zeros(self.texts, tokens.shape[-1]).index_add(0, self.rows.text, tokens[0])
-            return total / self.rows.offsets.diff()[:, None]
+        """(batch, tokens, width) -> (texts, width): the mean over the tokens of each text."""
+        if self.packed is not None:
+            total = tokens.new_zeros(self.texts, tokens.shape[-1]).index_add(0, self.packed.sequence_id, tokens[0])
+            return total / self.packed.cu_seqlens.diff()[:, None]
         if self.mask is None:
             return tokens.mean(1)
-        there = self.mask[..., None].to(tokens.dtype)
-        return (tokens * there).sum(1) / there.sum(1).clamp(min=1)
+        valid = self.mask[..., None].to(tokens.dtype)
+        return (tokens * valid).sum(1) / valid.sum(1).clamp(min=1)
 
 
 class Pair(NamedTuple):
-    """Texts and what is written for each of them, such as a translation; both are padded, on the right.
+    """Source texts and target texts of sequence-to-sequence models; both are padded on the right.
 
-    target: what the decoder has written so far, behind a token that begins every text. Behind each of its tokens the
-        next one is asked for; its `places` choose some of them.
+    target: the input of the decoder: a start token, then the target text. The decoder predicts the next token after
+        each of its tokens; `predict_at` of the target selects some of them.
     """
 
     source: Text
@@ -126,7 +138,9 @@ class Pair(NamedTuple):
 
     @property
     def device(self) -> torch.device:
+        """The device of the source's token ids."""
         return self.source.device
 
     def to(self, device: torch.device) -> "Pair":
+        """Return a copy on the device."""
         return Pair(self.source.to(device), self.target.to(device))

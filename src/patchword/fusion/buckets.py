@@ -46,10 +46,10 @@ class BucketedGraphs:
 
     def __call__(self, *given: Any) -> Answer:
         text = given[0]
-        alone = len(given) == 1 and isinstance(text, Text) and text.rows is not None and text.places is not None
+        alone = len(given) == 1 and isinstance(text, Text) and text.packed is not None and text.predict_at is not None
         if not self.fits or not alone or not self._stays_in_row(text.device):
             return self.changing(*given)
-        wide = to_bucket(text, self._longest(text.rows.longest))
+        wide = to_bucket(text, self._longest(text.packed.max_seqlen))
         sizes = sizes_of(wide)
         self.largest = max(self.largest, sizes[0])
         part = 2 * sizes[0] <= self.largest  # of a batch that is too large, or that is searched
@@ -77,16 +77,18 @@ def to_bucket(text: Text, longest: int) -> Text:
     what is told instead of the longest of its texts"""
     rows, places = _parts(text)
     texts, tokens = text.texts, text.ids.shape[1]
-    more, void = _behind(texts, tokens, rows.longest)
+    more, void = _behind(texts, tokens, rows.max_seqlen)
     asked = _up(len(places), _OTHERS) - len(places)
     number = torch.arange(void, device=text.device)
     which, begins = number * more // max(1, void), torch.arange(more, device=text.device).mul(void).add(more - 1)
     begins = begins // max(1, more)
     grown = Packed(
-        torch.cat([rows.offsets, (begins[1:] + tokens).int(), rows.offsets.new_full((min(1, more),), tokens + void)]),
+        torch.cat(
+            [rows.cu_seqlens, (begins[1:] + tokens).int(), rows.cu_seqlens.new_full((min(1, more),), tokens + void)]
+        ),
         longest,
-        torch.cat([rows.text, which + texts]),
-        torch.cat([rows.place, number - begins[which]]),
+        torch.cat([rows.sequence_id, which + texts]),
+        torch.cat([rows.position_id, number - begins[which]]),
     )
     found = {
         name: torch.cat([part, part.new_zeros(1, void)], 1)
@@ -95,7 +97,7 @@ def to_bucket(text: Text, longest: int) -> Text:
     }
     if text.targets is not None:
         found["targets"] = torch.cat([text.targets, text.targets.new_full((asked,), _IGNORED)])
-    return text._replace(rows=grown, places=torch.cat([places, places.new_zeros(asked)]), **found)
+    return text._replace(packed=grown, predict_at=torch.cat([places, places.new_zeros(asked)]), **found)
 
 
 def _behind(texts: int, tokens: int, longest: int) -> tuple[int, int]:
@@ -123,13 +125,13 @@ def cut(answer: Answer, text: Text) -> Answer:
 def sizes_of(text: Text) -> tuple[int, ...]:
     """all that a graph is recorded for"""
     rows, places = _parts(text)
-    return text.ids.shape[1], text.texts, rows.longest, len(places)
+    return text.ids.shape[1], text.texts, rows.max_seqlen, len(places)
 
 
 def _parts(text: Text) -> tuple[Packed, Tensor]:
-    assert text.rows is not None, "texts in a row"
-    assert text.places is not None, "words are asked for"
-    return text.rows, text.places
+    assert text.packed is not None, "texts in a row"
+    assert text.predict_at is not None, "words are asked for"
+    return text.packed, text.predict_at
 
 
 def _up(count: int, parts: int) -> int:

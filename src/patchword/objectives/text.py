@@ -122,8 +122,8 @@ class AnswerSpan:
 def padded_scores(scores: Tensor, text: Text) -> Tensor:
     """(batch, tokens, 2) or in a row -> (texts, longest, 2) float32, lowest where a text has no token"""
     mask = text.mask
-    if text.rows is not None:
-        scores, mask = text.rows.pad(scores), text.rows.mask
+    if text.packed is not None:
+        scores, mask = text.packed.pad(scores), text.packed.mask
     scores = scores.float()
     return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(torch.float32).min)
 

@@ -25,7 +25,7 @@ def texts(lengths, seed=0, told=True):
     places = torch.randperm(total, generator=generator)[: max(1, total // 7)].sort().values
     targets = torch.randint(5, 50, places.shape, generator=generator) if told else None
     segments = torch.arange(total)[None] % 2
-    return Text(ids, segments, rows=Packed.of(torch.tensor(lengths)), places=places, targets=targets)
+    return Text(ids, segments, packed=Packed.of(torch.tensor(lengths)), predict_at=places, targets=targets)
 
 
 def bert(name="bert-tiny", **fields):
@@ -43,26 +43,26 @@ def natural(seed, texts_=40):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_texts_behind_its_own_are_texts(seed):
-    """as Rows counts them: each has a token, none is too long, and its own stay where they were"""
+    """as Packed counts them: each has a token, none is too long, and its own stay where they were"""
     given = texts(natural(seed))
     found = to_bucket(given, 40)
-    lengths = found.rows.offsets.diff().long()
+    lengths = found.packed.cu_seqlens.diff().long()
     expected = Packed.of(lengths)
-    assert torch.equal(found.rows.offsets, expected.offsets)
-    assert torch.equal(found.rows.text, expected.text)
-    assert torch.equal(found.rows.place, expected.place)
-    assert found.rows.offsets.dtype == given.rows.offsets.dtype
-    assert 1 <= int(lengths.min()) <= int(lengths.max()) == given.rows.longest
-    assert torch.equal(lengths[: given.texts], given.rows.offsets.diff().long())
+    assert torch.equal(found.packed.cu_seqlens, expected.cu_seqlens)
+    assert torch.equal(found.packed.sequence_id, expected.sequence_id)
+    assert torch.equal(found.packed.position_id, expected.position_id)
+    assert found.packed.cu_seqlens.dtype == given.packed.cu_seqlens.dtype
+    assert 1 <= int(lengths.min()) <= int(lengths.max()) == given.packed.max_seqlen
+    assert torch.equal(lengths[: given.texts], given.packed.cu_seqlens.diff().long())
     assert found.ids.shape == found.segments.shape == (1, int(lengths.sum()))
     assert torch.equal(found.ids[:, : given.ids.shape[1]], given.ids)
     assert torch.equal(found.segments[:, : given.ids.shape[1]], given.segments)
-    assert torch.equal(found.places[: len(given.places)], given.places)
+    assert torch.equal(found.predict_at[: len(given.predict_at)], given.predict_at)
 
 
 def test_many_tokens_that_are_missing_are_dealt_out_to_texts_that_are_not_too_long():
     given = texts([3] * 170)
-    lengths = to_bucket(given, 3).rows.offsets.diff()
+    lengths = to_bucket(given, 3).packed.cu_seqlens.diff()
     assert int(lengths.max()) <= 3
     assert int(lengths.min()) >= 1
 
@@ -71,8 +71,8 @@ def test_sizes_that_are_steady_stay():
     given = texts([32] * 32)
     found = to_bucket(given, 32)
     assert torch.equal(found.ids, given.ids)
-    assert torch.equal(found.rows.offsets, given.rows.offsets)
-    assert torch.equal(found.rows.place, given.rows.place)
+    assert torch.equal(found.packed.cu_seqlens, given.packed.cu_seqlens)
+    assert torch.equal(found.packed.position_id, given.packed.position_id)
 
 
 def test_sizes_become_few():
@@ -99,7 +99,7 @@ FIELDS = {
 def test_what_is_said_of_its_own_texts_stays(fields, told):
     model, given = bert(**fields).eval(), texts(natural(3), told=told)
     if "languages" in fields:
-        given = given._replace(languages=given.ids % 3, positions=given.rows.place[None] // 2)
+        given = given._replace(languages=given.ids % 3, positions=given.packed.position_id[None] // 2)
     with torch.no_grad():
         expected, found = model(given), cut(model(to_bucket(given, 40)), given)
     pairs = zip(expected, found, strict=True) if "head" in fields else [(expected, found)]
@@ -115,7 +115,7 @@ class Asked:
     """A piece of texts that asks for words."""
 
     def __init__(self, text):
-        self.text, self.asked_targets, self.weight = text._replace(targets=None), text.targets, len(text.places)
+        self.text, self.asked_targets, self.weight = text._replace(targets=None), text.targets, len(text.predict_at)
 
 
 def slopes(run, model, text):
@@ -155,7 +155,7 @@ def test_a_text_that_reads_what_lies_behind_is_seen(monkeypatch):
 
     def wrong(text, longest):
         found = to_bucket(text, longest)
-        found.rows.offsets[text.texts] += 1
+        found.packed.cu_seqlens[text.texts] += 1
         return found
 
     monkeypatch.setattr(module, "steady", wrong)
@@ -185,7 +185,7 @@ def test_many_sizes_are_not_recorded(monkeypatch):
     run, met = by_sizes(model)
     run.changing = lambda text: gone.append(sizes_of(text)) or model(text)
     for count in (30, 34, 38, 30):
-        assert run(texts([20] * count)).losses.shape == texts([20] * count).places.shape
+        assert run(texts([20] * count)).losses.shape == texts([20] * count).predict_at.shape
     assert [sizes[1] for sizes in met] == [32, 36, 32]
     assert [sizes[1] for sizes in gone] == [40]  # as they would have been recorded
 
@@ -195,7 +195,7 @@ def test_half_of_a_batch_is_not_recorded():
     """a row that is no number is looked for in halves, each of another size; so is a batch for which memory is short"""
     run, met = by_sizes(bert())
     for lengths in ([20] * 30, [20] * 15, [20] * 30):
-        assert run(texts(lengths)).losses.shape == texts(lengths).places.shape
+        assert run(texts(lengths)).losses.shape == texts(lengths).predict_at.shape
     assert len(met) == 2
 
 
@@ -220,8 +220,8 @@ def test_what_is_no_row_that_asks_for_words_goes_its_own_way():
     gone, given = [], texts([4, 5])
     run = BucketedGraphs(bert(), lambda text: pytest.fail("recorded"), lambda *other: gone.append(other))
     others = [
-        (Text(given.ids.view(1, 9), places=given.places),),
-        (given._replace(places=None, targets=None),),
+        (Text(given.ids.view(1, 9), predict_at=given.predict_at),),
+        (given._replace(predict_at=None, targets=None),),
         (given, None),
         ((given, given),),
     ]
@@ -238,8 +238,8 @@ def test_without_a_kernel_for_rows_nothing_is_recorded():
 
 def test_no_place_and_one_text():
     model, given = bert().eval(), texts([9])
-    for places in (given.places[:0], given.places):
-        one = given._replace(places=places, targets=given.targets[: len(places)])
+    for places in (given.predict_at[:0], given.predict_at):
+        one = given._replace(predict_at=places, targets=given.targets[: len(places)])
         found = cut(model(to_bucket(one, 16)), one)
         assert difference(found.losses, model(one).losses) < 1e-5 if len(places) else found.losses.shape == (0,)
 

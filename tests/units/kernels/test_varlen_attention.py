@@ -104,7 +104,7 @@ def test_one_compiled_graph_serves_rows_of_every_length():
     for lengths in ((17, 9, 24), (5, 11), (22, 2, 7, 12), (3, 3, 3)):
         row = one_row(texts(*lengths))
         asked = torch.arange(0, row.ids.shape[1], 3)
-        told = row._replace(places=asked, targets=row.ids[0, asked])
+        told = row._replace(predict_at=asked, targets=row.ids[0, asked])
         torch.testing.assert_close(run(told).losses, model(told).losses)
         counts.append(counter.frame_count)
     assert len(set(counts)) == 1

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchword.analysis.cost.count import lines_of
 from patchword.core.errors import UserError
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.layers import ClippedLstm, ScalarMix
 from patchword.models.text import elmo
@@ -213,7 +213,7 @@ def test_a_text_does_not_depend_on_its_batch_or_on_what_stands_at_the_padding(te
 @torch.no_grad()
 def test_texts_in_a_row_are_the_padded_ones(text):
     model = tiny()
-    row = Text(text.ids[text.mask][None], rows=Rows.of(text.mask.sum(1)))
+    row = Text(text.ids[text.mask][None], packed=Packed.of(text.mask.sum(1)))
     for padded, joined in zip(model.encode(text), model.encode(row), strict=True):
         assert difference(joined[0], padded[text.mask]) < 1e-5
     with pytest.raises(UserError, match="expected padded texts"):

@@ -83,7 +83,7 @@ def test_pieces_add_up_and_rows_are_the_same(strong):
     loss = float(objective(whole, whole).loss)
     assert sum(float(objective(piece, whole).loss) for piece in whole.split(3)) == pytest.approx(loss, rel=1e-5)
     mask = whole.text.mask
-    row = SpelledBatch(Text(whole.text.ids[mask][None], rows=Packed.of(mask.sum(1))), whole.words[mask][None])
+    row = SpelledBatch(Text(whole.text.ids[mask][None], packed=Packed.of(mask.sum(1))), whole.words[mask][None])
     assert float(objective(row, whole).loss) == pytest.approx(loss, rel=1e-5)
 
 
@@ -171,5 +171,5 @@ def test_places_that_are_asked_for():
     model = elmo.build(replace(CONFIG, vocabulary=7)).eval()
     text = batch().text
     places = torch.tensor([2, 9])
-    for some, every in zip(model(text._replace(places=places)), model(text), strict=True):
+    for some, every in zip(model(text._replace(predict_at=places)), model(text), strict=True):
         assert torch.allclose(some, every.flatten(0, 1)[places], atol=1e-6)

@@ -192,7 +192,7 @@ def learning(source: Text, targets: list[list[int]]) -> Some:
     mask = torch.arange(longest) <= torch.tensor([len(text) for text in targets])[:, None]
     asked = torch.tensor([token for text in targets for token in (*text, END)])
     places = mask.flatten().nonzero()[:, 0]
-    return Some(Pair(source, Text(ids, mask=mask, places=places)), asked)
+    return Some(Pair(source, Text(ids, mask=mask, predict_at=places)), asked)
 
 
 TARGETS = [[5, 9], [7, 7, 7, 30, 12], [40], [3, 4, 5]]

@@ -288,7 +288,7 @@ def test_without_padding_the_loss_is_the_same(words, sentences):
     for rows in ("true", "false"):
         task = task_of(words, *STEADY, f"packed={rows}", f"sentences={sentences}")
         batch = next(task.data(0, 0))
-        assert (batch.text.rows is not None) == (rows == "true")
+        assert (batch.text.packed is not None) == (rows == "true")
         outcome = MaskedWords(task.model)(batch, batch)
         outcome.loss.backward()
         losses.append(float(outcome.loss.detach()))

@@ -68,7 +68,7 @@ def in_blocks(part: str, module: ScaledDotProduct, blocks: BlockSparse, projecte
 
 
 def _longest(projected: Projected) -> int:
-    return projected.query.shape[1] if projected.rows is None else projected.rows.longest
+    return projected.query.shape[1] if projected.rows is None else projected.rows.max_seqlen
 
 
 def _direction(pattern: Pattern) -> str:

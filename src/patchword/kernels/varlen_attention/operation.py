@@ -36,7 +36,7 @@ def varlen_attention(
     """(tokens, heads, head width) thrice -> (tokens, heads, head width); causal: each reads what comes before it"""
     from torch.nn.attention.varlen import varlen_attn
 
-    longest, ends = rows.longest, rows.offsets
+    longest, ends = rows.max_seqlen, rows.cu_seqlens
     if dropout:  # varlen_attn knows none, but the operation it calls does
         run = torch.ops.aten._flash_attention_forward.default
         found = run(query, key, value, ends, ends, longest, longest, dropout, causal, False, scale=scale)

@@ -63,7 +63,7 @@ class LinearProjection(nn.Module):
 
     def _projected(self, joint: Tensor, scope: Scope) -> Projected:
         query, key, value = joint.chunk(3, dim=-1)
-        return Projected(query, key, value, scope.mask, scope.grid, scope.rows, joint=joint)
+        return Projected(query, key, value, scope.mask, scope.grid, scope.packed, joint=joint)
 
 
 class ReducedProjection(nn.Module):

@@ -153,7 +153,7 @@ def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tens
 
 
 def _asked(tokens: Tensor, text: Text) -> Tensor:
-    return tokens if text.places is None else tokens.flatten(0, 1)[text.places]
+    return tokens if text.predict_at is None else tokens.flatten(0, 1)[text.predict_at]
 
 
 class LMHead(nn.Module):

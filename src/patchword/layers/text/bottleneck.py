@@ -64,7 +64,7 @@ class BottleneckProjection(nn.Module):
         outside = scope.memory
         assert outside is not None, "this projection reads the tokens outside a bottleneck"
         query, key = self.query_key(self.shared_norm(self.shared(outside))).chunk(2, dim=-1)
-        return Projected(query, key, self.value(outside), scope.mask, scope.grid, scope.rows)
+        return Projected(query, key, self.value(outside), scope.mask, scope.grid, scope.packed)
 
 
 class Trigram(nn.Module):
@@ -80,8 +80,8 @@ class Trigram(nn.Module):
     def forward(self, words: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width of the words) -> (batch, tokens, width)"""
         following, before = F.pad(words[:, 1:], (0, 0, 0, 1)), F.pad(words[:, :-1], (0, 0, 1, 0))
-        if text.rows is not None:
-            begins = (text.rows.place == 0)[None, :, None]
+        if text.packed is not None:
+            begins = (text.packed.position_id == 0)[None, :, None]
             before = before.masked_fill(begins, 0.0)
             following = following.masked_fill(begins.roll(-1, 1), 0.0)  # what follows the last of all is 0 already
         elif text.mask is not None:

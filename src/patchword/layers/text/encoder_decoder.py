@@ -59,7 +59,7 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, text: Text, read: int = 0) -> Tensor:
         """(batch, tokens) -> (batch, tokens, width). read: tokens that came before"""
-        assert text.rows is None, "texts of a pair are padded, not in a row"
+        assert text.packed is None, "texts of a pair are padded, not in a row"
         count = text.ids.shape[1]
         if read + count > self.longest:
             raise UserError(

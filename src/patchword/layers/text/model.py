@@ -68,7 +68,7 @@ class TextEmbedding(nn.Module):
         """where in its text each token stands"""
         if text.positions is not None:
             return text.positions
-        longest = text.ids.shape[1] if text.rows is None else text.rows.longest
+        longest = text.ids.shape[1] if text.packed is None else text.packed.max_seqlen
         if self.limit is not None and longest > self.limit:
             raise UserError(
                 "a text is longer than the model can read",
@@ -76,7 +76,7 @@ class TextEmbedding(nn.Module):
                 got=f"{longest}",
                 hint="cut it, or read it in windows",
             )
-        return torch.arange(longest, device=text.device) if text.rows is None else text.rows.place
+        return torch.arange(longest, device=text.device) if text.packed is None else text.packed.position_id
 
 
 class TextModel(Model):
@@ -120,4 +120,4 @@ class TextModel(Model):
 
 def _scope(text: Text, cache: Cache | None = None) -> Scope:
     mask = None if text.mask is None else text.mask[:, None, None]
-    return Scope(mask=mask, rows=text.rows, cache=cache)
+    return Scope(mask=mask, packed=text.packed, cache=cache)

@@ -79,7 +79,7 @@ class TwoWayHead(nn.Module):
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, tokens, 2 * width) -> twice (batch, tokens, vocabulary), or (places, vocabulary) with places"""
-        asked = tokens if text.places is None else tokens.flatten(0, 1)[text.places]
+        asked = tokens if text.predict_at is None else tokens.flatten(0, 1)[text.predict_at]
         forwards, backwards = asked.chunk(2, -1)
         return self.words(forwards), self.words(backwards)
 
@@ -109,9 +109,9 @@ class Elmo(Model):
         return cast(Tensor, self.entrance(words[None])[0][ids])
 
     def _read(self, tokens: Tensor, text: Text) -> list[Tensor]:
-        if text.rows is not None:
-            states = self.encoder(text.rows.pad(tokens), text.rows.offsets.diff())
-            return [text.rows.join(state) for state in states]
+        if text.packed is not None:
+            states = self.encoder(text.packed.pad(tokens), text.packed.cu_seqlens.diff())
+            return [text.packed.join(state) for state in states]
         lengths = tokens.new_full((len(tokens),), tokens.shape[1], dtype=torch.int64)
         return cast(list[Tensor], self.encoder(tokens, lengths if text.mask is None else text.mask.sum(1)))
 
@@ -120,7 +120,7 @@ class Elmo(Model):
 
         Word k of each text stands at place k; what stands behind the last word of a shorter text has no meaning.
         """
-        if text.rows is not None:
+        if text.packed is not None:
             raise UserError("the states of words are given text by text", expected="padded texts", got="texts in a row")
         return [state[:, 1:-1] for state in self.encode(text)]
 

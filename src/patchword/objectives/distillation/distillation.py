@@ -144,4 +144,4 @@ def look_at_text(model: TextModel, parts: frozenset[Part]) -> Look:
 def _seen(model: TextModel, text: Text, attention: Sequence[Attended]) -> Seen:
     states = model.states(text)
     answer = model.head(states[-1], text, model.entrance.words.weight)
-    return Seen(answer, states, attention, text.mask, text.mask if text.rows is None else text.rows.mask)
+    return Seen(answer, states, attention, text.mask, text.mask if text.packed is None else text.packed.mask)

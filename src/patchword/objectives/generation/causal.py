@@ -55,7 +55,7 @@ class CausalSteps:
         new = slice(self._read, None)
         ids = self._ids[:, new]
         last = torch.arange(1, len(ids) + 1, device=ids.device) * ids.shape[1] - 1
-        text = Text(ids, mask=self._mask if self._padded else None, places=last, positions=positions[:, new])
+        text = Text(ids, mask=self._mask if self._padded else None, predict_at=last, positions=positions[:, new])
         scores: Tensor = self._model(text, self._cache).float()
         self._read = self._ids.shape[1] if self._cache is not None else 0
         allowed: Tensor = scores.index_fill(1, self._never, float("-inf"))

@@ -50,7 +50,7 @@ class TranslatingSteps:
             self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         ids = self._ids if self._cache is None else self._ids[:, self._cache.length :]
         last = torch.arange(1, len(ids) + 1, device=ids.device) * ids.shape[1] - 1
-        target = Text(ids, places=last)
+        target = Text(ids, predict_at=last)
         scores = self._model.scores(self._model.decode(target, self._memory, self._cache), target).float()
         allowed: Tensor = scores.index_fill(1, self._never, float("-inf"))
         return allowed.log_softmax(-1)

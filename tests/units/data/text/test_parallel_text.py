@@ -131,7 +131,7 @@ def test_a_target_is_asked_for_behind_the_token_that_begins_it():
     assert pair.source.ids.tolist() == [[5, 2, 0], [6, 7, 2]]
     assert pair.source.mask.tolist() == [[True, True, False], [True] * 3]
     assert pair.target.ids.tolist() == [[1, 8, 8], [1, 4, 2]]
-    assert pair.target.places.tolist() == [0, 1, 2, 3, 4]
+    assert pair.target.predict_at.tolist() == [0, 1, 2, 3, 4]
     assert batch.asked_targets.tolist() == [8, 8, 2, 4, 2]
     assert batch.weight == 5
     pieces = batch.split(2)

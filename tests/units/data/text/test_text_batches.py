@@ -138,7 +138,9 @@ def told(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
     text = batch.text
     shape, targets = text.ids.shape, batch.flat_targets.view(text.ids.shape)
     there = torch.ones(shape, dtype=torch.bool) if text.mask is None else text.mask
-    owner = text.rows.text if text.rows is not None else torch.arange(len(batch))[:, None].expand(shape)[there]
+    owner = (
+        text.packed.sequence_id if text.packed is not None else torch.arange(len(batch))[:, None].expand(shape)[there]
+    )
     triples = torch.stack([text.ids[there], text.segments[there], targets[there]], -1)
     return [triples[owner == number].tolist() for number in range(len(batch))]
 
@@ -150,7 +152,7 @@ def test_padded_and_in_a_row_hold_the_same(lengths):
     assert padded.text.texts == in_row.text.texts == len(lengths)
     assert in_row.text.ids.shape == (1, sum(lengths))
     assert in_row.text.mask is None
-    assert in_row.text.rows.place.tolist() == [place for length in lengths for place in range(length)]
+    assert in_row.text.packed.position_id.tolist() == [place for length in lengths for place in range(length)]
     assert (padded.text.mask is None) == (len(set(lengths)) == 1)
     assert padded.weight == in_row.weight
 
@@ -165,11 +167,11 @@ def test_padding_is_the_pad_token_and_asks_nothing():
 @pytest.mark.parametrize("form", [PADDED, IN_ROW])
 def test_asked_places_are_those_of_the_targets(form):
     batch = batch_of([4, 8, 2], form, asks_places=True)
-    places = batch.text.places
+    places = batch.text.predict_at
     asked = batch.text.ids.flatten()[places].tolist()
     assert asked == [101, 201, 204, 207, 301]
     assert batch.flat_targets[places].tolist() == [1, 1, 4, 7, 1]
-    assert batch_of([4], form).text.places is None
+    assert batch_of([4], form).text.predict_at is None
 
 
 def test_the_weight_counts_what_is_asked():

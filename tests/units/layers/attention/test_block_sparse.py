@@ -188,7 +188,7 @@ def test_long_texts_in_one_row_equal_the_padded_batch():
     model = randomise(patchword.create("bigbird-base", **sizes, random_blocks=DRAWN, head="tokens")).eval()
     batch = texts(50, 38, 61, 5)
     row = one_row(batch)
-    assert isinstance(row.rows, Packed)
+    assert isinstance(row.packed, Packed)
     assert difference(model(row)[0], model(batch)[batch.mask]) < 1e-5
 
 

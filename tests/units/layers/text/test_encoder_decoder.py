@@ -9,7 +9,7 @@ from torch import nn
 import patchword
 from patchword.core.scope import Scope
 from patchword.core.text import Pair, Text
-from patchword.layers import Attention, Cache, Encoder, FromMemory, Memory, MemoryProjection, Stem
+from patchword.layers import Attention, Cache, Encoder, FromMemory, Memory, MemoryProjection, TokenEmbedding
 from patchword.training.schedule import InverseRoot
 from support.helpers import TINY_PAIR, difference, pairs, randomise, tiny_pair
 
@@ -27,7 +27,7 @@ def test_an_entrance_scales_words_and_adds_their_places():
         def forward(self, places):
             return 100.0 * places[..., None]
 
-    entrance = Stem(9, 4, 10, positions=Places(), scale=2.0)
+    entrance = TokenEmbedding(9, 4, 10, positions=Places(), scale=2.0)
     ids = torch.tensor([[3, 1, 3]])
     expected = 2 * entrance.words.weight[ids] + torch.tensor([5.0, 6.0, 7.0])[:, None] * 100
     assert torch.equal(entrance(Text(ids), 5), expected)
@@ -120,7 +120,7 @@ def test_words_enter_with_variance_one():
 def test_a_pair_in_a_row_is_not_taken_for_a_padded_one():
     from patchword.core.text import Packed
 
-    text = Text(torch.ones(1, 5, dtype=torch.int64), rows=Packed.of(torch.tensor([2, 3])))
+    text = Text(torch.ones(1, 5, dtype=torch.int64), packed=Packed.of(torch.tensor([2, 3])))
     with pytest.raises(AssertionError, match="padded"):
         tiny_pair()(Pair(text, text))
 

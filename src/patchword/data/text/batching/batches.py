@@ -102,18 +102,18 @@ class TextBatch:
         places = self._places if self.asks_places else None
         if self.form.in_row:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
-            text = Text(ids, segments, rows=Packed.of(self.ids.lengths), places=places)
+            text = Text(ids, segments, packed=Packed.of(self.ids.lengths), predict_at=places)
         else:
             ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
             mask = self.ids.mask()
-            text = Text(ids, segments, None if mask.all() else mask, places=places)
+            text = Text(ids, segments, None if mask.all() else mask, predict_at=places)
         return (text if self.form.languages is None else self._spoken(text, self.form.languages)).to(self.device)
 
     def _spoken(self, text: Text, languages: tuple[int, ...]) -> Text:
         """with the language of each token, and its place in its own segment"""
         assert text.segments is not None, "segments tell the language"
         number = torch.arange(text.ids.shape[1])
-        place = number if text.rows is None else text.rows.place
+        place = number if text.packed is None else text.packed.position_id
         begun = (number * (text.segments.diff(dim=1, prepend=text.segments[:, :1]) > 0)).cummax(1).values
         positions = torch.where(text.segments > 0, number - begun, place)
         return text._replace(languages=torch.tensor(languages)[text.segments], positions=positions)

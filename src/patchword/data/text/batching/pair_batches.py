@@ -67,7 +67,7 @@ class PairBatch:
         """What the model reads, on the device: targets one token later, behind the one that begins them."""
         ids, there = self.target.padded(self.form.pads[1]).long(), self.target.mask()
         begun = torch.cat([ids.new_full((len(ids), 1), self.form.begin), ids[:, :-1]], 1)
-        target = Text(begun, places=there.flatten().nonzero()[:, 0])
+        target = Text(begun, predict_at=there.flatten().nonzero()[:, 0])
         return Pair(self.read, target.to(self.device))
 
     @cached_property

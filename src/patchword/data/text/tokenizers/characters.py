@@ -128,8 +128,8 @@ class WordList:
 def followed(text: Text, words: Tensor) -> Tensor:
     """The tokens, numbered through all texts, behind which stands another of the same text."""
     there = words[:, 1:] != IGNORE
-    if text.rows is not None:
-        there &= text.rows.text.diff()[None] == 0
+    if text.packed is not None:
+        there &= text.packed.sequence_id.diff()[None] == 0
     return F.pad(there, (0, 1)).flatten().nonzero()[:, 0]
 
 

@@ -57,7 +57,7 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         expected = f"{reader.positions} tokens at most, special ones included"
         raise UserError("the text is longer than the model reads", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
-    batch = Text(torch.as_tensor(ids).long()[None], places=places).to(reader.form.device)
+    batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)
     answer = reader.model(batch)
     scores = (answer[0] if isinstance(answer, tuple) else answer).float().cpu()
     return [

@@ -53,6 +53,6 @@ def _per_text(batch: TextBatch, answer: Tensor) -> Outputs:
     if answer.ndim == 2:
         return list(answer)
     lengths = batch.ids.lengths.tolist()
-    if batch.text.rows is not None:
+    if batch.text.packed is not None:
         return list(answer[0].split(lengths))
     return [scores[:length] for scores, length in zip(answer, lengths, strict=True)]

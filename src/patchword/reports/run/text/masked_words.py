@@ -67,7 +67,7 @@ def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusShare, masking: Ma
 def fill(model: Model, ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """(tokens,), (gaps,) -> the likeliest words of each gap and their probability, (gaps, guesses) each"""
     device = next(model.parameters()).device
-    answer = model(Text(ids[None], places=places).to(device))
+    answer = model(Text(ids[None], predict_at=places).to(device))
     scores = answer[0] if isinstance(answer, tuple) else answer
     best = scores.float().softmax(-1).topk(_GUESSES, dim=-1)
     return best.indices.cpu(), best.values.cpu()
