@@ -19,7 +19,7 @@ import torch
 import patchword
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.training.parallel.rendezvous import joined
+from patchword.training.parallel.rendezvous import join_group
 from patchword.training.step import PlainStep
 from support.material import silent
 
@@ -65,12 +65,12 @@ def do(run: Asked) -> bool:
 
 def norms(folder: Path) -> None:
     """How far batch norms over uneven parts are from the whole at most: answers, gradients, running statistics."""
-    with joined(device="cpu") as group:
+    with join_group(device="cpu") as group:
         torch.manual_seed(0)
         model, inputs = torch.nn.Sequential(*_layers(), *_layers()).double(), torch.randn(9, 2, 5, 5).double()
         weights, whole = torch.randn_like(inputs), deepcopy(model)
         group.prepare(model)
-        own = group.deal.share(torch.arange(9))
+        own = group.sharing.share(torch.arange(9))
         answers, expected = model(inputs[own]), whole(inputs)
         for found, factors in ((answers, weights[own]), (expected, weights)):
             (found * factors).sum().backward()
@@ -81,7 +81,7 @@ def norms(folder: Path) -> None:
         pairs += list(zip(model.buffers(), whole.buffers(), strict=True))
         apart = max(float((ours.detach() - theirs.detach()).abs().max()) for ours, theirs in pairs)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{group.number}.json").write_text(json.dumps([len(own), apart]))
+        (folder / f"{group.rank}.json").write_text(json.dumps([len(own), apart]))
 
 
 def _layers() -> list[torch.nn.Module]:

@@ -123,7 +123,7 @@ def whole_place(folder: Path) -> str:
 
 def begun_at(told: str) -> str:
     """The place that a start says it went on from."""
-    found = re.search(r"going on from epoch (\d+), batch (\d+)", told)
+    found = re.search(r"resuming from epoch (\d+), batch (\d+)", told)
     return f"epoch-{int(found[1]) - 1:05d}-batch-{int(found[2]) - 1:07d}" if found else ""
 
 

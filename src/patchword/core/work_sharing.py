@@ -10,10 +10,10 @@ Answer = tuple[Tensor, ...]
 
 
 class WorkSharing(Protocol):
-    """number: of this process, from 0; size: how many there are."""
+    """rank: of this process, from 0; size: how many there are."""
 
     @property
-    def number(self) -> int: ...
+    def rank(self) -> int: ...
 
     @property
     def size(self) -> int: ...
@@ -30,7 +30,7 @@ class WorkSharing(Protocol):
 class SingleWorker:
     """One process does all of the work."""
 
-    number, size = 0, 1
+    rank, size = 0, 1
 
     def share(self, index: Tensor) -> Tensor:
         return index

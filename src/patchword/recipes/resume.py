@@ -1,4 +1,4 @@
-"""A run goes on: from where, at what price, and with which command."""
+"""Resumes a run, and ends a failed run with the command that resumes it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,41 +10,47 @@ from patchword.core.disk_space import disk_full, is_full
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.recipes.run import resume_command
-from patchword.training.checkpoint.checkpoint import Cost
-from patchword.training.checkpoint.disk_check import told_cost
+from patchword.training.checkpoint.checkpoint import SaveCost
+from patchword.training.checkpoint.disk_check import format_cost
 from patchword.training.loop import Loop
 
 
 def resume_loop(loop: Loop, console: Console) -> None:
-    """From the newest whole checkpoint; says which, and what is wrong with newer ones. Where there are some and none
-    can be used, a run does not begin again by itself: it would write over its best weights and its log."""
-    there = len(loop.checkpoints.all())
+    """Restore the newest intact checkpoint; log its position, and what is wrong with newer ones.
+
+    If there are checkpoints and none is intact, the run does not start again by itself, since it would overwrite the
+    best weights and the log.
+    """
+    count = len(loop.checkpoints.all())
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
     if found and not loop.finished():
-        console.print(f"going on from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
-    if there and not found:
+        console.print(f"resuming from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
+    if count and not found:
         folder = loop.checkpoints.folder
         hint = (
-            f"if {folder} lies on a disk that was away, try again; put a copy back; or begin anew with another --name"
+            f"if {folder} is on a disk that was not available, try again; restore a copy of it; "
+            "or start a new run with another --name"
         )
-        raise UserError("no checkpoint can be used", expected="a whole one", got=f"{there} that are not", hint=hint)
+        raise UserError(
+            "the run cannot be resumed", expected="an intact checkpoint", got=f"{count} damaged checkpoints", hint=hint
+        )
 
 
-def tell_cost(cost: Cost, folder: Path, console: Console) -> None:
-    """What a save costs, said once and kept in machine.json."""
+def report_cost(cost: SaveCost, folder: Path, console: Console) -> None:
+    """Print the cost of a save, and write it to machine.json."""
     path = folder / "machine.json"
-    write_json(path, {**(read_json(path) if path.is_file() else {}), "checkpoint": told_cost(cost)})
-    console.print(f"[dim]a checkpoint is {told_cost(cost)}[/dim]", highlight=False)
+    write_json(path, {**(read_json(path) if path.is_file() else {}), "checkpoint": format_cost(cost)})
+    console.print(f"[dim]checkpoint size {format_cost(cost)}[/dim]", highlight=False)
 
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """A full disk, or data that went away, ends a run with the command that goes on with it."""
-    hint = f"then go on with:\n{resume_command(folder)}"
+    """Add the command that resumes the run to the error of a full disk or of missing data."""
+    hint = f"then resume with:\n{resume_command(folder)}"
     try:
         yield
-    except RecoverableError as fault:
-        raise fault.with_hint(hint) from None
+    except RecoverableError as error:
+        raise error.with_hint(hint) from None
     except OSError as error:
         if not is_full(error):
             raise

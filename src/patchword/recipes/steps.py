@@ -1,4 +1,13 @@
-"""How the weights of a run move: from the fields of a recipe to a step, and what watches over it."""
+"""Builds the training step of a recipe.
+
+From `patchword train` to `optimizer.step()` there are six files:
+    cli/training/train.py         train      reads the command line
+    recipes/train.py              train      opens the run folder, loads data and model, builds the loop
+    recipes/steps.py              build_step builds the step: this file
+    training/loop.py              Loop.run   calls the step for each batch
+    training/guard/nonfinite.py   __call__   computes the gradient, applies it unless it is non-finite
+    training/step.py              PlainStep  gradient: micro-batches, backward; update: clip, optimizer.step()
+"""
 
 from pathlib import Path
 
@@ -18,19 +27,20 @@ from patchword.training.guard.oom_retry import OomRetry
 from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
 from patchword.training.parallel.rank import rank_of
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
-from patchword.training.step import Objective, PlainStep
-from patchword.training.weight_average import Average, EpochAverage
+from patchword.training.step import ComputesGradient, Objective, PlainStep, Step
+from patchword.training.weight_average import EpochAverage, WeightAverage
 
 
 def check_step(recipe: Recipe) -> None:
-    """A setting that would silently do nothing is refused."""
+    """Raise an error for a setting that would have no effect."""
     if recipe.sam_adaptive and not recipe.sam:
         raise UserError(
             "recipe field 'sam_adaptive' has no effect without 'sam'", expected="sam above 0", hint="e.g. sam=2"
         )
     if recipe.loss_spike_factor and rank_of() is not None:
         raise UserError(
-            "recipe field 'loss_spike_factor' is for runs of one process", hint="leave it out, or --processes"
+            "recipe field 'loss_spike_factor' works with one process only",
+            hint="set loss_spike_factor=0, or train without --processes",
         )
     if 0 < recipe.loss_spike_factor <= 1:
         raise UserError(
@@ -38,56 +48,57 @@ def check_step(recipe: Recipe) -> None:
         )
 
 
-def step_of(
+def build_step(
     recipe: Recipe,
+    task: Task,
     objective: Objective,
     optimizer: torch.optim.Optimizer,
-    model: Model,
-    device: torch.device,
+    folder: Path,
+    console: Console,
     group: SingleProcess = SINGLE_PROCESS,
-) -> PlainStep | SharpnessAware:
-    """The plain step, or SAM over it."""
+) -> Step:
+    """Build the step of a run, from the inside to the outside.
+
+    objective -> micro-batches -> backward -> clip -> optimizer  PlainStep
+    a second gradient at perturbed weights                       SharpnessAware, if the recipe asks for SAM
+    the gradient again in smaller micro-batches                  OomRetry, when the memory is full
+    no update from a non-finite loss or gradient                 NonFiniteGuard
+    """
+    model, resume = task.model, resume_command(folder)
+
+    def log(text: str) -> None:
+        console.print(text, style="yellow", highlight=False, markup=False)
+
     plain = PlainStep(
         objective,
         optimizer,
         clip=recipe.clip_norm,
-        parts=group.parts(recipe.gradient_accumulation),
-        precision=pick_precision(recipe.precision, device),
-        exchange=group.exchange(model, [weight for part in optimizer.param_groups for weight in part["params"]]),
+        micro_batches=group.micro_batches(recipe.gradient_accumulation),
+        precision=pick_precision(recipe.precision, task.device),
+        gradient_sync=group.gradient_sync(model, [p for part in optimizer.param_groups for p in part["params"]]),
     )
-    if not recipe.sam:
-        return plain
-    return SharpnessAware(plain, model, Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam))
-
-
-def averaged(recipe: Recipe, model: Model, steps: int) -> Average:
-    """The weights that are tested. steps: of an epoch"""
-    return (
-        EpochAverage(model, recipe.average_last_epochs, steps)
-        if recipe.average_last_epochs
-        else Average(model, recipe.ema_decay)
-    )
-
-
-def guarded(
-    step: PlainStep | SharpnessAware, recipe: Recipe, task: Task, folder: Path, console: Console
-) -> NonFiniteGuard:
-    """The step, taken again in smaller pieces when the memory is full, and left out where its numbers are none."""
-
-    def say(text: str) -> None:
-        console.print(text, style="yellow", highlight=False, markup=False)
-
-    plain, again = step if isinstance(step, PlainStep) else step.plain, resume_command(folder)
+    gradient: ComputesGradient = plain
+    if recipe.sam:
+        ascent = Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam)
+        gradient = SharpnessAware(plain, model, ascent)
+    gradient = OomRetry(gradient, plain, model, log, resume)
     return NonFiniteGuard(
-        OomRetry(step, plain, task.model, say, again),
+        gradient,
         plain,
-        task.model,
+        model,
         folder,
-        say,
-        on_bad=recipe.on_nonfinite,
+        log,
+        on_nonfinite=recipe.on_nonfinite,
         name=sample_names(task),
-        again=f"{again} on_nonfinite=skip",
-        rewind=LossSpikeRewind(recipe.loss_spike_factor, folder / "checkpoints" / "rewind", say)
+        resume_command=f"{resume} on_nonfinite=skip",
+        spikes=LossSpikeRewind(recipe.loss_spike_factor, folder / "checkpoints" / "rewind", log)
         if recipe.loss_spike_factor
         else None,
     )
+
+
+def build_average(recipe: Recipe, model: Model, steps: int) -> WeightAverage:
+    """Return the average of the weights that is validated. steps: per epoch"""
+    if recipe.average_last_epochs:
+        return EpochAverage(model, recipe.average_last_epochs, steps)
+    return WeightAverage(model, recipe.ema_decay)

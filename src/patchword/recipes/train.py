@@ -1,4 +1,4 @@
-"""From a recipe to a finished run: gather what it asks for, assemble the loop, run it."""
+"""Trains a recipe: loads its data and model, builds the loop, runs it."""
 
 import os
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from patchword.recipes.parallel import check_group
 from patchword.recipes.pretraining import task as pretraining_task
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
-from patchword.recipes.resume import resumable, resume_loop, tell_cost
-from patchword.recipes.steps import averaged, check_step, guarded, step_of
+from patchword.recipes.resume import report_cost, resumable, resume_loop
+from patchword.recipes.steps import build_average, build_step, check_step
 from patchword.recipes.task import Task
 from patchword.recipes.text import task as text_task
 from patchword.recipes.text.recipe import TextRecipe
@@ -33,18 +33,18 @@ from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.vectors import task as over_vectors_task
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.training.checkpoint.background import BackgroundCheckpoints
-from patchword.training.checkpoint.checkpoint import Cost
+from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
-from patchword.training.journal import RunJournal
-from patchword.training.lock.lock import exclusive, refuse_second
+from patchword.training.journal import RunLog
+from patchword.training.lock.lock import check_unlocked, exclusive
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
-from patchword.training.parallel.files import Silent, checkpoints_of
+from patchword.training.parallel.files import SilentLog, checkpoints_of
 from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
 from patchword.training.parallel.rank import is_main
-from patchword.training.parallel.rendezvous import SAVED, joined, tell_launcher
+from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_launcher
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
-from patchword.training.signals import interruptible, stop_asked
+from patchword.training.signals import interruptible, stop_requested
 
 SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]] = {
     "cosine": WarmupCosine,
@@ -54,13 +54,13 @@ SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]]
 
 
 def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
-    """Trains until the end (True) or until asked to stop (False); the same call with `resume` goes on bit by bit."""
+    """Train to the end (True) or until a signal asks to stop (False). With `resume` the run continues bit-equal."""
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
     check_step(recipe)
     if is_main():
-        refuse_second(folder)  # the others hear of it by the end of the first one
-    with joined(recipe.sharding, recipe.device) as group:
+        check_unlocked(folder)  # if this fails, the other processes end with the main one
+    with join_group(recipe.sharding, recipe.device) as group:
         console = console if group.is_main else Console(quiet=True)
         check_group(recipe, group)
         task = gather(recipe, console)
@@ -69,21 +69,21 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
                 task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
             )
         group.prepare(task.model)
-        with resumable(folder), group.first(exclusive(folder)), interruptible() as interrupted:
+        with resumable(folder), group.main_only(exclusive(folder)), interruptible() as interrupted:
             if group.is_main:
                 begin(recipe, task, folder)
             loop = assemble(recipe, task, folder, console, group)
-            loop.interrupted, loop.abandoned = interrupted, group.alone(stop_asked)
+            loop.interrupted, loop.cancelled = interrupted, group.local_decision(stop_requested)
             if resume:
                 resume_loop(loop, console)
             if group.is_main:
                 check_disk(loop, folder)
-            return loop.run() and not any(group.agree(stop_asked()))
+            return loop.run() and not any(group.any_rank(stop_requested()))
 
 
 def begin(recipe: Recipe, task: Task, folder: Path) -> None:
-    """What a run's folder says before the first step."""
-    remember_data(task.fingerprint(), folder)
+    """Write the files that a run folder has before the first step."""
+    check_data(task.fingerprint(), folder)
     clear_litter(folder)
     write_text(folder / "recipe.yaml", recipe.to_yaml())
     write_json(folder / "machine.json", machine(task.device))
@@ -107,51 +107,53 @@ def gather(recipe: Recipe, console: Console) -> Task:
     raise TypeError(f"no task is made of a {type(recipe).__name__}")
 
 
-def remember_data(now: dict[str, Any], folder: Path) -> None:
-    """Refuses to go on with other training samples than a run began with."""
+def check_data(now: dict[str, Any], folder: Path) -> None:
+    """Write which training samples a run uses; raise an error if a resumed run began with others."""
     before = read_json(folder / "data.json") if (folder / "data.json").is_file() else now
     if before != now:
         raise UserError(
-            f"the training samples of {now['name']} have changed since {folder} was begun",
-            expected=f"{before.get('samples')} samples as they were",
+            f"the training samples of {now['name']} have changed since the run {folder} was started",
+            expected=f"the same {before.get('samples')} samples",
             got=f"{now['samples']} samples",
-            hint="restore them, or give this run another --name",
+            hint="restore the samples, or start a new run with another --name",
         )
     write_json(folder / "data.json", now)
 
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
-    """Refuses to mix two runs in one folder."""
-    if (folder / "recipe.yaml").is_file() and _has_learned(folder):
+    """Raise an error if the folder has another run, or cannot be written."""
+    if (folder / "recipe.yaml").is_file() and _has_results(folder):
         before = read_recipe(folder / "recipe.yaml")
         if not resume:
-            raise UserError(
-                f"{folder} holds a run already", hint="add --resume to go on with it, or give another --name"
-            )
+            raise UserError(f"{folder} has a run already", hint="add --resume to resume it, or choose another --name")
         changed = [name for name in type(recipe).model_fields if getattr(before, name, None) != getattr(recipe, name)]
         changed = [name for name in changed if name not in CHANGEABLE]
         if changed:
-            was = ", ".join(f"{name}={getattr(before, name)}" for name in changed)
+            original = ", ".join(f"{name}={getattr(before, name)}" for name in changed)
             raise UserError(
-                f"{folder} was started with another recipe", expected=was, hint="give this run another --name"
+                f"{folder} was started with another recipe",
+                expected=original,
+                hint="resume with these values, or start a new run with another --name",
             )
     check_writable(folder)
 
 
-def _has_learned(folder: Path) -> bool:
-    """A run that failed before it kept anything may be begun anew."""
+def _has_results(folder: Path) -> bool:
+    """Return False for a run that failed before it saved anything; it may be started again."""
     return (folder / "model.safetensors").is_file() or any((folder / "checkpoints").glob("*"))
 
 
 def check_writable(folder: Path) -> None:
-    """The folder can be made or written into, found out without making it yet."""
+    """Raise an error if the folder cannot be created or written; does not create it."""
     if len(os.fsencode(folder.name)) > 200:
-        raise UserError("the run's name is too long", expected="200 letters at most", got=len(folder.name))
+        raise UserError(
+            "the name of the run is too long", expected="at most 200 bytes", got=len(os.fsencode(folder.name))
+        )
     make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: SingleProcess = SINGLE_PROCESS) -> Loop:
-    """The loop of a recipe. group: the processes of the run, which the model is prepared for"""
+    """Build the loop of a recipe. group: the processes of the run; the model is already prepared for them."""
     model = task.model
     forward: Callable[[Any], Any] = model
     if recipe.compile:
@@ -162,34 +164,32 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         recipe.learning_rate,
         recipe.weight_decay,
         layer_decay=recipe.layer_decay,
-        corrected=recipe.bias_correction,
+        bias_correction=recipe.bias_correction,
     )
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
-    step = step_of(recipe, task.objective(forward), optimizer, model, task.device, group)
-    guard = guarded(step, recipe, task, folder, console)
+    step = build_step(recipe, task, task.objective(forward), optimizer, folder, console, group)
 
-    def first_saved(cost: Cost) -> None:
-        tell_launcher(SAVED)
-        tell_cost(cost, folder, console)
+    def on_first_save(cost: SaveCost) -> None:
+        report_to_launcher(SAVED)
+        report_cost(cost, folder, console)
 
-    saved = BackgroundCheckpoints(folder / "checkpoints", tell=first_saved)
+    checkpoints = BackgroundCheckpoints(folder / "checkpoints", on_first_save=on_first_save)
     return Loop(
         model=model,
         optimizer=optimizer,
-        step=guard,
-        watch=guard,
+        step=step,
         schedule=SCHEDULES[recipe.schedule](
             recipe.learning_rate, total, round(total * recipe.warmup), recipe.min_lr_ratio
         ),
-        average=averaged(recipe, model, steps),
-        data=lambda epoch, first: group.batches(task.data(epoch, first, group.deal)),
-        validate=lambda: task.validate(group.deal),
-        keep_best=lambda: group.save(model, lambda: task.save(folder)),
-        checkpoints=checkpoints_of(group, saved, model, optimizer),
-        journal=RunJournal(folder, console, task.unit, task.metric) if group.is_main else Silent(),
+        average=build_average(recipe, model, steps),
+        data=lambda epoch, first: group.batches(task.data(epoch, first, group.sharing)),
+        validate=lambda: task.validate(group.sharing),
+        save_best=lambda: group.save(model, lambda: task.save(folder)),
+        checkpoints=checkpoints_of(group, checkpoints, model, optimizer),
+        run_log=RunLog(folder, console, task.unit, task.metric) if group.is_main else SilentLog(),
         step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),
-        agree=group.agree,
+        any_rank=group.any_rank,
         epochs=recipe.epochs,
         steps_per_epoch=steps,
         patience=recipe.patience,

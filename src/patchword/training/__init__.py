@@ -1,1 +1,1 @@
-"""THE LOOP: one for all; what is learned is an objective, how weights move is a step."""
+"""Training: one loop for all tasks. An objective computes the loss, a step changes the weights."""

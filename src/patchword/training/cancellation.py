@@ -1,4 +1,4 @@
-"""Leaving work that changes nothing, such as validation, in the middle when asked to stop."""
+"""Cancels work that changes nothing, such as validation, in the middle."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,21 +7,21 @@ from typing import Any
 from torch import nn
 
 
-class Abandoned(Exception):  # noqa: N818  (not an error)
+class Cancelled(Exception):  # noqa: N818  (not an error)
     """Work that changes nothing was left in the middle, since the process was asked to stop."""
 
 
 @contextmanager
-def abandonable(model: nn.Module, asked: Callable[[], bool]) -> Iterator[None]:
-    """Inside, the model raises `Abandoned` at its next block when asked to stop: for work that changes nothing."""
+def cancellable(model: nn.Module, cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Inside, the model raises `Cancelled` at its next block once `cancelled()` is True."""
 
-    def look(*_: Any) -> None:
-        if asked():
-            raise Abandoned
+    def check(*_: Any) -> None:
+        if cancelled():
+            raise Cancelled
 
-    # not in small parts, which run in one kernel if nobody watches them
-    parts = [part for part in model.modules() if part is model or any(map(_has_parts, part.children()))]
-    hooks = [part.register_forward_pre_hook(look) for part in parts]
+    # no hooks on leaf modules and the modules directly above: hooks would forbid to fuse them
+    modules = [module for module in model.modules() if module is model or any(map(_has_children, module.children()))]
+    hooks = [module.register_forward_pre_hook(check) for module in modules]
     try:
         yield
     finally:
@@ -29,5 +29,5 @@ def abandonable(model: nn.Module, asked: Callable[[], bool]) -> Iterator[None]:
             hook.remove()
 
 
-def _has_parts(module: nn.Module) -> bool:
+def _has_children(module: nn.Module) -> bool:
     return next(module.children(), None) is not None

@@ -1,4 +1,4 @@
-"""What is told of a run while it goes: a bar for people, lines for logs, JSON and TensorBoard for tools."""
+"""The log of a run: a progress bar or log lines on the console, metrics.jsonl and TensorBoard events for tools."""
 
 import json
 import math
@@ -14,13 +14,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from patchword.core.files import write_text
 from patchword.training.state import State
 
-_LINE_SECONDS = 30.0  # between lines where the output is no terminal
-_LOOK_SECONDS = 0.5  # between looks at the loss
-SHARES = ("accuracy", "f1", "exact")  # measures told in percent
+_LINE_SECONDS = 30.0  # between log lines if the output is not a terminal
+_BAR_SECONDS = 0.5  # between updates of the progress bar; each reads the loss from the device
+PERCENT = ("accuracy", "f1", "exact")  # metrics that are shown in percent
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; a last line cut short by a kill is left out."""
+    """Return the records of metrics.jsonl; an incomplete last line, left by a kill, is dropped."""
     records = []
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:
@@ -30,8 +30,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-class RunJournal:
-    """Writes metrics.jsonl and TensorBoard events into the run's folder, and shows the progress on the console."""
+class RunLog:
+    """Writes metrics.jsonl and TensorBoard events into the run folder, and shows the progress on the console."""
 
     def __init__(self, folder: Path, console: Console, unit: str = "images", metric: str = "accuracy") -> None:
         self.folder, self.console, self.unit, self.metric = folder, console, unit, metric
@@ -39,7 +39,7 @@ class RunJournal:
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         self.epochs = self.steps_per_epoch = 0
-        self.looked = self.began = time.monotonic()
+        self.shown = self.began = time.monotonic()
         self.first_step = 0
         self.batch = 0
 
@@ -48,35 +48,35 @@ class RunJournal:
         kept = [record for record in read_metrics(self.folder / "metrics.jsonl") if record["epoch"] <= state.epoch]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
         self.events = _event_writer(self.folder, state.step)
-        self.began = self.looked = time.monotonic()
+        self.began = self.shown = time.monotonic()
         if self.console.is_terminal:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.fields[told]}"),
+                TextColumn("{task.fields[text]}"),
                 console=self.console,
                 transient=True,
             )
-            self.task = self.bar.add_task("training", total=epochs * steps_per_epoch, completed=state.step, told="")
+            self.task = self.bar.add_task("training", total=epochs * steps_per_epoch, completed=state.step, text="")
             self.bar.start()
 
     def step(self, state: State, loss: Callable[[], float], accuracy: Callable[[], float]) -> None:
         self.batch = max(self.batch, state.seen // max(1, state.batch))
         now = time.monotonic()
-        if now - self.looked < (_LOOK_SECONDS if self.bar else _LINE_SECONDS):
+        if now - self.shown < (_BAR_SECONDS if self.bar else _LINE_SECONDS):
             return
-        self.looked = now
-        taken = state.step - self.first_step
-        speed = taken * self.batch / (now - self.began)
-        left = (self.epochs * self.steps_per_epoch - state.step) * (now - self.began) / max(1, taken)
-        told = f"loss {loss():.4f}{_share(accuracy())}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
+        self.shown = now
+        done = state.step - self.first_step
+        speed = done * self.batch / (now - self.began)
+        left = (self.epochs * self.steps_per_epoch - state.step) * (now - self.began) / max(1, done)
+        text = f"loss {loss():.4f}{_accuracy(accuracy())}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
         if self.bar and self.task is not None:
             self.bar.update(
-                self.task, completed=state.step, told=told, description=f"epoch {state.epoch + 1}/{self.epochs}"
+                self.task, completed=state.step, text=text, description=f"epoch {state.epoch + 1}/{self.epochs}"
             )
         else:
-            share = f"{state.batch}/{self.steps_per_epoch}"
-            self.console.print(f"epoch {state.epoch + 1}/{self.epochs}, step {share}: {told}", highlight=False)
+            position = f"{state.batch}/{self.steps_per_epoch}"
+            self.console.print(f"epoch {state.epoch + 1}/{self.epochs}, step {position}: {text}", highlight=False)
 
     def epoch(self, record: dict[str, float], state: State) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
@@ -86,13 +86,13 @@ class RunJournal:
         for key, value in record.items():
             if self.events and key not in ("epoch", "step"):
                 self.events.add_scalar(key, value, record["step"])
-        star = " *" if state.waited == 0 else ""
+        star = " *" if state.epochs_since_best == 0 else ""
         score = record[f"validation_{self.metric}"]
-        told = f"{score:.2%}" if self.metric in SHARES else f"{score:.4f}"
+        shown = f"{score:.2%}" if self.metric in PERCENT else f"{score:.4f}"
         self.console.print(
             f"epoch {record['epoch']:>{len(str(self.epochs))}}/{self.epochs}  "
-            f"loss {record['loss']:.4f}{_share(record.get('accuracy', math.nan))}  |  "
-            f"validation loss {record['validation_loss']:.4f}  {self.metric} {told}{star}  "
+            f"loss {record['loss']:.4f}{_accuracy(record.get('accuracy', math.nan))}  |  "
+            f"validation loss {record['validation_loss']:.4f}  {self.metric} {shown}{star}  "
             f"[dim]{_duration(record['seconds'])}[/dim]",
             highlight=False,
         )
@@ -104,13 +104,13 @@ class RunJournal:
             self.events.close()
 
 
-def _share(accuracy: float) -> str:
-    """nothing where answers are neither right nor wrong"""
+def _accuracy(accuracy: float) -> str:
+    """Return nothing for a task without correct predictions."""
     return "" if math.isnan(accuracy) else f"  accuracy {accuracy:.2%}"
 
 
 def _event_writer(folder: Path, step: int) -> Any:
-    """TensorBoard's writer where TensorBoard is installed; what an earlier start told after `step` is taken back."""
+    """Return a TensorBoard writer if it is installed; events after `step` of an earlier start are purged."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

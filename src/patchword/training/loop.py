@@ -1,146 +1,146 @@
-"""The loop. It knows nothing of models or tasks: batches in, steps taken, checkpoints and log lines out."""
+"""The training loop. It knows nothing of models or tasks: it takes steps on batches, validates, saves and logs."""
 
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.cancellation import Abandoned, abandonable
-from patchword.training.checkpoint.checkpoint import Checkpoints, Say
-from patchword.training.guard.loss_spike import Spike
-from patchword.training.guard.nonfinite import StepMonitor
+from patchword.training.cancellation import Cancelled, cancellable
+from patchword.training.checkpoint.checkpoint import Checkpoints, Log
+from patchword.training.guard.loss_spike import LossSpike
 from patchword.training.optimizer import optimizer_tensors, restore_optimizer
-from patchword.training.state import Data, Journal, State, Validation
+from patchword.training.state import Data, ProgressLog, State, Validation
 from patchword.training.step import Step
-from patchword.training.weight_average import Average
+from patchword.training.weight_average import WeightAverage
 
 __all__ = ["Loop", "State", "Validation"]
 
 
 @dataclass
 class Loop:
-    """Everything one run consists of; `run` ends with the finished state, or in the middle if `interrupted` says so."""
+    """All parts of one run. `run` trains to the end, or until `interrupted` returns True."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     step: Step
     schedule: Callable[[int], float]
-    average: Average
+    average: WeightAverage
     data: Data
     validate: Callable[[], Validation]
-    keep_best: Callable[[], None]
+    save_best: Callable[[], None]
     checkpoints: Checkpoints
-    journal: Journal
+    run_log: ProgressLog
     step_seed: Callable[[int], int]
     epochs: int
     steps_per_epoch: int
     patience: int = 0  # epochs without a better validation score before stopping; 0 is never
     save_seconds: float = 60.0
-    metric: str = "accuracy"  # what the validation's score is
-    interrupted: Callable[[], bool] = lambda: False  # asked once after every step
-    abandoned: Callable[[], bool] = lambda: False  # asked at any time where nothing is lost, as during validation
-    watch: StepMonitor = field(default_factory=StepMonitor)
-    agree: Callable[[bool, bool], tuple[bool, ...]] = lambda *asked: asked  # what one process asks for, all do
+    metric: str = "accuracy"  # the name of the validation score
+    interrupted: Callable[[], bool] = lambda: False  # checked once after every step
+    cancelled: Callable[[], bool] = lambda: False  # checked at any time when nothing can be lost, as in validation
+    any_rank: Callable[[bool, bool], tuple[bool, ...]] = lambda *flags: flags  # True for all if True for any process
     state: State = field(default_factory=State)
 
-    def resume(self, say: Say) -> bool:
-        """Goes on from the newest whole checkpoint, if there is one."""
-        found = self.checkpoints.newest(say)
+    def resume(self, log: Log) -> bool:
+        """Restore the newest intact checkpoint; return False if there is none."""
+        found = self.checkpoints.newest(log)
         if found is None:
             return False
-        self._put_back(*found)
+        self._restore(*found)
         return True
 
-    def _put_back(self, tensors: dict[str, Tensor], state: Mapping[str, Any]) -> None:
-        self.model.load_state_dict(_below(tensors, "model."))
+    def _restore(self, tensors: dict[str, Tensor], state: Mapping[str, Any]) -> None:
+        self.model.load_state_dict(_with_prefix(tensors, "model."))
         restore_optimizer(self.optimizer, tensors)
-        for name, tensor in _below(tensors, "average.").items():
+        for name, tensor in _with_prefix(tensors, "average.").items():
             self.average.shadow[name].copy_(tensor)
-        self.state = State(**state)
-        self.watch.resumed(self.state)
+        self.state = State.from_dict(state)
+        self.step.on_resume(self.state)
 
     def run(self) -> bool:
-        """True when the run is finished, False when it was interrupted; either way all of it is on the disk."""
-        self.journal.start(self.state, self.epochs, self.steps_per_epoch)
+        """Return True if the run is finished, False if it was interrupted; in both cases all of it is saved."""
+        self.run_log.start(self.state, self.epochs, self.steps_per_epoch)
         try:
             with self.checkpoints:
                 while not self.finished():
                     try:
-                        if self.abandoned() or not self._train_epoch() or not self._end_epoch():
+                        if self.cancelled() or not self._train_epoch() or not self._end_epoch():
                             return False
-                    except Spike as spike:
-                        self._go_back(spike)
+                    except LossSpike as spike:
+                        self._rewind(spike)
             return True
         finally:
-            self.journal.stop()
+            self.run_log.stop()
 
     def finished(self) -> bool:
-        out_of_patience = bool(self.patience) and self.state.waited >= self.patience
+        out_of_patience = bool(self.patience) and self.state.epochs_since_best >= self.patience
         return self.state.epoch >= self.epochs or out_of_patience
 
     def _train_epoch(self) -> bool:
+        """Return False if the run was interrupted."""
         state, saved, began = self.state, time.monotonic(), time.monotonic()
         self.model.train()
-        loss = right = None
+        loss = correct = None
         before = state.seconds
-        self._keep_place()
+        self._save_snapshot()
         for batch in self.data(state.epoch, state.batch):
-            if state.step in state.skipped:
+            if state.step in state.skipped_steps:
                 state.step, state.batch = state.step + 1, state.batch + 1
                 self.average.update(state.step)
                 continue
-            torch.manual_seed(self.step_seed(state.step))  # dropout and the like repeat themselves after a restart
-            step_loss, step_right = self.step(batch, self.schedule(state.step))
-            # double, so that the sum is the same however often it passed through a checkpoint
-            loss = _exact(step_loss) + (state.loss if loss is None else loss)
-            right = _exact(step_right) + (state.right if right is None else right)
+            torch.manual_seed(self.step_seed(state.step))  # a resumed run draws the same dropout
+            step_loss, step_correct = self.step(batch, self.schedule(state.step))
+            # float64: the sum stays the same however often it passed through a checkpoint
+            loss = _float64(step_loss) + (state.loss if loss is None else loss)
+            correct = _float64(step_correct) + (state.correct if correct is None else correct)
             state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
             self.average.update(state.step)
-            self.watch.on_step(state, batch)
+            self.step.on_step(state, batch)
             now = time.monotonic()
             state.seconds = before + now - began
-            self.journal.step(state, _mean_of(loss, state.seen), _mean_of(right, state.seen))
+            self.run_log.step(state, _mean(loss, state.seen), _mean(correct, state.seen))
             self.checkpoints.check()
-            stop, due = self.agree(self.interrupted(), now - saved > self.save_seconds)
-            save = stop or due
-            if save or self.watch.wants_snapshot(state):
-                self.watch.flush(state)
-                state.loss, state.right = float(loss), float(right)
-                self._keep_place()
+            stop, save_due = self.any_rank(self.interrupted(), now - saved > self.save_seconds)
+            save = stop or save_due
+            if save or self.step.wants_snapshot(state):
+                self.step.flush(state)
+                state.loss, state.correct = float(loss), float(correct)
+                self._save_snapshot()
             if save:
                 self._save()
                 saved = time.monotonic()
             if stop:
                 return False
-        self.watch.flush(state)
-        if loss is not None and right is not None:
-            state.loss, state.right = float(loss), float(right)
+        self.step.flush(state)
+        if loss is not None and correct is not None:
+            state.loss, state.correct = float(loss), float(correct)
         return True
 
     def _end_epoch(self) -> bool:
-        """False when asked to stop before the validation was done; it is begun again after a restart."""
+        """Validate, log and save. Return False if the validation was cancelled; a resumed run repeats all of it."""
         state = self.state
         if not math.isfinite(state.loss):
             raise UserError(
-                f"the loss is {state.loss} in epoch {state.epoch + 1}", hint="lower learning_rate, or set clip_norm"
+                f"the loss is {state.loss} in epoch {state.epoch + 1}",
+                hint="lower the learning rate (rate), or clip gradients (clip)",
             )
         began = time.monotonic()
         try:
             with self.average.applied():
                 self.model.eval()
-                with abandonable(self.model, self.abandoned):
+                with cancellable(self.model, self.cancelled):
                     validation = self.validate()
-                if validation.score > state.best:
-                    state.best, state.best_epoch, state.waited = validation.score, state.epoch, 0
-                    self.keep_best()
+                if validation.score > state.best_score:
+                    state.best_score, state.best_epoch, state.epochs_since_best = validation.score, state.epoch, 0
+                    self.save_best()
                 else:
-                    state.waited += 1
-        except Abandoned:
+                    state.epochs_since_best += 1
+        except Cancelled:
             self._save()
             return False
         state.seconds += time.monotonic() - began
@@ -148,29 +148,29 @@ class Loop:
             "epoch": state.epoch + 1,
             "step": state.step,
             "loss": state.loss / max(1, state.seen),
-            **({} if math.isnan(state.right) else {"accuracy": state.right / max(1, state.seen)}),
+            **({} if math.isnan(state.correct) else {"accuracy": state.correct / max(1, state.seen)}),
             "validation_loss": validation.loss,
             f"validation_{self.metric}": validation.score,
             **{f"validation_{name}": value for name, value in validation.measures.items()},
             "rate": self.schedule(state.step - 1),
             "seconds": round(state.seconds, 3),
         }
-        state.epoch, state.batch, state.seen, state.loss, state.right = state.epoch + 1, 0, 0, 0.0, 0.0
-        self.journal.epoch(record, state)  # before the checkpoint: a restart drops lines of epochs it has not finished
+        state.epoch, state.batch, state.seen, state.loss, state.correct = state.epoch + 1, 0, 0, 0.0, 0.0
+        self.run_log.epoch(record, state)  # before the checkpoint: a resumed run drops lines of unfinished epochs
         self._save()
         return True
 
-    def _keep_place(self) -> None:
-        if self.watch.wants_snapshot(self.state):
-            self.watch.keep(self.state, self._tensors())
+    def _save_snapshot(self) -> None:
+        if self.step.wants_snapshot(self.state):
+            self.step.save_snapshot(self.state, self._tensors())
 
-    def _go_back(self, spike: Spike) -> None:
-        """To before the spike; what was saved since comes from a way that is not taken, and goes when this is saved."""
-        spent = self.state.seconds
-        self._put_back(*self.watch.before(spike, self.state))
-        self.state.seconds = spent
+    def _rewind(self, spike: LossSpike) -> None:
+        """Restore the snapshot before the spike. Later checkpoints are replaced once the restored state is saved."""
+        seconds = self.state.seconds
+        self._restore(*self.step.rewind(spike, self.state))
+        self.state.seconds = seconds
         self.checkpoints.wait()
-        self.checkpoints.outdate(_place(self.state.epoch, self.state.batch))
+        self.checkpoints.mark_outdated(_checkpoint_name(self.state.epoch, self.state.batch))
         self._save()
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -180,23 +180,24 @@ class Loop:
 
     def _save(self) -> None:
         state = self.state
-        best = _place(state.best_epoch + 1, 0) if state.best_epoch >= 0 else ""
-        self.checkpoints.save(_place(state.epoch, state.batch), self._tensors(), asdict(state), best)
+        best = _checkpoint_name(state.best_epoch + 1, 0) if state.best_epoch >= 0 else ""
+        name = _checkpoint_name(state.epoch, state.batch)
+        self.checkpoints.save(name, self._tensors(), state.to_dict(), best)
 
 
-def _place(epoch: int, batch: int) -> str:
-    """the name of the checkpoint of that place in a run; names sort as places do"""
+def _checkpoint_name(epoch: int, batch: int) -> str:
+    """Return the name of the checkpoint at this position; names sort in the order of the run."""
     return f"epoch-{epoch:05d}-batch-{batch:07d}"
 
 
-def _exact(value: Tensor) -> Tensor:
-    return value if value.device.type == "mps" else value.double()  # Apple's GPUs have no doubles
+def _float64(value: Tensor) -> Tensor:
+    return value if value.device.type == "mps" else value.double()  # MPS has no float64
 
 
-def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _mean_of(total: Tensor, seen: int) -> Callable[[], float]:
-    """Computed only when somebody looks, since reading a number from an accelerator waits for it."""
+def _mean(total: Tensor, seen: int) -> Callable[[], float]:
+    """Return a function that reads the mean: reading a value from an accelerator waits for it."""
     return lambda: float(total) / max(1, seen)

@@ -1,4 +1,4 @@
-"""AdamW, with decay on matrices only."""
+"""AdamW with weight decay on matrices only, and with layer-wise learning rates."""
 
 import re
 from collections import defaultdict
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 def adamw(
     model: nn.Module,
-    rate: float,
-    decay: float,
+    learning_rate: float,
+    weight_decay: float,
     betas: tuple[float, float] = (0.9, 0.999),
     *,
     layer_decay: float = 1.0,
-    corrected: bool = True,
+    bias_correction: bool = True,
 ) -> torch.optim.AdamW:
-    """Biases, norms, leading tokens and the positions of patches are not decayed; BERT's tables are, as in its paper.
+    """Biases, norms, prefix tokens and position tables of patches are not decayed; BERT's tables are, as in its paper.
 
-    layer_decay: each block learns at this share of the rate of the block above it, the head at the full rate.
-    corrected: without, the first steps are as large as BERT's own optimizer makes them, with its eps of 1e-6.
+    layer_decay: the learning rate of a block, divided by that of the block above it; the head has the full rate.
+    bias_correction: False is BERT's own optimizer, whose first steps are larger, with its eps of 1e-6.
     """
     groups: dict[tuple[bool, int], list[nn.Parameter]] = defaultdict(list)
     layers = _layers(name for name, _ in model.named_parameters())
@@ -30,56 +30,62 @@ def adamw(
         if parameter.requires_grad:
             groups[_is_matrix(name, parameter), layers[name] if layer_decay != 1 else top].append(parameter)
     chosen: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay if matrices else 0.0, "share": layer_decay ** (top - layer)}
+        {
+            "params": parameters,
+            "weight_decay": weight_decay if matrices else 0.0,
+            "lr_scale": layer_decay ** (top - layer),
+        }
         for (matrices, layer), parameters in sorted(groups.items(), key=lambda item: (not item[0][0], item[0][1]))
     ]
-    kind = torch.optim.AdamW if corrected else UncorrectedAdamW
-    return kind(chosen, lr=rate, betas=betas, eps=1e-8 if corrected else 1e-6, fused=True)
+    optimizer = torch.optim.AdamW if bias_correction else UncorrectedAdamW
+    return optimizer(chosen, lr=learning_rate, betas=betas, eps=1e-8 if bias_correction else 1e-6, fused=True)
 
 
 class UncorrectedAdamW(torch.optim.AdamW):
-    """Without the correction of the moments for their start at zero, as BERT was trained (Mosbach et al., 2021, 5.1).
+    """AdamW without bias correction of the moments, as BERT was trained (Mosbach et al., 2021, 5.1).
 
-    The corrected step with another rate, eps and decay is the uncorrected one.
+    Implemented as a corrected step with another learning rate, eps and weight decay, which is equal to it.
     """
 
-    taken: int | None = None
+    steps_done: int | None = None
 
     def step(self, closure: Any = None) -> Any:
-        if self.taken is None:  # after a restart the moments know how far they are
-            self.taken = max((int(state["step"]) for state in self.state.values()), default=0)
-        self.taken += 1
+        if self.steps_done is None:  # a resumed run reads the count from the moments
+            self.steps_done = max((int(state["step"]) for state in self.state.values()), default=0)
+        self.steps_done += 1
         before = [(group["lr"], group["eps"], group["weight_decay"]) for group in self.param_groups]
         for group in self.param_groups:
-            first, second = (1 - beta**self.taken for beta in group["betas"])
+            first, second = (1 - beta**self.steps_done for beta in group["betas"])
             factor = first / second**0.5
             group["lr"] *= factor
             group["eps"] /= second**0.5
             group["weight_decay"] /= factor
-        answer = super().step(closure)
-        self._count_left_out()
-        for group, (rate, eps, decay) in zip(self.param_groups, before, strict=True):
-            group["lr"], group["eps"], group["weight_decay"] = rate, eps, decay
-        return answer
+        result = super().step(closure)
+        self._count_skipped_step()
+        for group, (learning_rate, eps, weight_decay) in zip(self.param_groups, before, strict=True):
+            group["lr"], group["eps"], group["weight_decay"] = learning_rate, eps, weight_decay
+        return result
 
     def load_state_dict(self, state_dict: Any) -> None:
         super().load_state_dict(state_dict)
-        self.taken = None
+        self.steps_done = None
 
-    def _count_left_out(self) -> None:
-        """A step that the device leaves out is not known here, and is counted in both places or in neither."""
-        left_out = getattr(self, "found_inf", None)
-        if left_out is not None:
+    def _count_skipped_step(self) -> None:
+        """Count a step that the device skipped: `steps_done` counts it, too, since the host cannot know of it."""
+        skipped = getattr(self, "found_inf", None)
+        if skipped is not None:
             counts = [state["step"] for weight, state in self.state.items() if weight.grad is not None]
-            torch._foreach_add_(counts, left_out)
+            torch._foreach_add_(counts, skipped)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state as named tensors, for a checkpoint."""
     states = optimizer.state_dict()["state"]
     return {f"optimizer.{index}.{key}": value for index, state in states.items() for key, value in state.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Load the optimizer's state from the tensors of a checkpoint."""
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
@@ -93,22 +99,25 @@ def _is_matrix(name: str, parameter: nn.Parameter) -> bool:
 
 
 def _layers(names: Iterable[str]) -> dict[str, int]:
-    """The layer of each parameter: blocks are counted from 1 through all stages; an entrance belongs just below the
-    first block behind it; what stands behind all blocks is the top."""
+    """Return the layer index of each parameter.
+
+    Blocks count from 1 through all stages; a stem is one layer below the first block of its stage; parameters after
+    the last block are the top layer.
+    """
     ordered = list(names)
     blocks = list(dict.fromkeys(found[1] for name in ordered if (found := _BLOCK.match(name))))
-    number = {block: index for index, block in enumerate(blocks, 1)}
+    index_of = {block: index for index, block in enumerate(blocks, 1)}
 
     def layer(name: str) -> int:
         if found := _BLOCK.match(name):
-            return number[found[1]]
+            return index_of[found[1]]
         stage = re.match(r"(stages\.\d+\.)", name)
-        home = stage[1] if stage else "encoder." if _ENTRANCE.match(name) else None
-        behind = [number[block] for block in blocks if home is not None and block.startswith(home)]
-        return min(behind) - 1 if behind else len(blocks) + 1
+        prefix = stage[1] if stage else "encoder." if _STEM.match(name) else None
+        after = [index_of[block] for block in blocks if prefix is not None and block.startswith(prefix)]
+        return min(after) - 1 if after else len(blocks) + 1
 
     return {name: layer(name) for name in ordered}
 
 
 _BLOCK = re.compile(r"((?:.*\.)?blocks\.\d+)\.")
-_ENTRANCE = re.compile(r"(entrance|prefix|positions)\.")
+_STEM = re.compile(r"(entrance|prefix|positions)\.")

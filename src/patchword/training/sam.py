@@ -1,4 +1,4 @@
-"""SAM: a step that looks for flat ground (Foret et al., 2020)."""
+"""SAM: sharpness-aware minimization (Foret et al., 2020)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -8,135 +8,134 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from patchword.training.step import Batch, PlainStep
+from patchword.training.step import Batch, PlainStep, Step
 
-TINY = 1e-12  # keeps a gradient of zero from being divided by
+TINY = 1e-12  # avoids a division by zero
 
 
 class Ascent(Protocol):
-    """From weights and their gradients to what is added to each weight; all together are one long vector."""
+    """Returns the perturbation of each weight from the weights and their gradients; norms are over all of them."""
 
     def __call__(self, weights: list[Tensor], gradients: list[Tensor]) -> list[Tensor]: ...
 
 
 @dataclass(frozen=True)
 class Steepest:
-    """e = rho g / ||g||: where, to first order, the loss is highest within a ball of radius rho."""
+    """SAM's perturbation: e = rho g / ||g||, which to first order maximizes the loss within a ball of radius rho."""
 
     rho: float
 
     def __call__(self, weights: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
-        return list(torch._foreach_mul(gradients, self.rho / (norm(gradients) + TINY)))
+        return list(torch._foreach_mul(gradients, self.rho / (global_norm(gradients) + TINY)))
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """ASAM (Kwon et al., 2021): e = rho w^2 g / || |w| g ||, a ball as wide along each weight as that weight is large,
-    so that scaling the weights of a network without changing what it computes does not change its step.
+    """ASAM's perturbation (Kwon et al., 2021): e = rho w^2 g / || |w| g ||.
 
-    As in the code that most use; the paper adds 0.01 to each |w|. Its rho is larger, about 2.
+    The ball is as wide along each weight as that weight is large, so that a rescaling of the weights that does not
+    change the function does not change the step. As in the most used code, 0.01 is not added to |w|, which the paper
+    does. rho is larger than SAM's, about 2.
     """
 
     rho: float
 
     def __call__(self, weights: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
-        scaled = list(torch._foreach_mul(gradients, weights))  # the sign of a weight does not matter for the norm
-        return list(torch._foreach_mul(torch._foreach_mul(scaled, weights), self.rho / (norm(scaled) + TINY)))
+        scaled = list(torch._foreach_mul(gradients, weights))  # the sign of a weight does not change the norm
+        return list(torch._foreach_mul(torch._foreach_mul(scaled, weights), self.rho / (global_norm(scaled) + TINY)))
 
 
-def norm(tensors: list[Tensor]) -> Tensor:
-    """of all of them as one vector"""
+def global_norm(tensors: list[Tensor]) -> Tensor:
+    """Return the norm of all tensors as one vector."""
     length: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
     return length
 
 
-class SharpnessAware:
-    """min over w of the largest loss near w: climb by the ascent, and descend from w by the gradient found up there.
+class SharpnessAware(Step):
+    """Minimizes the largest loss near the weights: perturbs them by the ascent, and applies the gradient found there.
 
-    It costs two gradients a step. Both are of the whole batch, however many pieces or processes it is worked on in. The
-    first is not clipped, since only its direction matters; the second is, as in the plain step. What is told is the
-    loss at w.
+    Each step computes two gradients, both of the whole batch, whatever the number of micro-batches or processes. The
+    first is not clipped, since only its direction matters; the second is, as in the plain step. The loss that is
+    returned is that of the unperturbed weights.
 
-    As in the authors' code both passes draw the same random numbers (dropout, stochastic depth), so that both see one
-    function, and only the first one, which sees the true weights, changes running statistics.
+    As in the authors' code both passes draw the same random numbers (dropout, stochastic depth), so that both see the
+    same function, and only the first pass changes running statistics.
 
-    plain: the step that this one takes at the top.
-    model: whose buffers (running statistics, ranges) both passes begin with, and only the first one changes.
+    plain: computes both gradients and applies the second.
+    model: its buffers (running statistics, ranges) are the same at the start of both passes.
     """
 
     def __init__(self, plain: PlainStep, model: nn.Module, ascent: Ascent) -> None:
         self.plain, self.model, self.ascent = plain, model, ascent
 
-    def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
-        told = self.gradient(batch)
-        self.descend(rate)
-        return told
+    def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
+        loss, correct = self.gradient(batch)
+        self.plain.update(learning_rate)
+        return loss, correct
 
     def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The one found at the top; what is told is of the true weights."""
-        noted, back = copies(self.model.buffers()), drawing(batch.device)
-        told = self.plain.gradient(batch)
-        with self.at_the_top(), with_buffers(self.model, noted):
-            back()
+        """Compute the gradient at the perturbed weights; return loss and correct predictions of the true weights."""
+        buffers, restore_rng = clones(self.model.buffers()), save_rng(batch.device)
+        loss, correct = self.plain.gradient(batch)
+        with self.perturbed(), with_buffers(self.model, buffers):
+            restore_rng()
             self.plain.gradient(batch)
-        return told
-
-    def descend(self, rate: float) -> Tensor:
-        return self.plain.descend(rate)
+        return loss, correct
 
     @contextmanager
-    def at_the_top(self) -> Iterator[None]:
-        """Inside, the weights are where the gradient they held has led; then exactly where they were."""
+    def perturbed(self) -> Iterator[None]:
+        """Inside, the ascent is added to the weights and their gradients are reset; after it the weights are
+        bit-equal to before."""
         with torch.no_grad():
             weights = [weight for weight in self.plain.weights() if weight.grad is not None]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
-            kept = copies(weights)  # not the way back, which would round
+            unperturbed = clones(weights)  # subtracting the perturbation would round
             torch._foreach_add_(weights, self.ascent(weights, gradients))
         self.plain.optimizer.zero_grad(set_to_none=True)
         try:
             yield
         finally:
-            put(weights, kept)  # all that moved, also where no gradient came back
+            copy_all(weights, unperturbed)  # also weights without a gradient in the second pass
 
 
 @contextmanager
 def with_buffers(model: nn.Module, earlier: list[Tensor]) -> Iterator[None]:
-    """Inside, the model's buffers are as they were earlier; whatever it notes down there is forgotten."""
+    """Inside, the model has these earlier buffers; changes made inside are dropped."""
     buffers = list(model.buffers())
-    now = copies(buffers)
-    put(buffers, earlier)
+    now = clones(buffers)
+    copy_all(buffers, earlier)
     try:
         yield
     finally:
-        put(buffers, now)
+        copy_all(buffers, now)
 
 
-def copies(tensors: Iterable[Tensor]) -> list[Tensor]:
+def clones(tensors: Iterable[Tensor]) -> list[Tensor]:
     originals = list(tensors)
     found = [torch.empty_like(tensor, requires_grad=False) for tensor in originals]
-    put(found, originals)
+    copy_all(found, originals)
     return found
 
 
 @torch.no_grad()
-def put(places: list[Tensor], values: list[Tensor]) -> None:
-    """Copies each value to its place, all of one type at once: hundreds of small copies would keep a GPU waiting."""
-    pairs = list(zip(places, values, strict=True))
-    for kind in {place.dtype for place in places}:
-        chosen = [(place, value) for place, value in pairs if place.dtype == kind]
-        torch._foreach_copy_([place for place, _ in chosen], [value for _, value in chosen])
+def copy_all(targets: list[Tensor], values: list[Tensor]) -> None:
+    """Copy each value to its target, with one call per dtype: hundreds of small copies would leave a GPU idle."""
+    pairs = list(zip(targets, values, strict=True))
+    for dtype in {target.dtype for target in targets}:
+        chosen = [(target, value) for target, value in pairs if target.dtype == dtype]
+        torch._foreach_copy_([target for target, _ in chosen], [value for _, value in chosen])
 
 
-def drawing(device: torch.device) -> Callable[[], None]:
-    """A way back to the random numbers that come next, on the CPU and on the device."""
+def save_rng(device: torch.device) -> Callable[[], None]:
+    """Save the random number generators of the CPU and the device; return a function that restores them."""
     on_cpu = torch.get_rng_state()
     if device.type == "cpu":
         return lambda: torch.set_rng_state(on_cpu)
-    there = torch.get_device_module(device)
-    on_device = there.get_rng_state(device)  # named, since the module's own default may be another one
+    module = torch.get_device_module(device)
+    on_device = module.get_rng_state(device)  # passed on, since the module's default device may differ
 
-    def back() -> None:
+    def restore() -> None:
         torch.set_rng_state(on_cpu)
-        there.set_rng_state(on_device, device)
+        module.set_rng_state(on_device, device)
 
-    return back
+    return restore

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Warmup(ABC):
-    """Rises linearly over `warmup` steps, then falls to `floor` of its peak, as `left` says."""
+    """Linear warmup over `warmup` steps, then a decay to `floor` times the peak; subclasses give its shape."""
 
     peak: float
     total: int
@@ -18,17 +18,17 @@ class Warmup(ABC):
         if step < self.warmup:
             return self.peak * (step + 1) / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.total - self.warmup))
-        return self.peak * (self.floor + (1 - self.floor) * self.left(done))
+        return self.peak * (self.floor + (1 - self.floor) * self.remaining(done))
 
     @abstractmethod
-    def left(self, done: float) -> float:
-        """from 1 at the start of the fall to 0 at its end"""
+    def remaining(self, done: float) -> float:
+        """Return the decay, from 1 at its start (done=0) to 0 at its end (done=1)."""
 
 
 class WarmupLinear(Warmup):
-    """Falls linearly, as BERT's rate does."""
+    """Linear decay, as BERT's."""
 
-    def left(self, done: float) -> float:
+    def remaining(self, done: float) -> float:
         return 1 - done
 
 
@@ -36,7 +36,9 @@ class WarmupLinear(Warmup):
 class InverseRoot:
     """width^-0.5 * min(step^-0.5, step * warmup^-1.5), steps from 1 (Vaswani et al., 2017, equation 3).
 
-    Rises linearly to (width * warmup)^-0.5, then falls with the root of the steps, without an end. factor: times that.
+    Linear warmup to (width * warmup)^-0.5, then a decay with the inverse square root of the step, without an end.
+
+    factor: multiplies the learning rate
     """
 
     width: int
@@ -50,12 +52,12 @@ class InverseRoot:
 
 
 def inverse_root(peak: float, total: int, warmup: int = 0, floor: float = 0.0) -> InverseRoot:
-    """That of a given peak. It has no end, and so neither `total` nor `floor` matters."""
+    """Return the schedule with a given peak. It has no end, so `total` and `floor` are ignored."""
     return InverseRoot(1, max(1, warmup), peak * max(1, warmup) ** 0.5)
 
 
 class WarmupCosine(Warmup):
-    """Falls along half a cosine."""
+    """Cosine decay."""
 
-    def left(self, done: float) -> float:
+    def remaining(self, done: float) -> float:
         return (1 + math.cos(math.pi * done)) / 2

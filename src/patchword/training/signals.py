@@ -1,4 +1,4 @@
-"""Stopping when asked by Ctrl-C or SIGTERM: after the step while training, at once everywhere else."""
+"""Stops on Ctrl-C or SIGTERM: after the current step while training, immediately everywhere else."""
 
 import os
 import signal
@@ -10,80 +10,82 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_TWICE_SECONDS = 1.0  # a launcher passes on what the terminal also sent: two signals this close are one wish
-_PATIENCE_SECONDS = 3.0  # for threads that read, until the process ends without them
-_asked: signal.Signals | None = None  # signals are the process's, so this is, too
-_asked_at = 0.0
+_TWICE_SECONDS = 1.0  # two signals this close are one: a launcher forwards what the terminal also sent
+_PATIENCE_SECONDS = 3.0  # for threads that still read; then the process exits
+_received: signal.Signals | None = None  # global, since signals belong to the process
+_received_at = 0.0
 
 
-def stop_asked() -> bool:
-    """Whether a signal has asked this process to stop."""
-    return _asked is not None
+def stop_requested() -> bool:
+    """Return True if this process received a signal to stop."""
+    return _received is not None
 
 
 def stop_code() -> int:
-    """What a process that was asked to stop exits with: 130 after Ctrl-C, 143 after SIGTERM, as shells have it."""
-    return 128 + (_asked or signal.SIGINT)
+    """Return the exit code of a stopped process: 130 after Ctrl-C, 143 after SIGTERM, as in shells."""
+    return 128 + (_received or signal.SIGINT)
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside, Ctrl-C and SIGTERM do not kill: they make the yielded question answer yes. The second one kills."""
+    """Inside, the first Ctrl-C or SIGTERM makes the yielded function return True; the second ends the process."""
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if _is_first(number):
-            _tell("stopping: what is done is saved first; once more, and it stops at once")
+            _print("stopping: the run is saved first. Send the signal again to stop immediately without saving")
         elif _is_second():
-            _tell("stopped at once; the last checkpoint is whole, and the same command with --resume goes on from it")
+            _print("stopped immediately: the last checkpoint is intact. To resume from it, add --resume to the command")
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    with _handled(ask):
-        yield stop_asked
+    with _handled(on_signal):
+        yield stop_requested
 
 
 @contextmanager
 def breakable() -> Iterator[None]:
-    """Inside, SIGTERM is as Ctrl-C: a KeyboardInterrupt, which leaves nothing half-written. Whatever still reads in
-    other threads has a few seconds, then the process ends."""
-    ended = threading.Event()
+    """Inside, SIGTERM raises KeyboardInterrupt as Ctrl-C does, and no file is left half-written.
 
-    def give_up(code: int) -> None:
-        if not ended.wait(_PATIENCE_SECONDS):
+    Threads that still read have a few seconds, then the process exits.
+    """
+    left = threading.Event()
+
+    def exit_later(code: int) -> None:
+        if not left.wait(_PATIENCE_SECONDS):
             os._exit(code)
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if _is_first(number):
-            threading.Thread(target=give_up, args=(128 + number,), daemon=True).start()
+            threading.Thread(target=exit_later, args=(128 + number,), daemon=True).start()
             raise KeyboardInterrupt
         if _is_second():
             os._exit(128 + number)
 
     try:
-        with _handled(leave):
+        with _handled(on_signal):
             yield
     finally:
-        ended.set()
+        left.set()
 
 
 def _is_first(number: int) -> bool:
-    global _asked, _asked_at
-    if _asked is not None:
+    global _received, _received_at
+    if _received is not None:
         return False
-    _asked, _asked_at = signal.Signals(number), time.monotonic()
+    _received, _received_at = signal.Signals(number), time.monotonic()
     return True
 
 
 def _is_second() -> bool:
-    return time.monotonic() - _asked_at > _TWICE_SECONDS
+    return time.monotonic() - _received_at > _TWICE_SECONDS
 
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    global _asked
-    _asked = None
+    global _received
+    _received = None
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread hears signals
+        yield  # only the main thread receives signals
         return
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
@@ -93,8 +95,8 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
             signal.signal(number, earlier)
 
 
-def _tell(text: str) -> None:
-    """Straight to the terminal: a handler may stand in the middle of any print. A cursor that a bar hid comes back."""
-    shown = "\x1b[?25h" if sys.stderr.isatty() else ""
-    with suppress(OSError):  # nobody listens
-        os.write(2, f"\n{shown}{text}\n".encode())
+def _print(text: str) -> None:
+    """Write directly to stderr: a signal can interrupt any print. Shows the cursor that a progress bar has hidden."""
+    cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+    with suppress(OSError):  # stderr is closed
+        os.write(2, f"\n{cursor}{text}\n".encode())

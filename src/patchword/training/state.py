@@ -1,36 +1,56 @@
-"""Where a run is, and who a loop talks to."""
+"""The state of a run, and the interfaces of the loop's parts."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from patchword.training.step import Batch
+
+# the names of fields in checkpoints that were written before the fields were renamed
+_OLD_NAMES = {
+    "right": "correct",
+    "best": "best_score",
+    "waited": "epochs_since_best",
+    "parts": "micro_batches",
+    "bad": "nonfinite_steps",
+    "bad_in_row": "nonfinite_in_a_row",
+    "skipped": "skipped_steps",
+    "losses": "recent_losses",
+}
 
 
 @dataclass
 class State:
-    """Where a run is. All of it is in every checkpoint, so that a restart goes on as if nothing had happened."""
+    """The position of a run. Every checkpoint holds all of it, so that a resumed run continues bit-equal."""
 
     step: int = 0
     epoch: int = 0
-    batch: int = 0  # batches of this epoch already taken
-    seen: int = 0  # examples of this epoch already seen, or masked words, or tags
+    batch: int = 0  # batches of this epoch that are done
+    seen: int = 0  # examples (or masked words, or tags) of this epoch that are done
     loss: float = 0.0  # summed over them
-    right: float = 0.0
-    best: float = float("-inf")
+    correct: float = 0.0  # summed over them
+    best_score: float = float("-inf")
     best_epoch: int = -1
-    waited: int = 0  # epochs since the best
-    seconds: float = 0.0  # spent training, over all starts
-    parts: int = 0  # pieces a batch is worked on in by now; 0: as the recipe says
-    bad: int = 0  # steps left out so far, since their loss or gradient was no number
-    bad_in_row: int = 0  # the last ones of them
-    skipped: list[int] = field(default_factory=list)  # steps left out since the loss rose there
-    losses: list[float] = field(default_factory=list)  # of the last steps, where rises of the loss are looked for
+    epochs_since_best: int = 0
+    seconds: float = 0.0  # of training, over all starts
+    micro_batches: int = 0  # per batch, after running out of memory; 0: as the recipe says
+    nonfinite_steps: int = 0  # steps skipped so far, since their loss or gradient was non-finite
+    nonfinite_in_a_row: int = 0  # how many of them directly before this position
+    skipped_steps: list[int] = field(default_factory=list)  # steps skipped because of a loss spike
+    recent_losses: list[float] = field(default_factory=list)  # of the last steps, if loss spikes are detected
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read the content of state.json, also under the names that fields had before."""
+        return cls(**{_OLD_NAMES.get(name, name): value for name, value in values.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 class Validation(NamedTuple):
-    """score: what the best weights are chosen by; measures: what else is worth keeping"""
+    """The result of a validation. score: selects the best weights; measures: further values to log."""
 
     loss: float
     score: float
@@ -38,13 +58,13 @@ class Validation(NamedTuple):
 
 
 class Data(Protocol):
-    """The batches of an epoch from one on; everything random in them follows from the epoch and the sample."""
+    """Yields the batches of an epoch from batch `first` on. Randomness depends on the epoch and the sample only."""
 
     def __call__(self, epoch: int, first: int) -> Iterator[Batch]: ...
 
 
-class Journal(Protocol):
-    """Who wants to hear of the run's progress."""
+class ProgressLog(Protocol):
+    """Receives the progress of a run."""
 
     def start(self, state: State, epochs: int, steps_per_epoch: int) -> None: ...
     def step(self, state: State, loss: Callable[[], float], accuracy: Callable[[], float]) -> None: ...

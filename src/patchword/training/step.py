@@ -1,19 +1,28 @@
-"""A step: from a batch to one change of the weights."""
+"""A training step: micro-batches -> backward -> clip -> optimizer.
 
-from collections.abc import Callable, Sequence
+`PlainStep` is the core of every step. `SharpnessAware` and `OomRetry` change how the gradient is computed,
+`NonFiniteGuard` decides whether it is applied; `recipes/steps.py` puts them together in one function, `build_step`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from patchword.training.parallel.gradient_sync import LOCAL, GradientSync
 
+if TYPE_CHECKING:
+    from patchword.training.guard.loss_spike import LossSpike
+    from patchword.training.state import State
+
 Precision = str  # "float32" or "bfloat16"
 
 
 class Batch(Protocol):
-    """What a step is taken on. `weight`: how many terms the mean of its loss has (examples, masked words, tags)."""
+    """The input of a step. `weight`: the number of terms in the mean of its loss (examples, masked words, tags)."""
 
     @property
     def weight(self) -> int: ...
@@ -22,12 +31,12 @@ class Batch(Protocol):
     def device(self) -> torch.device: ...
 
     def split(self, parts: int) -> Sequence[Any]:
-        """the same batch in so many pieces, or fewer"""
+        """Return the batch as `parts` micro-batches, or fewer if it has fewer samples."""
         ...
 
 
 class Outcome(Protocol):
-    """What an objective answers: a loss to descend, and how many of its terms were right."""
+    """The result of an objective: the loss to minimize, and the number of correct predictions."""
 
     @property
     def loss(self) -> Tensor: ...
@@ -36,28 +45,59 @@ class Outcome(Protocol):
     def right(self) -> Tensor: ...
 
 
-# A piece, and the batch it is of: the piece's share of the batch's mean loss, so that pieces add up to the whole.
+# objective(micro_batch, batch): the micro-batch's part of the mean loss of the batch, so that the parts add up to it
 Objective = Callable[[Any, Any], Outcome]
 
 
-class Step(Protocol):
-    """Returns the summed loss and the number of right answers of the batch, still on the device."""
+class StepMonitor:
+    """What the loop calls between steps. By default these methods do nothing."""
 
-    def __call__(self, batch: Any, rate: float) -> tuple[Tensor, Tensor]: ...
+    def on_step(self, state: "State", batch: Any) -> None:
+        """Called after each step, when the state already counts it."""
+
+    def flush(self, state: "State") -> None:
+        """Wait for the results of all steps so far and enter them into the state."""
+
+    def on_resume(self, state: "State") -> None:
+        """Called when the state was read from a checkpoint or a snapshot."""
+
+    def wants_snapshot(self, state: "State") -> bool:
+        """Return True if the loop must save a snapshot here, to which the run can be rewound."""
+        return False
+
+    def save_snapshot(self, state: "State", tensors: Mapping[str, Tensor]) -> None:
+        """Save a snapshot."""
+
+    def snapshots_to_write(self) -> int:
+        """Return how many more snapshots can be on the disk at one time; each is as large as a checkpoint."""
+        return 0
+
+    def rewind(self, spike: "LossSpike", state: "State") -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+        """Return the tensors and the state of the newest snapshot before a loss spike."""
+        raise spike
 
 
-class Halves(Protocol):
-    """A step whose two halves can be had by themselves: all that is computed, and the change of the weights."""
+class Step(StepMonitor, ABC):
+    """Changes the weights once per call."""
 
-    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]: ...
+    @abstractmethod
+    def __call__(self, batch: Any, learning_rate: float) -> tuple[Tensor, Tensor]:
+        """Return the summed loss and the number of correct predictions of the batch, still on the device."""
 
-    def descend(self, rate: float) -> Tensor: ...
+
+class ComputesGradient(Protocol):
+    """Computes the gradient of a batch: `PlainStep`, `SharpnessAware`, or `OomRetry` around one of them."""
+
+    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Add the gradient to `.grad` of the weights; return the summed loss and the correct predictions."""
+        ...
 
 
-class PlainStep:
-    """Gradient of the batch, in `parts` pieces if it is too large for the memory; clip; descend.
+class PlainStep(Step):
+    """Computes the gradient in `micro_batches` micro-batches, clips it, and calls the optimizer.
 
-    A step that needs another gradient asks for `gradient` elsewhere and descends in the same way.
+    clip: maximum norm of the gradient; 0 does not clip.
+    gradient_sync: sums the gradient over the processes of the run.
     """
 
     def __init__(
@@ -66,76 +106,79 @@ class PlainStep:
         optimizer: torch.optim.Optimizer,
         *,
         clip: float = 0.0,
-        parts: int = 1,
+        micro_batches: int = 1,
         precision: Precision = "float32",
-        exchange: GradientSync = LOCAL,
+        gradient_sync: GradientSync = LOCAL,
     ) -> None:
-        self.exchange = exchange  # with the other processes of the run
-        self.objective, self.optimizer = objective, optimizer
-        self.clip, self.parts, self.precision = clip, parts, precision
+        self.objective, self.optimizer, self.gradient_sync = objective, optimizer, gradient_sync
+        self.clip, self.micro_batches, self.precision = clip, micro_batches, precision
 
-    def __call__(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
-        told = self.gradient(batch)
-        self.descend(rate)
-        return told
+    def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
+        loss, correct = self.gradient(batch)
+        self.update(learning_rate)
+        return loss, correct
 
     def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Adds that of the batch's mean loss to what the weights hold; the summed loss and the right answers."""
-        loss, right = torch.zeros((), device=batch.device), torch.zeros((), device=batch.device)
-        pieces = batch.split(self.parts)
-        for number, piece in enumerate(pieces, 1):
+        """Add the gradient of the batch's mean loss to `.grad`; return the summed loss and the correct predictions."""
+        loss, correct = torch.zeros((), device=batch.device), torch.zeros((), device=batch.device)
+        micro_batches = batch.split(self.micro_batches)
+        for index, micro_batch in enumerate(micro_batches, 1):
             with autocast(self.precision, batch.device):
-                outcome = self.objective(piece, batch)
-            self.exchange.backward(outcome.loss, telling(outcome.loss), last=number == len(pieces))
+                outcome = self.objective(micro_batch, batch)
+            start = nan_unless_finite(outcome.loss)
+            self.gradient_sync.backward(outcome.loss, start, last=index == len(micro_batches))
             loss += outcome.loss.detach() * batch.weight
-            right += outcome.right
-        loss, right = self.exchange.finish(loss, right)
-        return loss, right
+            correct += outcome.right
+        loss, correct = self.gradient_sync.finish(loss, correct)
+        return loss, correct
 
-    def descend(self, rate: float) -> Tensor:
-        """Clips the gradient that the weights hold, follows it, and forgets it; (): True where it was no number.
+    def update(self, learning_rate: float) -> Tensor:
+        """Clip the gradient, apply the optimizer and reset the gradient. Return (): True if it was non-finite.
 
-        Such a gradient is not followed: weights, moments and their count stay as they are, bit by bit.
+        A non-finite gradient is not applied: weights, moments and step counts stay bit-equal.
         """
-        bad = ~self._clipped().isfinite()
+        nonfinite = ~self._clip().isfinite()
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group.get("share", 1.0)
-        self._step_unless(bad)
+            group["lr"] = learning_rate * group.get("lr_scale", 1.0)
+        self._apply_optimizer_unless(nonfinite)
         self.optimizer.zero_grad(set_to_none=True)
-        return bad
+        return nonfinite
 
-    def _clipped(self) -> Tensor:
-        """The norm that the gradient had."""
+    def _clip(self) -> Tensor:
+        """Return the norm of the gradient before clipping."""
         if self.clip:
-            return _whole(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True))
+            return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True))
         gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
-        return _whole(torch.nn.utils.get_total_norm(gradients, foreach=True))
+        return _full(torch.nn.utils.get_total_norm(gradients, foreach=True))
 
-    def _step_unless(self, bad: Tensor) -> None:
-        """A fused optimizer looks for itself, on the device, so that nobody waits for the GPU; others are told."""
-        if getattr(self.optimizer, "_step_supports_amp_scaling", False) and bad.device.type in ("cpu", "cuda"):
-            self.optimizer.found_inf = bad.float()  # type: ignore[attr-defined]  # set as GradScaler does
+    def _apply_optimizer_unless(self, nonfinite: Tensor) -> None:
+        """A fused optimizer checks the flag on the device, so that the host does not wait for the GPU."""
+        if getattr(self.optimizer, "_step_supports_amp_scaling", False) and nonfinite.device.type in ("cpu", "cuda"):
+            self.optimizer.found_inf = nonfinite.float()  # type: ignore[attr-defined]  # set as GradScaler does
             self.optimizer.step()
-            del self.optimizer.found_inf  # type: ignore[attr-defined]  # and taken away, as it does
-        elif not bool(bad):
+            del self.optimizer.found_inf  # type: ignore[attr-defined]  # and removed as GradScaler does
+        elif not bool(nonfinite):
             self.optimizer.step()
 
     def weights(self) -> list[Tensor]:
-        """all that are trained"""
+        """Return all weights that the optimizer trains."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
-def telling(loss: Tensor) -> Tensor:
-    """Where its gradient begins: at 1, or at NaN if the loss is no number, so that looking at the gradient is enough,
-    and every process that it is shared with sees it, too."""
+def nan_unless_finite(loss: Tensor) -> Tensor:
+    """Return the gradient that the backward pass starts with: 1, or NaN for a non-finite loss.
+
+    So checking the gradient is enough, and every process that it is summed with finds the NaN, too.
+    """
     return loss.detach() * 0 + 1
 
 
-def _whole(norm: Tensor) -> Tensor:
-    """of all processes, where each holds a part of the weights"""
-    gathered: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # DTensor takes a second to import
+def _full(norm: Tensor) -> Tensor:
+    """Return the norm over all processes, where each holds a shard of the weights."""
+    gathered: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # importing DTensor takes a second
     return gathered
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Return the autocast context of a precision; float32 needs none."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()

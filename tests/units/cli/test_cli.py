@@ -508,7 +508,7 @@ def test_train_evaluate_predict(command, refused):
     assert code == 0
     assert "pictures/0.png" in told
 
-    assert "holds a run already" in refused(*train_words(), "--name", "first")
+    assert "has a run already" in refused(*train_words(), "--name", "first")
     assert "started with another recipe" in refused(*train_words("seed=3"), "--name", "first", "--resume")
     code, again, _ = command(*train_words(), "--name", "first", "--resume")
     assert (code, overall(again)) == (0, result)
@@ -550,7 +550,7 @@ def test_a_stopped_run_says_how_to_go_on(command, monkeypatch):
     assert words[:2] == ["patchword", "train"]
     code, told, _ = command(*words[1:])
     assert code == 0
-    assert "going on from epoch 1, batch 4" in told
+    assert "resuming from epoch 1, batch 4" in told
     assert overall(told)
 
 

@@ -18,7 +18,7 @@ from patchword.core.errors import PeerLostError, UserError
 from patchword.recipes.run import resume_command
 from patchword.recipes.train import assemble, gather
 from patchword.training.parallel import rendezvous as joining
-from patchword.training.parallel.rank import Place, rank_of
+from patchword.training.parallel.rank import Rank, rank_of
 from support.material import TINY_MODEL, settings, silent, tiny_recipe
 
 HEAD = """
@@ -210,8 +210,8 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
     ("told", "found"),
     [
         ({}, None),
-        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Place(1, 4, 1)),
-        ({"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "a"}, Place(9, 16, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Rank(1, 4, 1)),
+        ({"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "a"}, Rank(9, 16, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_LOCALID": "0"}, None),
         ({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a"}, None),
     ],
@@ -250,7 +250,7 @@ def test_a_process_that_met_others_ends_whatever_its_threads_do(code, expected):
     script = f"""
 import atexit, sys, threading
 from patchword import cli
-from patchword.training.parallel import joining
+from patchword.training.parallel import rendezvous
 
 def app():
     threading.Thread(target=threading.Event().wait).start()  # for which a process waits
@@ -272,13 +272,13 @@ def test_one_whose_partner_is_gone_says_so_in_a_line(capfd):
     script = """
 import sys
 from patchword import cli
-from patchword.training.parallel.rendezvous import joined
+from patchword.training.parallel.rendezvous import join_group
 
 def app():
-    with joined(device="cpu") as group:
-        group.agree(False)
-        if group.number == 0:
-            group.agree(True)
+    with join_group(device="cpu") as group:
+        group.any_rank(False)
+        if group.rank == 0:
+            group.any_rank(True)
 
 sys.modules["patchword.cli.app"] = type(sys)("app")
 sys.modules["patchword.cli.app"].app = app
@@ -289,7 +289,7 @@ cli.main()
         assert second.wait() == 0
         assert first.wait() == 1
     told = capfd.readouterr().err
-    assert "another of the 2 processes of this run has ended\n" in told
+    assert "another of the 2 processes of this run has ended; its own message gives the reason\n" in told
     assert "Traceback" not in told
 
 
@@ -297,8 +297,8 @@ def test_validation_is_left_by_all_when_one_is_asked_to_stop(capfd):
     """One hears a signal in the second of five rounds; both leave before the third, and can still meet."""
     script = """
 import os, signal, torch
-from patchword.training.cancellation import Abandoned
-from patchword.training.parallel.rendezvous import joined
+from patchword.training.cancellation import Cancelled
+from patchword.training.parallel.rendezvous import join_group
 from patchword.training.signals import interruptible
 
 def ask(item):
@@ -307,15 +307,15 @@ def ask(item):
         os.kill(os.getpid(), signal.SIGTERM)
     return (torch.tensor(item),)
 
-with joined(device="cpu") as group, interruptible():
+with join_group(device="cpu") as group, interruptible():
     asked = []
     assert [int(answer) for (answer,) in group.map(ask, range(3))] == [0, 1, 2]
     asked.clear()
     try:
         group.map(ask, range(10))
-    except Abandoned:
-        assert asked == [group.number, group.number + 2], asked
-        assert group.agree(group.number == 0) == (True,)
+    except Cancelled:
+        assert asked == [group.rank, group.rank + 2], asked
+        assert group.any_rank(group.rank == 0) == (True,)
         raise SystemExit(7)
 """
     with started([sys.executable, "-c", script], 2) as attempt:
@@ -325,11 +325,11 @@ with joined(device="cpu") as group, interruptible():
 
 
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
-    monkeypatch.setattr(joining, "rank_of", lambda: Place(0, 2, 0))
-    monkeypatch.setattr(joining, "_meet", lambda place, device: None)
-    with pytest.raises(PeerLostError, match="another of the 2 processes"), joining.joined():
+    monkeypatch.setattr(joining, "rank_of", lambda: Rank(0, 2, 0))
+    monkeypatch.setattr(joining, "_connect", lambda rank, device: None)
+    with pytest.raises(PeerLostError, match="another of the 2 processes"), joining.join_group():
         raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
-    with pytest.raises(RuntimeError, match="own"), joining.joined():
+    with pytest.raises(RuntimeError, match="own"), joining.join_group():
         raise RuntimeError("my own")
 
 

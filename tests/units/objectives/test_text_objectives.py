@@ -138,7 +138,7 @@ def test_a_step_tells_the_mean_loss_times_the_weight(task):
     """What a run adds up over an epoch and divides by what it has seen."""
     model, batch = model_of(task), batch_of(task, PADDED)
     loss, right, _ = gradients(task, PADDED, 1)
-    step = PlainStep(OBJECTIVES[task](model), torch.optim.SGD(model.parameters(), 0.1), parts=3)
+    step = PlainStep(OBJECTIVES[task](model), torch.optim.SGD(model.parameters(), 0.1), micro_batches=3)
     summed, answers = step(batch, 0.0)
     assert float(summed) / batch.weight == pytest.approx(loss, rel=1e-5)
     assert float(answers) == pytest.approx(right, nan_ok=True)

@@ -75,7 +75,7 @@ def damaged(two: Checkpoints, file: Path, content: bytes) -> None:
     assert found is not None
     assert found[1] == {"batch": 1}, file.name
     assert len(said) == 1
-    assert said[0].startswith(f"{place(2)} is passed over: ")
+    assert said[0].startswith(f"checkpoint {place(2)} is skipped: ")
     assert file.name in said[0] or "its manifest" in said[0]
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_was_added_to_the_manifest_only_is_missed(two):
     file.unlink()
     said = []
     assert two.newest(said.append)[1] == {"batch": 1}
-    assert said == [f"{place(2)} is passed over: its manifest cannot be used (state.json is missing)"]
+    assert said == [f"checkpoint {place(2)} is skipped: its manifest cannot be used (state.json is missing)"]
 
 
 def test_checkpoints_of_the_first_format_are_read(two):

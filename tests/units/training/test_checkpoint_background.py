@@ -98,7 +98,7 @@ def test_a_failure_does_not_hide_the_error_before_it(broken):
 def test_without_memory_for_a_copy_a_save_is_written_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "free_memory", lambda: 32)
     told = []
-    checkpoints = BackgroundCheckpoints(tmp_path, tell=told.append)
+    checkpoints = BackgroundCheckpoints(tmp_path, on_first_save=told.append)
     checkpoints.save("epoch-1", {"weight": torch.ones(8)}, {})
     assert checkpoints._thread is None
     assert checkpoints.newest(pytest.fail) is not None
@@ -119,7 +119,7 @@ def test_the_memory_of_a_save_is_used_again(tmp_path):
 
 def test_the_cost_is_told_once(tmp_path):
     told = []
-    with BackgroundCheckpoints(tmp_path, tell=told.append) as checkpoints:
+    with BackgroundCheckpoints(tmp_path, on_first_save=told.append) as checkpoints:
         for number in range(3):
             checkpoints.save(f"epoch-{number}", {"weight": torch.ones(8)}, {})
     assert len(told) == 1

@@ -17,7 +17,7 @@ from patchword.recipes.train import assemble, gather, train
 from patchword.training.checkpoint import checkpoint
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.disk_check import checkpoint_bytes, run_bytes
-from patchword.training.journal import RunJournal
+from patchword.training.journal import RunLog
 from support.material import RANDOM, TINY_MODEL, WHOLE, differing, settings, silent, tiny_recipe
 
 
@@ -92,14 +92,14 @@ def test_whichever_file_it_was_the_run_says_so_and_goes_on(whole, tmp_path, monk
         if place == "weights":
             patch.setattr("patchword.recipes.image.task.save", full)
         if place == "log":
-            patch.setattr(RunJournal, "epoch", full)
+            patch.setattr(RunLog, "epoch", full)
         with pytest.raises(DiskFullError) as told:
             train(recipe, folder, silent())
     text = str(told.value)
     assert "No space left on device" in text
     assert "free on the disk of" in text
     assert text.endswith(
-        f"then go on with:\npatchword train {folder}/recipe.yaml --name run --runs {folder.parent} --resume"
+        f"then resume with:\npatchword train {folder}/recipe.yaml --name run --runs {folder.parent} --resume"
     )
     if place not in ("weights", "log"):
         assert f"{in_bytes(room_of(whole))} needed" in text
@@ -134,8 +134,10 @@ def test_the_need_is_told_before_the_first_step(whole, tmp_path):
 def test_a_run_that_cannot_be_held_is_refused_before_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "free_bytes", lambda _: 1000)
     taken = []
-    monkeypatch.setattr(RunJournal, "step", lambda *_: taken.append(1))
-    told = r"has too little room for this run: got too little room: .* needed, 1\.0 kB free(.|\n)*then go on with:\n"
+    monkeypatch.setattr(RunLog, "step", lambda *_: taken.append(1))
+    told = (
+        r"not enough disk space for the run .*: got too little room: .* needed, 1\.0 kB free(.|\n)*then resume with:\n"
+    )
     with pytest.raises(UserError, match=told):
         train(tiny_recipe(), tmp_path / "run", silent())
     assert not taken
@@ -178,9 +180,9 @@ def fill(disk: Path, leave: int) -> None:
 
 @pytest.mark.parametrize("leave", [0, 40_000, 90_000, 150_000])
 def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave):
-    folder, plain = small_disk / "runs" / "run", RunJournal.step
+    folder, plain = small_disk / "runs" / "run", RunLog.step
 
-    def watched(self: RunJournal, state, *rest: object) -> None:
+    def watched(self: RunLog, state, *rest: object) -> None:
         plain(self, state, *rest)
         if state.step == 6:
             fill(small_disk, leave)
@@ -188,7 +190,7 @@ def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave)
     fields = [*TINY_MODEL, *RANDOM, *WHOLE, "save_minutes=0"]
     words = ["train", "digits-vit", *settings(*fields), "--name", "run", "--runs", str(folder.parent), "--resume"]
     with monkeypatch.context() as patch:
-        patch.setattr(RunJournal, "step", watched)
+        patch.setattr(RunLog, "step", watched)
         code, told, complaint = command(*words)
     assert code == 2, told
     assert "Traceback" not in told + complaint
@@ -204,5 +206,5 @@ def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave)
     (small_disk / "others").unlink()
     code, told, complaint = command(*words)
     assert code == 0, complaint
-    assert "going on from epoch 1" in told
+    assert "resuming from epoch 1" in told
     assert_the_same(folder, whole)

@@ -13,8 +13,8 @@ import pytest
 from patchword.core.errors import UserError
 from patchword.recipes import train as recipe_run
 from patchword.training.lock import lock
-from patchword.training.lock.lock import exclusive, refuse_second
-from patchword.training.lock.lock_owner import LockOwner, _began
+from patchword.training.lock.lock import check_unlocked, exclusive
+from patchword.training.lock.lock_owner import LockOwner, _start_time
 from support.material import silent, tiny_recipe
 
 HOLD = """
@@ -43,13 +43,14 @@ def enter(folder) -> None:
 
 def test_the_holder_is_named_and_a_killed_one_never_blocks(tmp_path):
     process, _ = holding(tmp_path)
-    told = rf"is in use: got process {process.pid} on \S+, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\nwait for it"
-    for ask in (enter, refuse_second):
+    since = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    told = rf"is in use by another run: got process {process.pid} on \S+, since {since}\nwait until it ends"
+    for ask in (enter, check_unlocked):
         with pytest.raises(UserError, match=told):
             ask(tmp_path)
     process.kill()
     process.wait()
-    refuse_second(tmp_path)
+    check_unlocked(tmp_path)
     enter(tmp_path)
 
 
@@ -92,7 +93,7 @@ def test_who_is_gone():
         assert other.is_elsewhere()
         assert not other.is_gone()  # nobody can tell
     ended = subprocess.Popen(["sleep", "60"])
-    child = replace(here, process=ended.pid, began=_began(ended.pid))
+    child = replace(here, process=ended.pid, began=_start_time(ended.pid))
     assert not child.is_gone()
     ended.kill()
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
@@ -107,7 +108,7 @@ def test_who_is_gone():
 @pytest.mark.parametrize("where", [{"host": "other"}, {"boot": "of another machine of this name"}])
 def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkeypatch, where, locked):
     """Whatever the lock says: a disk may not pass it between machines, or may keep that of a dead one."""
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.02)
     left_by(tmp_path, **where)
     beats = iter([1, 1, 1, 2])
     with (tmp_path / ".lock").open() as other:
@@ -128,7 +129,7 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
 
 
 def test_a_holder_beats(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.01)
     with exclusive(tmp_path):
         assert lock._beats(tmp_path / ".lock")
     assert not lock._beats(tmp_path / ".lock")
@@ -140,13 +141,13 @@ def test_a_disk_without_locks_still_tells_who_holds(tmp_path, monkeypatch):
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(lock.fcntl, "flock", none)
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.01)
     enter(tmp_path)
     left_by(tmp_path, host="other")
     enter(tmp_path)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        left_by(tmp_path, process=process.pid, began=_began(process.pid))
+        left_by(tmp_path, process=process.pid, began=_start_time(process.pid))
         with pytest.raises(UserError, match=f"got process {process.pid}"):
             enter(tmp_path)
     finally:
@@ -165,7 +166,7 @@ def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, 
         raise InterruptedError
 
     asked = []
-    monkeypatch.setattr(recipe_run, "refuse_second", asked.append)
+    monkeypatch.setattr(recipe_run, "check_unlocked", asked.append)
     monkeypatch.setattr(recipe_run, "joined", met)
     with pytest.raises(InterruptedError):
         recipe_run.train(tiny_recipe(), tmp_path / "run", silent())
@@ -173,8 +174,8 @@ def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, 
 
 
 def test_looking_early_makes_nothing(tmp_path):
-    refuse_second(tmp_path / "run")
+    check_unlocked(tmp_path / "run")
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
-    refuse_second(tmp_path / "run")
+    check_unlocked(tmp_path / "run")
     assert list((tmp_path / "run").iterdir()) == []

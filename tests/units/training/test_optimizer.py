@@ -50,7 +50,7 @@ def taken(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
 
 
 def uncorrected(model: nn.Module) -> torch.optim.AdamW:
-    return adamw(model, RATE, DECAY, BETAS, corrected=False)
+    return adamw(model, RATE, DECAY, BETAS, bias_correction=False)
 
 
 def test_without_correction_it_is_the_formula():
@@ -100,10 +100,10 @@ def test_the_first_step_is_larger_without_the_correction():
     """By (1 - 0.9) / sqrt(1 - 0.999): the second moment is yet smaller than the first."""
     models = [small(), small()]
     starts = [parameter.detach().clone() for parameter in models[0].parameters()]
-    for model, corrected in zip(models, (False, True), strict=True):
-        taken(model, adamw(model, RATE, 0.0, corrected=corrected), range(1))
-    for start, plain, corrected in zip(starts, models[0].parameters(), models[1].parameters(), strict=True):
-        ratio = (plain - start) / (corrected - start)
+    for model, bias_correction in zip(models, (False, True), strict=True):
+        taken(model, adamw(model, RATE, 0.0, bias_correction=bias_correction), range(1))
+    for start, plain, bias_correction in zip(starts, models[0].parameters(), models[1].parameters(), strict=True):
+        ratio = (plain - start) / (bias_correction - start)
         assert torch.allclose(ratio, torch.full_like(ratio, 0.1 / math.sqrt(0.001)), rtol=1e-3)
 
 
@@ -125,7 +125,7 @@ def rates(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, float
 
 
 @pytest.mark.parametrize("head", ["classes", "pretraining"])
-def test_each_block_learns_at_a_share_of_the_one_above(head):
+def test_each_block_scales_the_learning_rate_of_the_one_above(head):
     model = tiny_text(depth=3, head=head, classes=2)
     optimizer = adamw(model, 1.0, 0.01, layer_decay=0.5)
 
@@ -159,7 +159,7 @@ def test_without_layer_decay_all_learn_at_the_rate():
     model = tiny_text(head="classes", classes=2)
     optimizer = adamw(model, 0.3, 0.01)
     assert len(optimizer.param_groups) == 2
-    assert all(group["share"] == 1 for group in optimizer.param_groups)
+    assert all(group["lr_scale"] == 1 for group in optimizer.param_groups)
 
 
 def test_layer_decay_goes_with_weight_decay_on_matrices_only():
@@ -194,16 +194,16 @@ def test_the_blocks_of_all_stages_are_counted_through():
     rates = {}
     for group in adamw(model, 1.0, 0.01, layer_decay=0.5).param_groups:
         for parameter in group["params"]:
-            rates[id(parameter)] = group["share"]
-    shares = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+            rates[id(parameter)] = group["lr_scale"]
+    scales = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
     depths = model.card.config["depths"]
     total = sum(depths)
-    assert shares["head.linear.weight"] == shares["norm.weight"] == 1.0
+    assert scales["head.linear.weight"] == scales["norm.weight"] == 1.0
     before = 0
     for stage, depth in enumerate(depths):
-        first = next(name for name in shares if name.startswith(f"stages.{stage}.entrance."))
-        assert shares[first] == 0.5 ** (total + 1 - before)
+        first = next(name for name in scales if name.startswith(f"stages.{stage}.entrance."))
+        assert scales[first] == 0.5 ** (total + 1 - before)
         for block in range(depth):
-            names = [name for name in shares if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]
-            assert {shares[name] for name in names} == {0.5 ** (total - before - block)}
+            names = [name for name in scales if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]
+            assert {scales[name] for name in names} == {0.5 ** (total - before - block)}
         before += depth

@@ -21,7 +21,7 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
-from patchword.training.journal import RunJournal
+from patchword.training.journal import RunLog
 from patchword.training.lock.lock import exclusive
 from support.material import differing, everything_below, silent, tiny_recipe, write_classes
 
@@ -127,7 +127,7 @@ def test_killed_at_the_end_of_an_epoch(whole, tmp_path, monkeypatch, place, epoc
     """After the best weights were written, after the line was logged, or before either."""
     folder, times = tmp_path / "run", iter(range(1, 100))
     owner, name = {
-        "log": (RunJournal, "epoch"),
+        "log": (RunLog, "epoch"),
         "checkpoint": (Checkpoints, "save"),
         "weights": (image_task, "save"),
     }[place]
@@ -159,8 +159,8 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(whole, tmp_path, stop_
     console = silent()
     assert train(RECIPE, folder, console, resume=True)
     told = console.file.getvalue()
-    assert "epoch-00000-batch-0000007 is passed over: tensors.safetensors has changed" in told
-    assert "going on from epoch 1, batch 5" in told
+    assert "checkpoint epoch-00000-batch-0000007 is skipped: tensors.safetensors has changed" in told
+    assert "resuming from epoch 1, batch 5" in told
     assert_the_same(folder, whole)
 
 
@@ -173,7 +173,9 @@ def test_where_no_checkpoint_can_be_used_nothing_is_begun_anew(tmp_path, stop_af
         (found / "state.json").write_text("{}")
     before = {path: path.read_bytes() for path in everything_below(folder) if path.is_file()}
     stop_after(0)
-    with pytest.raises(UserError, match="no checkpoint can be used: expected a whole one, got 2 that are not"):
+    with pytest.raises(
+        UserError, match="the run cannot be resumed: expected an intact checkpoint, got 2 damaged checkpoints"
+    ):
         train(RECIPE, folder, silent(), resume=True)
     assert (folder / "metrics.jsonl").read_text().count("\n") == 1
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
@@ -216,12 +218,12 @@ def test_another_recipe_is_refused(whole, change):
 
 
 def test_a_second_run_of_that_name_is_refused(whole):
-    with pytest.raises(UserError, match=r"holds a run already\nadd --resume"):
+    with pytest.raises(UserError, match=r"has a run already\nadd --resume"):
         train(RECIPE, whole, silent())
 
 
 def test_a_second_process_is_refused(whole):
-    with exclusive(whole), pytest.raises(UserError, match=r"is in use: got process \d+"):
+    with exclusive(whole), pytest.raises(UserError, match=r"is in use by another run: got process \d+"):
         train(RECIPE, whole, silent(), resume=True)
 
 

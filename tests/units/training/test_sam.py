@@ -124,8 +124,8 @@ def test_a_step_is_the_two_passes_written_by_hand(kind, fields, clip):
 @pytest.mark.parametrize("kind", ASCENTS)
 def test_the_optimizer_finds_the_weights_exactly_where_they_were(kind):
     model = model_of("resnet-mini")
-    before, found, optimizer = sam.copies(model.parameters()), [], adamw(model, 1e-2, 0.05)
-    optimizer.register_step_pre_hook(lambda *_: found.extend(sam.copies(model.parameters())))
+    before, found, optimizer = sam.clones(model.parameters()), [], adamw(model, 1e-2, 0.05)
+    optimizer.register_step_pre_hook(lambda *_: found.extend(sam.clones(model.parameters())))
     SharpnessAware(PlainStep(Classification(model), optimizer), model, ASCENTS[kind][0])(batch_of(), 1e-2)
     assert all(torch.equal(one, other) for one, other in zip(before, found, strict=True))
     assert not torch.equal(before[0], next(model.parameters()))
@@ -147,7 +147,7 @@ def check_equal(ascent: sam.Ascent, name: str, fields: dict[str, object], count:
 
 
 @pytest.mark.parametrize("ascent", [Steepest(0.0), Adaptive(0.0)], ids=["steepest", "adaptive"])
-@pytest.mark.parametrize("options", [{}, {"parts": 3}, {"clip": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"micro_batches": 3}, {"clip": 0.1}])
 def test_without_a_radius_it_is_the_plain_step_bit_for_bit(ascent, options):
     check_equal(ascent, "vit-tiny-16", {"dropout": 0.2, "drop_path": 0.2}, **options)
     check_equal(ascent, "resnet-mini", {"drop_path": 0.2}, **options)
@@ -156,13 +156,13 @@ def test_without_a_radius_it_is_the_plain_step_bit_for_bit(ascent, options):
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch's, on processors without bfloat16
 def test_without_a_radius_it_is_the_plain_step_in_half_precision_too():
     fields = {"dropout": 0.2, "patch": 32, "depth": 1}
-    check_equal(Steepest(0.0), "vit-tiny-16", fields, 1, parts=2, precision="bfloat16")
+    check_equal(Steepest(0.0), "vit-tiny-16", fields, 1, micro_batches=2, precision="bfloat16")
 
 
 def test_pieces_climb_together():
     """Not each by itself: a batch in pieces is the batch."""
     whole, _ = caught_gradient(model_of(), Steepest(RHO))
-    pieces, _ = caught_gradient(model_of(), Steepest(RHO), parts=4)
+    pieces, _ = caught_gradient(model_of(), Steepest(RHO), micro_batches=4)
     assert furthest(pieces, whole) < 1e-5
 
 
@@ -212,7 +212,7 @@ def test_the_random_numbers_of_the_second_device_are_those_that_come_back(monkey
 
     module = Module()
     monkeypatch.setattr(torch, "get_device_module", lambda device: module)
-    back = sam.drawing(torch.device("cuda", 1))
+    back = sam.save_rng(torch.device("cuda", 1))
     module.states[1] = "later"
     back()
     assert module.states == {0: "first", 1: "second"}

@@ -15,9 +15,9 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training import signals
-from patchword.training.cancellation import Abandoned, abandonable
-from patchword.training.journal import RunJournal
-from patchword.training.signals import breakable, interruptible, stop_asked, stop_code
+from patchword.training.cancellation import Cancelled, cancellable
+from patchword.training.journal import RunLog
+from patchword.training.signals import breakable, interruptible, stop_code, stop_requested
 from support.material import TINY_MODEL, differing, settings, silent, tiny_recipe
 
 STEPS = 10  # of an epoch of the tiny recipe
@@ -34,7 +34,7 @@ def test_the_exit_code_is_the_signals(number):
         assert not asked()
         ask(number)
         assert asked()
-        assert stop_asked()
+        assert stop_requested()
     assert stop_code() == 128 + number
     with interruptible() as asked:
         assert not asked()  # asked anew
@@ -88,7 +88,7 @@ def test_the_second_signal_ends_it_at_once(kind):
     process.send_signal(signal.SIGTERM)
     if kind == "interruptible":
         assert process.stderr.readline() + process.stderr.readline() == (
-            "\nstopping: what is done is saved first; once more, and it stops at once\n"
+            "\nstopping: the run is saved first. Send the signal again to stop immediately without saving\n"
         )
     else:
         assert process.stdout.readline() == "first\n"
@@ -120,14 +120,14 @@ def test_a_model_is_left_in_the_middle():
     model, asked, reached = nn.Sequential(block(), block()), [], []
     model[0].register_forward_hook(lambda *_: asked.append(1))
     model[1].register_forward_hook(lambda *_: reached.append(1))
-    with abandonable(model, lambda: False):
+    with cancellable(model, lambda: False):
         assert not any(part._forward_pre_hooks for part in (model[0][0], model[0][0][0]))
 
     def leave() -> None:
-        with abandonable(model, lambda: bool(asked)):
+        with cancellable(model, lambda: bool(asked)):
             model(torch.ones(2))
 
-    with pytest.raises(Abandoned):
+    with pytest.raises(Cancelled):
         leave()
     assert not reached
     model(torch.ones(2))  # outside, nothing is asked
@@ -160,15 +160,15 @@ def assert_goes_on(folder: Path, whole: Path) -> None:
 
 @pytest.mark.parametrize("step", [1, 7, STEPS, STEPS + 4])
 def test_a_signal_loses_no_step(whole, tmp_path, monkeypatch, step):
-    folder, plain = tmp_path / "run", RunJournal.step
+    folder, plain = tmp_path / "run", RunLog.step
 
-    def watched(self: RunJournal, state, *rest: object) -> None:
+    def watched(self: RunLog, state, *rest: object) -> None:
         plain(self, state, *rest)
         if state.step == step:
             ask()
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunJournal, "step", watched)
+        patch.setattr(RunLog, "step", watched)
         assert not train(tiny_recipe(), folder, silent())
     assert saved(folder) == f"epoch-{(step - 1) // STEPS:05d}-batch-{(step - 1) % STEPS + 1:07d}"
     assert_goes_on(folder, whole)
@@ -195,15 +195,15 @@ def test_validation_is_left_and_begun_again(whole, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_a_signal_at_the_end_of_an_epoch_takes_no_other_step(whole, tmp_path, monkeypatch, epoch):
-    folder, plain = tmp_path / "run", RunJournal.epoch
+    folder, plain = tmp_path / "run", RunLog.epoch
 
-    def watched(self: RunJournal, record, state) -> None:
+    def watched(self: RunLog, record, state) -> None:
         plain(self, record, state)
         if record["epoch"] == epoch:
             ask()
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunJournal, "epoch", watched)
+        patch.setattr(RunLog, "epoch", watched)
         assert not train(tiny_recipe(), folder, silent())  # the test set is not read now, even after the last epoch
     assert saved(folder) == f"epoch-{epoch:05d}-batch-0000000"
     assert_goes_on(folder, whole)
@@ -232,4 +232,4 @@ def test_a_stop_while_testing_says_how_to_go_on(command, monkeypatch, tmp_path):
         code, told, _ = command(*words)
     assert code == 143
     assert told.endswith("Go on with:\n  patchword train 'runs/a b/recipe.yaml' --name 'a b' --runs runs --resume\n")
-    assert signals.stop_asked()
+    assert signals.stop_requested()

@@ -20,7 +20,7 @@ from patchword.training.optimizer import adamw, optimizer_tensors, restore_optim
 from patchword.training.schedule import WarmupCosine
 from patchword.training.signals import interruptible
 from patchword.training.step import PlainStep
-from patchword.training.weight_average import Average
+from patchword.training.weight_average import WeightAverage
 from support.helpers import tiny
 
 # The optimizer
@@ -45,7 +45,7 @@ def test_only_matrices_are_decayed(name):
 def test_decay_is_decoupled_and_only_where_it_should_be():
     model = tiny()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    optimizer = adamw(model, rate=0.1, decay=0.5)
+    optimizer = adamw(model, learning_rate=0.1, weight_decay=0.5)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -117,7 +117,7 @@ def test_without_warmup_and_floor_it_is_half_a_cosine():
 # The step
 
 
-def gradients_and_weights(parts: int, clip: float = 0.0, count: int = 10, smoothing: float = 0.1):
+def gradients_and_weights(micro_batches: int, clip: float = 0.0, count: int = 10, smoothing: float = 0.1):
     """One step of a tiny model; the gradient is caught before the weights move."""
     model = tiny().train()
     optimizer = adamw(model, 1e-3, 0.05)
@@ -129,7 +129,7 @@ def gradients_and_weights(parts: int, clip: float = 0.0, count: int = 10, smooth
     optimizer.register_step_pre_hook(catch)
     torch.manual_seed(3)
     inputs, labels = torch.randn(count, 3, 32, 32), torch.randint(0, 7, (count,))
-    step = PlainStep(Classification(model, smoothing), optimizer, clip=clip, parts=parts)
+    step = PlainStep(Classification(model, smoothing), optimizer, clip=clip, micro_batches=micro_batches)
     told = step(batch_of(inputs, labels), 1e-3)
     return caught, dict(model.named_parameters()), told, (model, inputs, labels)
 
@@ -142,10 +142,10 @@ def norm_of(tensors) -> float:
     return float(torch.stack([tensor.double().norm() for tensor in tensors]).norm())
 
 
-@pytest.mark.parametrize("parts", [2, 4, 10, 32])
-def test_a_batch_in_parts_is_the_same_step(parts):
+@pytest.mark.parametrize("micro_batches", [2, 4, 10, 32])
+def test_a_batch_in_parts_is_the_same_step(micro_batches):
     """10 is not a multiple of 4, so the last part is smaller and must weigh less."""
-    gradients, weights, (loss, right), _ = gradients_and_weights(parts)
+    gradients, weights, (loss, right), _ = gradients_and_weights(micro_batches)
     whole_gradients, whole_weights, (whole_loss, whole_right), _ = gradients_and_weights(1)
     scale = max(float(gradient.abs().max()) for gradient in whole_gradients.values())
     for name in weights:
@@ -157,20 +157,20 @@ def test_a_batch_in_parts_is_the_same_step(parts):
 
 
 def test_a_step_tells_the_summed_loss_and_the_right_answers():
-    _, _, (loss, right), (_, inputs, labels) = gradients_and_weights(parts=3, smoothing=0.0)
+    _, _, (loss, right), (_, inputs, labels) = gradients_and_weights(micro_batches=3, smoothing=0.0)
     scores = tiny().train()(inputs).detach()
     assert float(loss) == pytest.approx(float(F.cross_entropy(scores, labels, reduction="sum")), rel=1e-5)
     assert float(right) == int((scores.argmax(1) == labels).sum())
 
 
 def test_gradients_are_clipped_to_their_norm():
-    free, *_ = gradients_and_weights(parts=1)
+    free, *_ = gradients_and_weights(micro_batches=1)
     norm = norm_of(free.values())
-    clipped, *_ = gradients_and_weights(parts=1, clip=norm / 4)
+    clipped, *_ = gradients_and_weights(micro_batches=1, clip=norm / 4)
     assert norm_of(clipped.values()) == pytest.approx(norm / 4, rel=1e-4)
     for name, gradient in free.items():
         assert torch.allclose(clipped[name], gradient / 4, rtol=1e-3, atol=1e-8), name
-    untouched, *_ = gradients_and_weights(parts=1, clip=norm * 4)
+    untouched, *_ = gradients_and_weights(micro_batches=1, clip=norm * 4)
     assert all(torch.equal(untouched[name], gradient) for name, gradient in free.items())
 
 
@@ -212,7 +212,7 @@ def test_smoothing_is_the_formula(smoothing):
 
 def test_the_average_is_its_recurrence():
     model = nn.Linear(3, 2)
-    average = Average(model, 0.9)
+    average = WeightAverage(model, 0.9)
     by_hand = {name: parameter.detach().double().clone() for name, parameter in model.named_parameters()}
     for step in range(1, 201):
         with torch.no_grad():
@@ -229,7 +229,7 @@ def test_the_average_is_its_recurrence():
 
 def test_the_average_is_in_the_model_only_inside():
     model = nn.Linear(3, 2)
-    average = Average(model, 0.9)
+    average = WeightAverage(model, 0.9)
     before = {name: tensor.clone() for name, tensor in average.shadow.items()}
     with torch.no_grad():
         model.weight.add_(1)
@@ -241,7 +241,7 @@ def test_the_average_is_in_the_model_only_inside():
 
 def test_the_average_leaves_the_model_whatever_happens():
     model = nn.Linear(3, 2)
-    average = Average(model, 0.9)
+    average = WeightAverage(model, 0.9)
     with torch.no_grad():
         model.weight.add_(1)
     before = model.weight.detach().clone()
@@ -257,7 +257,7 @@ def test_the_average_leaves_the_model_whatever_happens():
 
 def test_without_decay_the_average_is_the_model_itself():
     model = nn.Linear(3, 2)
-    average = Average(model, 0.0)
+    average = WeightAverage(model, 0.0)
     before = model.weight.detach().clone()
     average.update(1)
     with average.applied():
@@ -313,14 +313,14 @@ def truncate(path):
         ("manifest.json", lambda path: path.write_bytes(b"\xff"), "cannot be used"),
     ],
 )
-def test_a_damaged_checkpoint_is_passed_over_aloud(two, file, damage, reason):
+def test_a_damaged_checkpoint_is_skipped_with_a_message(two, file, damage, reason):
     damage(two.folder / place(2) / file)
     said = []
     tensors, state = two.newest(said.append)
     assert state == {"batch": 1}
     assert float(tensors["weight"][0]) == 1
     assert len(said) == 1
-    assert said[0].startswith(f"{place(2)} is passed over: ")
+    assert said[0].startswith(f"checkpoint {place(2)} is skipped: ")
     assert reason in said[0]
 
 
@@ -329,7 +329,7 @@ def test_when_all_are_damaged_the_run_begins_again(two):
         truncate(two.folder / place(batch) / "tensors.safetensors")
     said = []
     assert two.newest(said.append) is None
-    assert [line.split(" ")[0] for line in said] == [place(2), place(1)]
+    assert [line.split(" ")[1] for line in said] == [place(2), place(1)]
 
 
 def test_a_damaged_checkpoint_is_written_again_in_its_place(two):
@@ -400,7 +400,7 @@ class Silence:
 
     def epoch(self, record, state) -> None:
         self.records.append(record)
-        self.stars.append(state.waited == 0)
+        self.stars.append(state.epochs_since_best == 0)
 
     def stop(self) -> None:
         self.stopped += 1
@@ -416,10 +416,10 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         optimizer=optimizer,
         step=PlainStep(Classification(model), optimizer),
         schedule=WarmupCosine(0.1, 3 * len(accuracies)),
-        average=Average(model, 0.0),
+        average=WeightAverage(model, 0.0),
         data=lambda _, first: (batch_of(torch.randn(4, 2), torch.tensor([0, 1, 0, 1])) for _ in range(first, 3)),
         validate=lambda: Validation(1.0, next(answers)),
-        keep_best=lambda: kept.append(model.weight.detach().clone()),
+        save_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),
         journal=Silence(),
         step_seed=lambda step: step,
@@ -434,17 +434,17 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
 def test_the_best_weights_are_kept_and_marked(tmp_path):
     loop = loop_of(tmp_path, [0.5, 0.4, 0.6, 0.6, 0.7])
     assert loop.run()
-    assert loop.journal.stars == [True, False, True, False, True]  # as good as the best is not better
+    assert loop.run_log.stars == [True, False, True, False, True]  # as good as the best is not better
     assert len(loop.kept) == 3
-    assert (loop.state.best, loop.state.best_epoch, loop.state.step) == (0.7, 4, 15)
-    assert loop.journal.stopped == 1
+    assert (loop.state.best_score, loop.state.best_epoch, loop.state.step) == (0.7, 4, 15)
+    assert loop.run_log.stopped == 1
 
 
 @pytest.mark.parametrize(("patience", "epochs"), [(0, 7), (1, 2), (2, 5), (3, 7)], ids=["never", "one", "two", "three"])
 def test_training_stops_when_patience_is_out(tmp_path, patience, epochs):
     loop = loop_of(tmp_path, [0.5, 0.4, 0.6, 0.5, 0.5, 0.7, 0.1], patience=patience)
     assert loop.run()
-    assert len(loop.journal.records) == epochs
+    assert len(loop.run_log.records) == epochs
 
 
 def test_a_run_out_of_patience_stays_finished(tmp_path):
@@ -452,27 +452,32 @@ def test_a_run_out_of_patience_stays_finished(tmp_path):
     again = loop_of(tmp_path, [0.5, 0.4, 0.6], patience=1)
     assert again.resume(pytest.fail)
     assert again.run()
-    assert again.journal.records == []
+    assert again.run_log.records == []
 
 
 def test_records_tell_the_means_of_an_epoch(tmp_path):
     loop = loop_of(tmp_path, [0.5, 0.75])
     told = []
-    plain = loop.step
-    loop.step = lambda *batch: told.append(plain(*batch)) or told[-1]
+
+    class Recorded(PlainStep):
+        def __call__(self, *arguments):
+            told.append(super().__call__(*arguments))
+            return told[-1]
+
+    loop.step = Recorded(loop.step.objective, loop.optimizer)
     loop.run()
-    first = loop.journal.records[0]
+    first = loop.run_log.records[0]
     assert first["loss"] == pytest.approx(sum(float(loss) for loss, _ in told[:3]) / 12)
     assert first["accuracy"] == pytest.approx(sum(float(right) for _, right in told[:3]) / 12)
-    assert [record["epoch"] for record in loop.journal.records] == [1, 2]
-    assert [record["step"] for record in loop.journal.records] == [3, 6]
-    assert [record["validation_accuracy"] for record in loop.journal.records] == [0.5, 0.75]
+    assert [record["epoch"] for record in loop.run_log.records] == [1, 2]
+    assert [record["step"] for record in loop.run_log.records] == [3, 6]
+    assert [record["validation_accuracy"] for record in loop.run_log.records] == [0.5, 0.75]
     assert first["rate"] == loop.schedule(2)
 
 
 def test_validation_sees_the_average_in_evaluation_mode(tmp_path):
     loop = loop_of(tmp_path, [0.5])
-    loop.average = Average(loop.model, 0.5)
+    loop.average = WeightAverage(loop.model, 0.5)
     seen = []
 
     def look() -> Validation:
@@ -504,12 +509,24 @@ def test_the_journal_is_stopped_when_training_fails(tmp_path):
     loop.validate = fail
     with pytest.raises(RuntimeError, match="out of memory"):
         loop.run()
-    assert loop.journal.stopped == 1
+    assert loop.run_log.stopped == 1
 
 
 def test_a_state_goes_through_json():
-    assert State(**json.loads(json.dumps(vars(State())))) == State()
-    assert State(**json.loads(json.dumps(vars(State(best=0.1 + 0.2, loss=1 / 3))))) == State(best=0.1 + 0.2, loss=1 / 3)
+    for state in (State(), State(best_score=0.1 + 0.2, loss=1 / 3, skipped_steps=[3, 4])):
+        assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+
+
+def test_a_state_with_the_earlier_names_of_its_fields_is_read():
+    earlier = {
+        **{"step": 7, "epoch": 1, "batch": 3, "seen": 24, "loss": 1.5, "right": 20.0, "best": 0.75, "best_epoch": 0},
+        **{"waited": 2, "seconds": 9.5, "parts": 4, "bad": 5, "bad_in_row": 1, "skipped": [2, 3], "losses": [0.5]},
+    }
+    state = State.from_dict(earlier)
+    assert list(state.to_dict().values()) == list(earlier.values())
+    assert (state.correct, state.best_score, state.epochs_since_best, state.micro_batches) == (20.0, 0.75, 2, 4)
+    assert (state.nonfinite_steps, state.nonfinite_in_a_row) == (5, 1)
+    assert (state.skipped_steps, state.recent_losses) == ([2, 3], [0.5])
 
 
 # The lock, the signals, the log
@@ -522,7 +539,7 @@ def test_a_folder_has_one_process(tmp_path):
 
     with (
         exclusive(tmp_path),
-        pytest.raises(UserError, match=r"is in use: got process \d+ on \S+, since .*\n.*another --name"),
+        pytest.raises(UserError, match=r"is in use by another run: got process \d+ on \S+, since .*\n.*another --name"),
     ):
         enter()
     enter()  # free again

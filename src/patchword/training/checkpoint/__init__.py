@@ -1,1 +1,1 @@
-"""Checkpoint."""
+"""Checkpoints of a run: written atomically, verified by digests, saved in the background."""

@@ -1,7 +1,8 @@
-"""Saving beside training: the tensors are copied to the processor's memory, and a thread writes the copy.
+"""Saves in the background: the tensors are copied to CPU memory, and a thread writes the copy.
 
-At most one save is under way; the next one waits for it. A save counts when its folder has its name, as before, so a
-kill loses nothing that was there. What goes wrong in the thread is raised at the next look, and a run's end waits.
+At most one save runs at a time; the next one waits for it. A checkpoint counts once its folder has its final name, so a
+kill loses none of the earlier ones. An error of the thread is raised at the next `check`; the end of a run waits for
+the last save.
 """
 
 import time
@@ -15,36 +16,38 @@ import torch
 from torch import Tensor
 
 from patchword.core.memory import free_memory
-from patchword.training.checkpoint.checkpoint import Checkpoints, Cost
+from patchword.training.checkpoint.checkpoint import Checkpoints, SaveCost
 
 
 class BackgroundCheckpoints(Checkpoints):
-    """Where the memory is too small for a second copy, saves are written at once, as `Checkpoints` does.
+    """Checkpoints that a thread writes. If memory is too small for a copy, training waits, as with `Checkpoints`.
 
-    tell: hears once what a save costs, when the first one is done
+    on_first_save: called with the cost of the first save when it is done
     """
 
-    def __init__(self, folder: Path, keep: int = 2, tell: Callable[[Cost], None] = lambda cost: None) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 2, on_first_save: Callable[[SaveCost], None] = lambda cost: None
+    ) -> None:
         super().__init__(folder, keep)
-        self.tell = tell
+        self.on_first_save = on_first_save
         self._copy: dict[str, Tensor] = {}
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
         self._waited = 0.0
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], spared: str = "") -> None:
+    def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], also_keep: str = "") -> None:
         began = time.monotonic()
         self.wait()
         self.check_disk_space(self.folder / name, tensors)
-        if not self._copied(tensors):
-            self._write(name, tensors, state, spared, [])
+        if not self._copy_to_cpu(tensors):
+            self._write(name, tensors, state, also_keep, [])
             self.check()
             return
-        copies = _copies(tensors)
+        copies = _copy_events(tensors)
         self._waited = time.monotonic() - began
-        work = (name, dict(self._copy), dict(state), spared, copies)
+        work = (name, dict(self._copy), dict(state), also_keep, copies)
         self._thread = Thread(target=self._write, args=work, name="saving")
-        self._thread.start()  # not a daemon: a process that ends waits for it, too
+        self._thread.start()  # not a daemon, so that the process waits for it at its end
 
     def check(self) -> None:
         if self._failure is not None:
@@ -62,25 +65,25 @@ class BackgroundCheckpoints(Checkpoints):
         name: str,
         tensors: Mapping[str, Tensor],
         state: Mapping[str, Any],
-        spared: str,
+        also_keep: str,
         copies: list[torch.cuda.Event],
     ) -> None:
         try:
             for copy in copies:
                 copy.synchronize()
             known = self.cost is not None
-            super().save(name, tensors, state, spared)
+            super().save(name, tensors, state, also_keep)
             if self.cost is not None and self._thread is not None:
                 self.cost = replace(self.cost, waited=self._waited)
             if self.cost is not None and not known:
-                self.tell(self.cost)
+                self.on_first_save(self.cost)
         except BaseException as failure:
             self._failure = failure
 
     @torch.no_grad()
-    def _copied(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Copies into the memory of the last save where it fits; False where there is too little."""
-        missing = [name for name, tensor in tensors.items() if not _alike(self._copy.get(name), tensor)]
+    def _copy_to_cpu(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Copy the tensors into the buffers of the last save; return False if memory is too small."""
+        missing = [name for name, tensor in tensors.items() if not _same_shape(self._copy.get(name), tensor)]
         if sum(tensors[name].nbytes for name in missing) > free_memory() // 2:
             return False
         self._copy = {name: self._copy[name] for name in tensors if name not in missing} | {
@@ -91,12 +94,12 @@ class BackgroundCheckpoints(Checkpoints):
         return True
 
 
-def _alike(mine: Tensor | None, other: Tensor) -> bool:
+def _same_shape(mine: Tensor | None, other: Tensor) -> bool:
     return mine is not None and mine.shape == other.shape and mine.dtype == other.dtype
 
 
-def _copies(tensors: Mapping[str, Tensor]) -> list[torch.cuda.Event]:
-    """Copies from a GPU are under way when asked for; work that comes later there cannot overtake them."""
+def _copy_events(tensors: Mapping[str, Tensor]) -> list[torch.cuda.Event]:
+    """Return events that mark the end of the copies from each GPU; later work on its stream runs after them."""
     if any(tensor.device.type == "mps" for tensor in tensors.values()):
         torch.mps.synchronize()
     devices = {tensor.device for tensor in tensors.values() if tensor.is_cuda}

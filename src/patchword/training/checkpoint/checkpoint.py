@@ -1,8 +1,8 @@
-"""Checkpoints: safetensors and JSON in a folder that appears whole or not at all.
+"""Checkpoints: folders of safetensors and JSON that are written atomically.
 
-A checkpoint is written under a hidden name, every file flushed to the disk and read back, its manifest of digests last,
-and then renamed; only then may an older one go. The reader takes the newest whose manifest holds, and says why it
-passes one over. Folders that are not named as ours are never touched.
+A checkpoint is written under a hidden name; every file is flushed to the disk and the tensors are read back; the
+manifest of digests is written last, and the folder is renamed. Only then is an older checkpoint removed. The reader
+takes the newest checkpoint whose manifest matches, and logs why it skips one. Other folders are never touched.
 """
 
 import json
@@ -24,18 +24,18 @@ from torch import Tensor
 from patchword.core.disk_space import check_disk_space, is_full, unwritten
 from patchword.core.files import flush, make_folder
 from patchword.core.safetensors_bytes import pieces, size_of
-from patchword.training.checkpoint.manifest import MANIFEST, Digest, fault, manifest_of
+from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]  # receives one message
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
-_OURS = re.compile(r"epoch-\d+(-batch-\d+)?")
-_LITTER = re.compile(rf"\.{_OURS.pattern}(\.\d+)?\.(tmp|old)")
-_BESIDE = 1 << 16  # bytes for the state, the manifest and the folder
+_NAME = re.compile(r"epoch-\d+(-batch-\d+)?")
+_LEFTOVER = re.compile(rf"\.{_NAME.pattern}(\.\d+)?\.(tmp|old)")
+_OVERHEAD = 1 << 16  # bytes for the state, the manifest and the folder
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Of one save: bytes on the disk, seconds until they were there, and seconds that training waited for it."""
+class SaveCost:
+    """The cost of one save: bytes written, seconds until they were on the disk, and seconds that training waited."""
 
     bytes: int
     seconds: float
@@ -43,76 +43,78 @@ class Cost:
 
 
 class Checkpoints:
-    """The checkpoints of a run; the last `keep` that are known to be good are kept, and the one that is spared."""
+    """The checkpoints of a run. The last `keep` intact ones are kept, and the one of the best epoch."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
-        self.cost: Cost | None = None
-        self._bad: set[str] = set()
+        self.cost: SaveCost | None = None
+        self._damaged: set[str] = set()
         self._outdated: set[str] = set()
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], spared: str = "") -> None:
-        """Writes one; names sort in the order of the run. spared: the name of one that is kept whatever comes."""
+    def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], also_keep: str = "") -> None:
+        """Write a checkpoint; names sort in the order of the run. also_keep: the name of one that is not removed."""
         began, final = time.monotonic(), self.folder / name
         if final.exists() and name not in self._outdated and not self._fault(final):
-            return  # a place in a run has one outcome, so this is the same checkpoint
+            return  # a position in a run has one result, so this is the same checkpoint
         make_folder(self.folder)
-        self._clear_litter()
+        self._clear_leftovers()
         self.check_disk_space(final, tensors)
         hidden = self.folder / f".{name}.{os.getpid()}.tmp"
         try:
             hidden.mkdir()
             self._fill(hidden, tensors, json.dumps(dict(state)))
-            self._remove(final)  # a damaged one of the same place, or one of another way
+            self._remove(final)  # a damaged or outdated one of the same name
             hidden.rename(final)
             flush(self.folder)
         except OSError as error:
             raise unwritten(f"cannot write the checkpoint {final}", final, error, _size(tensors)) from None
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
-        self._bad.discard(name)
-        self._retire(final, spared)
+        self._damaged.discard(name)
+        self._remove_old(final, also_keep)
         seconds = time.monotonic() - began
-        self.cost = Cost(_size(tensors), seconds, seconds)
+        self.cost = SaveCost(_size(tensors), seconds, seconds)
 
-    def outdate(self, name: str) -> None:
-        """The run goes another way from this place on: what was saved from there on goes once this place is saved anew.
-        Until then it stays: a run that is killed goes on from there, and comes to where it turned once more."""
+    def mark_outdated(self, name: str) -> None:
+        """Mark this checkpoint and later ones as outdated, since the run was rewound; the next save removes them.
+
+        Until then they stay: a run that is killed before resumes from them and is rewound once more.
+        """
         self._outdated = {folder.name for folder in self.all() if folder.name >= name}
 
-    def newest(self, say: Say) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The newest checkpoint that is whole."""
+    def newest(self, log: Log) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return the tensors and the state of the newest intact checkpoint; log why newer ones are skipped."""
         for folder in reversed(self.all()):
-            if wrong := self._fault(folder):
-                say(f"{folder.name} is passed over: {wrong}")
+            if fault := self._fault(folder):
+                log(f"checkpoint {folder.name} is skipped: {fault}")
                 continue
             try:
                 state: dict[str, Any] = json.loads((folder / _STATE).read_text())
                 return load_file(folder / _TENSORS), state
             except (OSError, ValueError, SafetensorError) as error:
-                self._bad.add(folder.name)
-                say(f"{folder.name} is passed over: it cannot be read ({error})")
+                self._damaged.add(folder.name)
+                log(f"checkpoint {folder.name} is skipped: it cannot be read ({error})")
         return None
 
     def all(self) -> list[Path]:
-        """in the order of the run"""
+        """Return the folders of all checkpoints, in the order of the run."""
         found = self.folder.iterdir() if self.folder.is_dir() else ()
-        return sorted(path for path in found if _OURS.fullmatch(path.name) and path.is_dir())
+        return sorted(path for path in found if _NAME.fullmatch(path.name) and path.is_dir())
 
     def check_disk_space(self, final: Path, tensors: Mapping[str, Tensor]) -> None:
         check_disk_space(f"cannot write the checkpoint {final}", final, _size(tensors))
 
     def check(self) -> None:
-        """Raises what went wrong with a save since the last look; here it was raised at once."""
+        """Raise the error of a background save, if there was one; a save of this class raises it immediately."""
 
     def wait(self) -> None:
-        """Returns when everything is on the disk; here it always is."""
+        """Wait until the last save is on the disk; a save of this class returns only then."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """A run does not end before its last save; an error on the way is told before one of that save."""
+    def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Wait for the last save. Its error is dropped if the run ends with an error of its own."""
         try:
             self.wait()
         except Exception:
@@ -120,12 +122,12 @@ class Checkpoints:
                 raise
 
     def _fill(self, hidden: Path, tensors: Mapping[str, Tensor], state: str) -> None:
-        """Writes the three files, and reads the large one back from the disk before anything relies on it."""
+        """Write the three files, and compare the tensors with what the disk returns."""
         digests = {_TENSORS: Digest(), _STATE: Digest()}
         with (hidden / _TENSORS).open("wb") as file:
-            for piece in pieces(tensors):
-                digests[_TENSORS].update(piece)
-                file.write(piece)
+            for chunk in pieces(tensors):
+                digests[_TENSORS].update(chunk)
+                file.write(chunk)
         digests[_STATE].update(state.encode())
         (hidden / _STATE).write_bytes(state.encode())
         (hidden / MANIFEST).write_text(manifest_of(digests))
@@ -135,53 +137,53 @@ class Checkpoints:
         flush(hidden)
 
     def _fault(self, folder: Path) -> str:
-        found = fault(folder, (_TENSORS, _STATE))
-        (self._bad.add if found else self._bad.discard)(folder.name)
+        found = find_fault(folder, (_TENSORS, _STATE))
+        (self._damaged.add if found else self._damaged.discard)(folder.name)
         return found
 
-    def _retire(self, newest: Path, spared: str) -> None:
-        """Older ones go, now that a newer one was read back; one that is known to be damaged does not count as kept."""
+    def _remove_old(self, newest: Path, also_keep: str) -> None:
+        """Remove outdated and older checkpoints; a damaged one does not count as kept."""
         for name in sorted(self._outdated - {newest.name}, reverse=True):
             self._remove(self.folder / name)
         self._outdated = set()
         older = [folder for folder in self.all() if folder.name < newest.name]
-        good = [folder.name for folder in older if folder.name not in self._bad]
-        kept = {*good[max(0, len(good) - (self.keep - 1)) :], spared}
+        intact = [folder.name for folder in older if folder.name not in self._damaged]
+        kept = {*intact[max(0, len(intact) - (self.keep - 1)) :], also_keep}
         for folder in older:
             if folder.name not in kept:
                 self._remove(folder)
 
     def _remove(self, folder: Path) -> None:
-        """First renamed, so that no half of one is ever read; one that cannot be removed is left."""
-        doomed = folder.with_name(f".{folder.name}.old")
-        shutil.rmtree(doomed, ignore_errors=True)
+        """Rename, then remove, so that no incomplete checkpoint is ever read; one that cannot be renamed stays."""
+        removed = folder.with_name(f".{folder.name}.old")
+        shutil.rmtree(removed, ignore_errors=True)
         try:
-            folder.rename(doomed)
+            folder.rename(removed)
         except OSError as error:
             if is_full(error):
                 raise
-        shutil.rmtree(doomed, ignore_errors=True)
+        shutil.rmtree(removed, ignore_errors=True)
 
-    def _clear_litter(self) -> None:
-        """what a kill left"""
+    def _clear_leftovers(self) -> None:
+        """Remove what a killed process left."""
         for path in self.folder.iterdir():
-            if _LITTER.fullmatch(path.name):
+            if _LEFTOVER.fullmatch(path.name):
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def _size(tensors: Mapping[str, Tensor]) -> int:
-    return size_of(tensors) + _BESIDE
+    return size_of(tensors) + _OVERHEAD
 
 
 def _compare(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """The file's bytes, asked from the disk rather than from memory where the system lets us, are the tensors'."""
+    """Check that the file has the bytes of the tensors, read from the disk instead of the page cache where possible."""
     with path.open("rb") as file:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        if not all(_same(file.read(len(piece)), piece) for piece in pieces(tensors)):
-            raise OSError(f"{path.name} was read back other than it was written: the disk or its memory is faulty")
+        if not all(_same(file.read(len(chunk)), chunk) for chunk in pieces(tensors)):
+            raise OSError(f"{path.name} differs from what was written: the disk or the memory is faulty")
 
 
 def _same(read: bytes, written: bytes | memoryview) -> bool:
-    """With numpy, since Python compares one byte at a time here and lets nothing else run meanwhile."""
+    """Compare with numpy: Python compares byte by byte here and holds the GIL."""
     return len(read) == len(written) and np.array_equal(np.frombuffer(read, np.uint8), np.frombuffer(written, np.uint8))

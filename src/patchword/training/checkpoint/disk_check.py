@@ -1,4 +1,4 @@
-"""What saving a run needs: room on the disk before it begins, and time while it goes."""
+"""The disk space that a run needs, checked before its first step, and the cost of a save."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,33 +6,36 @@ from pathlib import Path
 from torch import Tensor
 
 from patchword.core.disk_space import check_disk_space, in_bytes
-from patchword.training.checkpoint.checkpoint import Cost
+from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.loop import Loop
 
 
 def checkpoint_bytes(loop: Loop) -> int:
-    """Of one checkpoint, told before the first step: AdamW will keep two numbers for every weight that is trained."""
-    held = sum(_bytes(state.values()) for state in loop.optimizer.state.values())
+    """Return the size of one checkpoint. Before the first step it includes the two moments per weight of AdamW."""
+    existing = sum(_bytes(state.values()) for state in loop.optimizer.state.values())
     trained = _bytes(weight for group in loop.optimizer.param_groups for weight in group["params"])
-    return _bytes(loop.model.state_dict().values()) + _bytes(loop.average.shadow.values()) + max(held, 2 * trained)
+    return _bytes(loop.model.state_dict().values()) + _bytes(loop.average.shadow.values()) + max(existing, 2 * trained)
 
 
 def run_bytes(loop: Loop) -> int:
-    """What a run still has to write at most at one time: the checkpoints that are kept, the best, and one that is being
-    written, less those that are there; places to come back to; and the best weights, twice while they are replaced."""
+    """Return the most space that a run still needs at one time.
+
+    That is the checkpoints that are kept, the best, and one that is being written, less those on the disk; snapshots;
+    and the best weights, twice while they are replaced.
+    """
     kept = loop.checkpoints.keep + 2
-    copies = max(1, kept - len(loop.checkpoints.all())) + loop.watch.places()
+    copies = max(1, kept - len(loop.checkpoints.all())) + loop.step.snapshots_to_write()
     return copies * checkpoint_bytes(loop) + 2 * _bytes(loop.model.state_dict().values())
 
 
 def check_disk(loop: Loop, folder: Path) -> None:
-    """Refuses a run whose disk cannot hold it, before its first step."""
+    """Raise an error before the first step if the disk is too small for the run."""
     if not loop.finished():
-        check_disk_space(f"{folder} has too little room for this run", folder, run_bytes(loop))
+        check_disk_space(f"not enough disk space for the run {folder}", folder, run_bytes(loop))
 
 
-def told_cost(cost: Cost) -> str:
-    """e.g. 12.3 MB, on the disk after 0.21 s, of which training waited 0.01 s"""
+def format_cost(cost: SaveCost) -> str:
+    """Return e.g. 12.3 MB, on the disk after 0.21 s, of which training waited 0.01 s."""
     return (
         f"{in_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, of which training waited {cost.waited:.2f} s"
     )

@@ -1,7 +1,7 @@
-"""A checkpoint's manifest: what its files should be, and whether they are.
+"""The manifest of a checkpoint: size and sha256 of its files, and the check against them.
 
-Written last, so that a folder with a manifest is a whole one. It has the size and the sha256 of every file, the version
-of the format, and its own digest: one bit that changes anywhere in the folder is noticed.
+It is written last, so that a folder with a manifest is complete. It also has the version of the format and its own
+digest: one changed bit anywhere in the folder is detected.
 """
 
 import hashlib
@@ -17,21 +17,21 @@ _FORMAT = 1
 
 
 class Digest:
-    """Of a file that is being written: its bytes are counted and digested as they pass."""
+    """Size and sha256 of a file, computed while it is written."""
 
     def __init__(self) -> None:
         self.bytes, self.sha = 0, hashlib.sha256()
 
-    def update(self, piece: bytes | memoryview) -> None:
-        self.bytes += len(piece)
-        self.sha.update(piece)
+    def update(self, chunk: bytes | memoryview) -> None:
+        self.bytes += len(chunk)
+        self.sha.update(chunk)
 
     def entry(self) -> dict[str, Any]:
         return {"bytes": self.bytes, "sha256": self.sha.hexdigest()}
 
 
 def manifest_of(files: Mapping[str, Digest]) -> str:
-    """The text of manifest.json."""
+    """Return the text of manifest.json."""
     body = {
         "format": _FORMAT,
         "patchword": __version__,
@@ -40,8 +40,8 @@ def manifest_of(files: Mapping[str, Digest]) -> str:
     return _rendered({**body, "digest": _digest_of(body)})
 
 
-def fault(folder: Path, names: Iterable[str]) -> str:
-    """What is wrong with a checkpoint, or nothing. names: of the files it must have"""
+def find_fault(folder: Path, names: Iterable[str]) -> str:
+    """Return what is wrong with a checkpoint, or an empty string. names: of the files it must have"""
     try:
         files = entries((folder / MANIFEST).read_bytes())
         for name in {*names, *files}:
@@ -51,20 +51,20 @@ def fault(folder: Path, names: Iterable[str]) -> str:
             if files[name]["sha256"] != _read_digest(folder / name):
                 return f"{name} has changed since it was written"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"its manifest cannot be used ({_told(error)})"
+        return f"its manifest cannot be used ({_describe(error)})"
     return ""
 
 
 def entries(content: bytes) -> dict[str, dict[str, Any]]:
-    """What the manifest says of each file; a manifest that is not as it was written is refused."""
-    told = json.loads(content)
-    if "files" not in told:  # format 0: a digest a file, nothing else
-        return {name: {"sha256": sha} for name, sha in told.items()}
-    if _rendered(told).encode() != content or told.pop("digest") != _digest_of(told):
+    """Return the manifest's entry per file; raise ValueError if the manifest itself has changed."""
+    manifest = json.loads(content)
+    if "files" not in manifest:  # format 0: one digest per file, nothing else
+        return {name: {"sha256": sha} for name, sha in manifest.items()}
+    if _rendered(manifest).encode() != content or manifest.pop("digest") != _digest_of(manifest):
         raise ValueError("it has changed since it was written")
-    if told["format"] > _FORMAT:
-        raise ValueError(f"it is of a later version, patchword {told['patchword']}")
-    return dict(told["files"])
+    if manifest["format"] > _FORMAT:
+        raise ValueError(f"it was written by a later version, patchword {manifest['patchword']}")
+    return dict(manifest["files"])
 
 
 def _rendered(value: Any) -> str:
@@ -80,7 +80,7 @@ def _read_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{Path(str(error.filename)).name} is missing"
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,8 +1,7 @@
-"""Going back before a spike of the loss, and past the batches that it came with (as PaLM was trained, 2022, 5.1)."""
+"""Rewinds the run to before a loss spike, and skips the batches of the spike (as PaLM was trained, 2022, 5.1)."""
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -10,18 +9,18 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.training.checkpoint.checkpoint import Checkpoints
-from patchword.training.guard.report import Place
+from patchword.training.checkpoint.checkpoint import Checkpoints, Log
+from patchword.training.guard.report import StepIndex
 from patchword.training.state import State
 
-WIDTH = 8  # steps whose mean loss is looked at, and that are left out where it is a spike
-MEMORY = 128  # steps whose median it is held against
-EVERY = 200  # steps from one place to come back to to the next
-TIMES = 10  # in a run; then it is not the batches
+WIDTH = 8  # steps whose mean loss is tested, and that are skipped if it is a spike
+MEMORY = 128  # steps whose median loss it is compared with
+EVERY = 200  # steps between two snapshots
+TIMES = 10  # spikes per run; more of them are not caused by the batches
 
 
-class Spike(BaseException):
-    """The loss of these steps, first and last included, is far above those before."""
+class LossSpike(BaseException):
+    """The mean loss of these steps, first and last included, is far above that of the steps before."""
 
     def __init__(self, first: int, last: int) -> None:
         super().__init__(f"steps {first} to {last}")
@@ -29,51 +28,59 @@ class Spike(BaseException):
 
 
 class LossSpikeRewind:
-    """factor: how many times their median the mean loss of the last steps may be.
+    """Detects loss spikes and keeps snapshots to rewind to.
 
-    What is left out follows from the losses alone: the places to come back to are at fixed steps, not at times, and
-    everything in between is repeated as it was. So a run that was killed in the middle of it ends with the same bits.
-    A spike's steps are of one epoch; nothing that the end of an epoch has written is taken back.
+    Which steps are skipped depends on the losses alone: snapshots are taken at fixed steps, not at fixed times, and the
+    steps between them are repeated bit-equal. So a run that was killed in between ends with the same weights. The steps
+    of a spike belong to one epoch; what the end of an epoch has written is never undone.
+
+    factor: a spike is a mean loss of more than `factor` times the median.
     """
 
-    def __init__(self, factor: float, folder: Path, say: Callable[[str], None]) -> None:
-        self.factor, self.folder, self.say = factor, folder, say
+    def __init__(self, factor: float, folder: Path, log: Log) -> None:
+        self.factor, self.folder, self.log = factor, folder, log
 
     def wants_snapshot(self, state: State) -> bool:
         return state.batch % EVERY == 0
 
-    def note(self, state: State, place: Place, loss: float) -> None:
-        state.losses = [*state.losses, loss][-MEMORY:]
-        if len(state.losses) >= 4 * WIDTH and fmean(state.losses[-WIDTH:]) > self.factor * median(state.losses) > 0:
-            raise Spike(max(place.step - place.batch, place.step - WIDTH + 1), place.step)
+    def record(self, state: State, index: StepIndex, loss: float) -> None:
+        """Add the loss of a step to the state; raise LossSpike if the last steps are a spike."""
+        state.recent_losses = [*state.recent_losses, loss][-MEMORY:]
+        losses = state.recent_losses
+        if len(losses) >= 4 * WIDTH and fmean(losses[-WIDTH:]) > self.factor * median(losses) > 0:
+            raise LossSpike(max(index.step - index.batch, index.step - WIDTH + 1), index.step)
 
-    def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
-        """A place to come back to, in a folder of its own; two are kept, since a spike may begin before the last."""
-        Checkpoints(self.folder / _number(state.step)).save("epoch-0", tensors, asdict(state))
+    def save_snapshot(self, state: State, tensors: Mapping[str, Tensor]) -> None:
+        """Save a snapshot in a folder of its own; the last two are kept, since a spike can begin before the last."""
+        Checkpoints(self.folder / _folder_name(state.step)).save("epoch-0", tensors, state.to_dict())
         for older in sorted(self.folder.iterdir())[:-2]:
             shutil.rmtree(older)
 
-    def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The newest place before the spike, with the spike among the steps to leave out."""
-        skipped = [*state.skipped, *range(spike.first, spike.last + 1)]
+    def snapshots_to_write(self) -> int:
+        """Two are kept, and a third is written before the oldest is removed."""
+        return max(1, 3 - len(list(self.folder.glob("*"))))
+
+    def rewind(self, spike: LossSpike, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the newest snapshot before the spike; its state says that the steps of the spike are skipped."""
+        skipped = [*state.skipped_steps, *range(spike.first, spike.last + 1)]
         if len(skipped) > TIMES * WIDTH:
             raise UserError(
-                f"the loss rose to {self.factor:g} times its median again, at step {spike.last + 1}",
-                got=f"{len(state.skipped)} steps left out so far",
-                hint="lower learning_rate, or set clip_norm",
+                f"the loss rose above {self.factor:g} times its median again, at step {spike.last + 1}",
+                got=f"{len(state.skipped_steps)} steps skipped so far",
+                hint="lower the learning rate (rate), or clip gradients (clip)",
             )
         for folder in sorted(self.folder.glob("*"), reverse=True):
-            if folder.name > _number(spike.first):
-                shutil.rmtree(folder)  # comes from a way that is not taken any more
-            elif (found := Checkpoints(folder).newest(self.say)) is not None:
+            if folder.name > _folder_name(spike.first):
+                shutil.rmtree(folder)  # was saved during the spike
+            elif (found := Checkpoints(folder).newest(self.log)) is not None:
                 tensors, values = found
-                self.say(
-                    f"the loss is above {self.factor:g} times its median: back to step {values['step'] + 1}, and then "
-                    f"without steps {spike.first + 1} to {spike.last + 1}"
+                self.log(
+                    f"loss spike: the loss is above {self.factor:g} times its median. The run is rewound to step "
+                    f"{values['step'] + 1} and skips steps {spike.first + 1} to {spike.last + 1}"
                 )
-                return tensors, {**values, "skipped": skipped}
-        raise UserError(f"there is no place to go back to before step {spike.first + 1} in {self.folder}")
+                return tensors, {**State.from_dict(values).to_dict(), "skipped_steps": skipped}
+        raise UserError(f"{self.folder} has no snapshot from before step {spike.first + 1} to rewind to")
 
 
-def _number(step: int) -> str:
+def _folder_name(step: int) -> str:
     return f"{step:09d}"

@@ -1,9 +1,9 @@
-"""The guard: numbers that are none never reach the weights, and the rows they come from are named.
+"""Non-finite losses and gradients never reach the weights, and a report names the samples that cause them.
 
-A step whose loss or gradient is no number is left out: weights, moments and running statistics stay as they were, and
-the average takes in the weights as they are. Whether it is one is found out on the device, and told to the host when
-the device gets there: nobody waits for it, and a GPU is heard of a step or a few later. Before a checkpoint, and at the
-end of an epoch, all of it was heard.
+A step with a non-finite loss or gradient is skipped: weights, moments and running statistics stay as they were, and the
+weight average is updated with the unchanged weights. The check runs on the device, and the host reads the result when
+it is ready, without a synchronization: on a GPU that can be a few steps later. Before a checkpoint, and at the end of
+an epoch, the host waits for all results.
 """
 
 from collections import deque
@@ -16,49 +16,21 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.checkpoint.checkpoint import Say
-from patchword.training.guard.batch_statistics import Statistics
-from patchword.training.guard.loss_spike import LossSpikeRewind, Spike
-from patchword.training.guard.report import Name, Place, nonfinite_samples, write_report
+from patchword.training.checkpoint.checkpoint import Log
+from patchword.training.guard.loss_spike import LossSpike, LossSpikeRewind
+from patchword.training.guard.model_buffers import ModelBuffers
+from patchword.training.guard.report import Name, StepIndex, nonfinite_samples, write_report
 from patchword.training.state import State
-from patchword.training.step import Halves, PlainStep
+from patchword.training.step import ComputesGradient, PlainStep, Step
 
 OnNonFinite = Literal["stop", "skip"]
-IN_A_ROW = 10  # bad steps, after which it is not the rows: the weights themselves give no numbers any more
-SHARE = 0.1  # of all steps, likewise
-REPORTS = 100  # at most are written
-
-
-class StepMonitor:
-    """What a loop tells of its steps, and asks; this one is indifferent."""
-
-    def on_step(self, state: State, batch: Any) -> None:
-        """A step was taken, and counted in the state."""
-
-    def flush(self, state: State) -> None:
-        """All that is known of the steps so far is in the state."""
-
-    def resumed(self, state: State) -> None:
-        """The state was read from a checkpoint."""
-
-    def wants_snapshot(self, state: State) -> bool:
-        """Whether this is a place to come back to."""
-        return False
-
-    def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
-        """Keeps such a place."""
-
-    def places(self) -> int:
-        """How many more of them are on the disk at most at one time, each as large as a checkpoint."""
-        return 0
-
-    def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-        """What was kept of the last place before the spike."""
-        raise spike
+MAX_IN_A_ROW = 10  # non-finite steps; after more of them the weights are the cause, not the samples
+MAX_FRACTION = 0.1  # of all steps, likewise
+MAX_REPORTS = 100  # files that are written per run
 
 
 class AsyncScalars:
-    """Numbers that a device has still to compute; a GPU puts them where the host can read them without asking it."""
+    """Values that the device still computes. From a GPU they are copied into pinned memory without a sync."""
 
     def __init__(self, values: Tensor) -> None:
         self.values, self.done = values, None
@@ -80,103 +52,111 @@ class AsyncScalars:
 
 @dataclass(frozen=True)
 class PendingStep:
-    """A step of which nothing was heard yet."""
+    """A step whose result the host has not read yet. result: whether it was non-finite, and its summed loss."""
 
-    told: AsyncScalars  # whether it was bad, and its summed loss
-    place: Place
+    result: AsyncScalars
+    index: StepIndex
     batch: Any
 
 
-class NonFiniteGuard(StepMonitor):
-    """A step that takes another one's halves, and what watches over it.
+class NonFiniteGuard(Step):
+    """Takes a step, undoes it if it is non-finite, and reports the samples that cause it.
 
-    step: the step; plain: the one in it that holds the optimizer. folder: of the run. name: of a batch, its rows.
-    again: what goes on with a run that was stopped.
+    step: computes the gradient. plain: the step inside of it, which applies the gradient.
+    folder: of the run. name: returns the names of the samples of a batch.
+    resume_command: resumes a run that was stopped and skips such steps; it is part of the error message.
+    spikes: detects loss spikes, if given.
     """
 
     def __init__(
         self,
-        step: Halves,
+        step: ComputesGradient,
         plain: PlainStep,
         model: nn.Module,
         folder: Path,
-        say: Say,
+        log: Log,
         *,
-        on_bad: OnNonFinite = "stop",
+        on_nonfinite: OnNonFinite = "stop",
         name: Name | None = None,
-        again: str = "--resume on_nonfinite=skip",
-        rewind: LossSpikeRewind | None = None,
+        resume_command: str = "--resume on_nonfinite=skip",
+        spikes: LossSpikeRewind | None = None,
     ) -> None:
-        self.step, self.plain, self.model, self.folder, self.say = step, plain, model, folder, say
-        self.on_bad, self.name, self.again, self.rewind = on_bad, name, again, rewind
-        self.statistics = Statistics(model)
+        self.step, self.plain, self.model, self.folder, self.log = step, plain, model, folder, log
+        self.on_nonfinite, self.name, self.resume_command, self.spikes = on_nonfinite, name, resume_command, spikes
+        self.buffers = ModelBuffers(model)
         self.pending = deque[PendingStep]()
-        self.asked = plain.parts
+        self.requested_micro_batches = plain.micro_batches
         self.latest: AsyncScalars | None = None
 
-    def __call__(self, batch: Any, rate: float) -> tuple[Tensor, Tensor]:
-        noted = self.statistics.noted()
-        loss, right = self.step.gradient(batch)
-        bad = self.step.descend(rate)
-        self.statistics.put(noted, bad)
-        self.latest = AsyncScalars(torch.stack((bad.to(loss.dtype), loss)))
-        return loss.masked_fill(bad, 0), right.masked_fill(bad, 0)
+    def __call__(self, batch: Any, learning_rate: float) -> tuple[Tensor, Tensor]:
+        buffers = self.buffers.saved()
+        loss, correct = self.step.gradient(batch)
+        nonfinite = self.plain.update(learning_rate)
+        self.buffers.restore(buffers, where=nonfinite)
+        self.latest = AsyncScalars(torch.stack((nonfinite.to(loss.dtype), loss)))
+        return loss.masked_fill(nonfinite, 0), correct.masked_fill(nonfinite, 0)
 
     def on_step(self, state: State, batch: Any) -> None:
         if self.latest is not None:
-            place = Place(state.epoch, state.batch - 1, state.step - 1)
-            self.pending.append(PendingStep(self.latest, place, batch))
+            index = StepIndex(state.epoch, state.batch - 1, state.step - 1)
+            self.pending.append(PendingStep(self.latest, index, batch))
             self.latest = None
-        state.parts = 0 if self.plain.parts == self.asked else self.plain.parts
-        while self.pending and self.pending[0].told.ready():
-            self._hear(self.pending.popleft(), state)
+        unchanged = self.plain.micro_batches == self.requested_micro_batches
+        state.micro_batches = 0 if unchanged else self.plain.micro_batches
+        while self.pending and self.pending[0].result.ready():
+            self._read(self.pending.popleft(), state)
 
     def flush(self, state: State) -> None:
         while self.pending:
-            self._hear(self.pending.popleft(), state)
+            self._read(self.pending.popleft(), state)
 
-    def resumed(self, state: State) -> None:
+    def on_resume(self, state: State) -> None:
         self.pending.clear()
         self.latest = None
-        self.plain.parts = max(state.parts, self.asked)  # more may be asked for than the memory has forced so far
+        # the resumed recipe can ask for more micro-batches than the run used so far
+        self.plain.micro_batches = max(state.micro_batches, self.requested_micro_batches)
 
     def wants_snapshot(self, state: State) -> bool:
-        return self.rewind is not None and self.rewind.wants_snapshot(state)
+        return self.spikes is not None and self.spikes.wants_snapshot(state)
 
-    def keep(self, state: State, tensors: Mapping[str, Tensor]) -> None:
-        if self.rewind is not None:
-            self.rewind.keep(state, tensors)
+    def save_snapshot(self, state: State, tensors: Mapping[str, Tensor]) -> None:
+        if self.spikes is not None:
+            self.spikes.save_snapshot(state, tensors)
 
-    def places(self) -> int:
-        """Two are kept, and a third is written before one goes."""
-        return 0 if self.rewind is None else max(1, 3 - len(list(self.rewind.folder.glob("*"))))
+    def snapshots_to_write(self) -> int:
+        return 0 if self.spikes is None else self.spikes.snapshots_to_write()
 
-    def before(self, spike: Spike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-        return super().before(spike, state) if self.rewind is None else self.rewind.before(spike, state)
+    def rewind(self, spike: LossSpike, state: State) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+        return super().rewind(spike, state) if self.spikes is None else self.spikes.rewind(spike, state)
 
-    def _hear(self, taken: PendingStep, state: State) -> None:
-        bad, loss = taken.told.read()
-        if bad:
-            state.seen -= taken.batch.weight
-            state.bad, state.bad_in_row = state.bad + 1, state.bad_in_row + 1
-            self._tell(taken, state, loss)
+    def _read(self, step: PendingStep, state: State) -> None:
+        nonfinite, loss = step.result.read()
+        if nonfinite:
+            state.seen -= step.batch.weight
+            state.nonfinite_steps, state.nonfinite_in_a_row = state.nonfinite_steps + 1, state.nonfinite_in_a_row + 1
+            self._report(step, state, loss)
             return
-        state.bad_in_row = 0
-        if self.rewind is not None:
-            self.rewind.note(state, taken.place, loss / taken.batch.weight)
+        state.nonfinite_in_a_row = 0
+        if self.spikes is not None:
+            self.spikes.record(state, step.index, loss / step.batch.weight)
 
-    def _tell(self, taken: PendingStep, state: State, loss: float) -> None:
-        """Names the rows, and ends the run where that was chosen or where leaving steps out does not help."""
-        what = f"the loss is {loss}" if loss - loss != 0 else "the gradient is no number"
-        what += f" in epoch {taken.place.epoch + 1}, step {taken.place.batch + 1}"
-        rows, hint = "rows that are not looked at any more", "lower learning_rate, or set clip_norm"
-        if state.bad <= REPORTS:
-            found = nonfinite_samples(taken.batch, self.plain, self.model)
-            path, rows = write_report(self.folder / "bad", taken.place, what, taken.batch, found, self.name)
-            hint = f"{path} has them; mend or remove them; if it is not the rows, lower learning_rate or set clip_norm"
-        if self.on_bad == "stop":
-            raise UserError(what, got=rows, hint=f"{hint}; to go on without such steps:\n{self.again}")
-        if state.bad_in_row >= IN_A_ROW or state.bad > max(IN_A_ROW, SHARE * (taken.place.step + 1)):
-            many = f"{state.bad_in_row} steps in a row" if state.bad_in_row >= IN_A_ROW else f"{state.bad} steps"
-            raise UserError(f"{what}: {many} had to be left out", got=rows, hint=hint)
-        self.say(f"{what}; the step is left out. {rows}. {hint}")
+    def _report(self, step: PendingStep, state: State, loss: float) -> None:
+        """Name the samples; stop the run if the user chose that, or if skipping steps does not help."""
+        what = f"the loss is {loss}" if loss - loss != 0 else "the gradient is non-finite"
+        what += f" in epoch {step.index.epoch + 1}, step {step.index.batch + 1}"
+        samples = f"samples unknown, since {MAX_REPORTS} reports are written already"
+        hint = "lower the learning rate (rate), or clip gradients (clip)"
+        if state.nonfinite_steps <= MAX_REPORTS:
+            found = nonfinite_samples(step.batch, self.plain, self.model)
+            path, samples = write_report(self.folder / "bad", step.index, what, step.batch, found, self.name)
+            hint = (
+                f"see {path}; fix or remove these samples; "
+                "if they are correct, lower the learning rate (rate) or clip gradients (clip)"
+            )
+        if self.on_nonfinite == "stop":
+            raise UserError(what, got=samples, hint=f"{hint}; to resume and skip such steps:\n{self.resume_command}")
+        in_a_row, total = state.nonfinite_in_a_row, state.nonfinite_steps
+        if in_a_row >= MAX_IN_A_ROW or total > max(MAX_IN_A_ROW, MAX_FRACTION * (step.index.step + 1)):
+            count = f"{in_a_row} steps in a row" if in_a_row >= MAX_IN_A_ROW else f"{total} steps"
+            raise UserError(f"{what}: {count} had to be skipped", got=samples, hint=hint)
+        self.log(f"{what}; the step is skipped. Cause: {samples}. To do: {hint}")

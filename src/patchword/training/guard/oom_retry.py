@@ -1,76 +1,82 @@
-"""Out of memory: the same step again, in smaller pieces."""
+"""Out of memory: computes the same gradient again in smaller micro-batches."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.training.guard.batch_statistics import Statistics
-from patchword.training.sam import drawing
-from patchword.training.step import Halves, PlainStep
+from patchword.training.checkpoint.checkpoint import Log
+from patchword.training.guard.model_buffers import ModelBuffers
+from patchword.training.sam import save_rng
+from patchword.training.step import ComputesGradient, PlainStep
 
 
 class OomRetry:
-    """A step that, when the memory is full, is taken again from its beginning in twice as many pieces.
+    """Computes the gradient again from its beginning, in twice as many micro-batches, when the memory is full.
 
-    The batch, and up to the order of additions its gradient, stay the same: pieces are shares of the batch's mean loss.
-    It goes on with so many pieces. Both gradients of SAM are taken anew, so that both draw the same random numbers.
-    As with `gradient_accumulation`, dropout draws for each piece, and a batch norm sees the pieces and not the batch.
+    The batch stays the same, and so does its gradient, up to the order of additions, since the micro-batches' losses
+    add up to the mean loss of the batch. Later steps keep the larger number of micro-batches. Both gradients of SAM are
+    computed again, so that both draw the same random numbers. As with gradient accumulation, dropout draws per
+    micro-batch, and a batch norm sees micro-batches instead of the batch.
 
-    again: what goes on with a run that was stopped. Several processes stop, since the others would not wait.
+    With several processes the run stops instead, since the other processes would not wait.
+
+    resume_command: resumes a run that was stopped; it is part of the error message.
     """
 
     def __init__(
-        self, step: Halves, plain: PlainStep, model: nn.Module, say: Callable[[str], None], again: str = "--resume"
+        self, step: ComputesGradient, plain: PlainStep, model: nn.Module, log: Log, resume_command: str = "--resume"
     ) -> None:
-        self.step, self.plain, self.say, self.again = step, plain, say, again
-        self.statistics = Statistics(model)
+        self.step, self.plain, self.log, self.resume_command = step, plain, log, resume_command
+        self.buffers = ModelBuffers(model)
 
     def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
-        noted, back = self.statistics.noted(), drawing(batch.device)
-        while (told := self._tried(batch)) is None:  # outside `except`, whose traceback keeps the full memory alive
+        buffers, restore_rng = self.buffers.saved(), save_rng(batch.device)
+        while (found := self._try(batch)) is None:  # outside `except`: its traceback would keep the memory in use
             self.plain.optimizer.zero_grad(set_to_none=True)
-            self.statistics.put(noted)
-            back()
+            self.buffers.restore(buffers)
+            restore_rng()
             if batch.device.type == "cuda":
                 torch.cuda.empty_cache()
-            self._halve(batch)
-        return told
+            self._use_smaller_micro_batches(batch)
+        return found
 
-    def descend(self, rate: float) -> Tensor:
-        return self.step.descend(rate)
-
-    def _tried(self, batch: Any) -> tuple[Tensor, Tensor] | None:
+    def _try(self, batch: Any) -> tuple[Tensor, Tensor] | None:
         try:
             return self.step.gradient(batch)
         except (RuntimeError, MemoryError) as error:
-            if not _is_full(error):
+            if not _is_out_of_memory(error):
                 raise
         return None
 
-    def _halve(self, batch: Any) -> None:
-        before = len(batch.split(self.plain.parts))
+    def _use_smaller_micro_batches(self, batch: Any) -> None:
+        before = len(batch.split(self.plain.micro_batches))
         now = len(batch.split(2 * before))
         if now == before:
-            hint = "take a smaller model, free the memory, or compute activations again:"
-            hint += f"\n{self.again} activation_checkpointing=true"
-            raise _too_large(now, hint)
+            hint = (
+                "use a smaller model, free memory, or recompute activations in the backward pass:\n"
+                f"{self.resume_command} activation_checkpointing=true"
+            )
+            raise _does_not_fit(now, hint)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            pieces = (
-                2 * before * torch.distributed.get_world_size()
-            )  # of all processes, as gradient_accumulation counts
-            raise _too_large(before, f"go on in twice as many:\n{self.again} gradient_accumulation={pieces}")
-        self.plain.parts = 2 * before
-        self.say(f"the memory is full: each batch is now worked on in {now} pieces; the batch stays as large as it is")
+            count = 2 * before * torch.distributed.get_world_size()  # over all processes, as the recipe counts them
+            raise _does_not_fit(
+                before, f"resume with twice as many micro-batches:\n{self.resume_command} gradient_accumulation={count}"
+            )
+        self.plain.micro_batches = 2 * before
+        self.log(
+            f"out of memory: each batch is now computed in {now} micro-batches; "
+            "the batch size and the gradient stay the same"
+        )
 
 
-def _is_full(error: Exception) -> bool:
-    """torch has a type for it, but for the main memory and some of NVIDIA's libraries only words."""
-    words = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(word in str(error) for word in words)
+def _is_out_of_memory(error: Exception) -> bool:
+    """torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message."""
+    messages = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(part in str(error) for part in messages)
 
 
-def _too_large(parts: int, hint: str) -> UserError:
-    return UserError(f"the memory does not hold a batch in {parts} pieces", hint=hint)
+def _does_not_fit(count: int, hint: str) -> UserError:
+    how = "as a whole" if count == 1 else f"in {count} micro-batches"
+    return UserError(f"out of memory: a batch does not fit into memory {how}", hint=hint)

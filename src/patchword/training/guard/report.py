@@ -1,4 +1,4 @@
-"""Which rows of a batch give no numbers, written down so that a person can look at them."""
+"""Finds the samples of a batch that give a non-finite loss or gradient, and writes them to files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from patchword.core.files import whole_file, write_json
-from patchword.training.guard.batch_statistics import Statistics
+from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.step import PlainStep
 
-Name = Callable[[Any], list[str]]  # of a batch or a piece: what each of its rows is called
-TRIES = 512  # of pieces of a batch, at most
-KEPT = 16  # rows of which the tensors are kept
-TOLD = 3  # rows that a line names
+Name = Callable[[Any], list[str]]  # returns the name of each sample of a batch or micro-batch
+TRIES = 512  # maximum number of gradients that the search computes
+KEPT = 16  # samples whose tensors are written
+NAMED = 3  # samples that a message names
 
 
-class Place(NamedTuple):
-    """Where in a run, all from 0 on. batch: of the epoch; step: of the run"""
+class StepIndex(NamedTuple):
+    """Which step of a run, counted from 0. batch: within the epoch; step: within the run."""
 
     epoch: int
     batch: int
@@ -29,93 +29,91 @@ class Place(NamedTuple):
 
 
 def nonfinite_samples(batch: Any, plain: PlainStep, model: nn.Module) -> list[Any]:
-    """The smallest pieces of the batch that give no numbers by themselves; the batch itself if none does.
+    """Return the smallest parts of the batch that give a non-finite gradient by themselves; the batch if none does.
 
-    Halves are tried, and of each that is bad its halves: one row of 1,024 is found in twenty tries. Batch norms use
-    their running statistics meanwhile, since a single row has no spread, and a bad row would spoil the others.
+    The search is binary: one sample of 1,024 is found with twenty gradients. Batch norms use their running statistics
+    meanwhile, since a single sample has no variance, and a non-finite sample would spoil the others.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return [batch]  # the others do not take part
-    statistics = Statistics(model)
-    noted, norms = (
-        statistics.noted(),
-        [part for part in model.modules() if isinstance(part, _BatchNorm) and part.training],
-    )
+        return [batch]  # the other processes do not take part in the search
+    model_buffers = ModelBuffers(model)
+    saved = model_buffers.saved()
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.training]
     for norm in norms:
         norm.eval()
     try:
-        return _narrowed(batch, plain)
+        return _search(batch, plain)
     finally:
         plain.optimizer.zero_grad(set_to_none=True)
-        statistics.put(noted)
+        model_buffers.restore(saved)
         for norm in norms:
             norm.train()
 
 
-def _narrowed(batch: Any, plain: PlainStep) -> list[Any]:
-    """The largest pieces first, so that after TRIES all of the batch was looked at, if not down to single rows."""
+def _search(batch: Any, plain: PlainStep) -> list[Any]:
+    """Test the largest parts first, so that after TRIES gradients all of the batch is covered, if not each sample."""
     waiting, found, tries = [("", batch)], list[tuple[str, Any]](), 0
     while waiting and tries < TRIES:
-        path, piece = waiting.pop(0)
-        halves = list(zip("01", piece.split(2), strict=False))
-        bad = [(path + side, half) for side, half in halves if len(halves) > 1 and _is_bad(half, plain)]
+        path, part = waiting.pop(0)
+        halves = list(zip("01", part.split(2), strict=False))
+        bad = [(path + side, half) for side, half in halves if len(halves) > 1 and _is_nonfinite(half, plain)]
         tries += len(halves)
-        (waiting if bad else found).extend(bad or [(path, piece)])
-    return [piece for _, piece in sorted(found + waiting, key=lambda one: one[0])]
+        (waiting if bad else found).extend(bad or [(path, part)])
+    return [part for _, part in sorted(found + waiting, key=lambda one: one[0])]
 
 
-def _is_bad(piece: Any, plain: PlainStep) -> bool:
+def _is_nonfinite(part: Any, plain: PlainStep) -> bool:
     plain.optimizer.zero_grad(set_to_none=True)
-    plain.gradient(piece)
+    plain.gradient(part)
     gradients = [weight.grad for weight in plain.weights() if weight.grad is not None]
     return not bool(torch.nn.utils.get_total_norm(gradients, foreach=True).isfinite())
 
 
 def write_report(
-    folder: Path, place: Place, what: str, batch: Any, found: list[Any], name: Name | None
+    folder: Path, index: StepIndex, what: str, batch: Any, found: list[Any], name: Name | None
 ) -> tuple[Path, str]:
-    """step-N.json names the rows, step-N.safetensors holds them as the model got them; the file, and a line on it."""
-    called = [row for piece in found for row in rows_of(piece, name)]
-    everything = rows_of(batch, name)
-    alone = len(called) == len(found)
-    path = folder / f"step-{place.step + 1}{_process()}.json"
-    tensors = {
-        f"{number}.{key}": value for number, piece in enumerate(found[:KEPT]) for key, value in tensors_of(piece)
-    }
+    """Write step-N.json (names of the samples) and step-N.safetensors (their tensors, as the model received them).
+
+    Return the path of the JSON file, and the names of the samples for a message.
+    """
+    names = [sample for part in found for sample in names_of(part, name)]
+    all_names = names_of(batch, name)
+    path = folder / f"step-{index.step + 1}{_rank_suffix()}.json"
+    tensors = {f"{number}.{key}": value for number, part in enumerate(found[:KEPT]) for key, value in tensors_of(part)}
     with whole_file(path.with_suffix(".safetensors")) as temporary:
         save_file(tensors, temporary)
     write_json(
         path,
         {
             "what": what,
-            "epoch": place.epoch + 1,
-            "batch": place.batch + 1,
-            "step": place.step + 1,
-            "alone": alone,  # whether each of the rows gives no number by itself
-            "rows": called,
-            "batch_rows": everything,
+            "epoch": index.epoch + 1,
+            "batch": index.batch + 1,
+            "step": index.step + 1,
+            "alone": len(names) == len(found),  # True if each sample is non-finite by itself
+            "rows": names,
+            "batch_rows": all_names,
         },
     )
-    return path, _told(called, found, everything)
+    return path, _summary(names, found, all_names)
 
 
-def _told(called: list[str], found: list[Any], everything: list[str]) -> str:
-    if len(found) > 1 and len(called) == len(everything):
-        return f"all {len(called)} rows of the batch"
-    told = ", ".join(called[:TOLD]) + (f" and {len(called) - TOLD} more" if len(called) > TOLD else "")
-    return told if len(called) == len(found) else f"no single row, these together: {told}"
+def _summary(names: list[str], found: list[Any], all_names: list[str]) -> str:
+    if len(found) > 1 and len(names) == len(all_names):
+        return f"all {len(names)} samples of the batch"
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return listed if len(names) == len(found) else f"no single sample, only these together: {listed}"
 
 
-def rows_of(piece: Any, name: Name | None) -> list[str]:
-    piece = getattr(piece, "own", piece)  # of a batch that several processes share, what this one has
+def names_of(part: Any, name: Name | None) -> list[str]:
+    part = getattr(part, "own", part)  # of a batch that is split over processes, the samples of this process
     if name is not None:
-        return name(piece)
-    samples = getattr(piece, "samples", None)
+        return name(part)
+    samples = getattr(part, "samples", None)
     return [] if samples is None else [f"sample {number}" for number in samples.tolist()]
 
 
 def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Every tensor in a batch, by the names of the fields it lies in."""
+    """Yield every tensor of a batch, named by the path of its fields."""
     if isinstance(value, Tensor):
         yield name, value.detach().cpu().contiguous().clone()
     elif is_dataclass(value):
@@ -126,8 +124,8 @@ def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from tensors_of(inner, f"{name}.{key}".strip("."))
 
 
-def _process() -> str:
-    """told apart where several processes write"""
+def _rank_suffix() -> str:
+    """Distinguish the files of several processes."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return f"-process-{torch.distributed.get_rank()}"
     return ""

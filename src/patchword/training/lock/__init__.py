@@ -1,1 +1,1 @@
-"""Lock."""
+"""The lock of a run folder: at most one run uses it at a time."""

@@ -1,10 +1,10 @@
-"""One process a run folder.
+"""Locks a run folder, so that one process uses it at a time.
 
-The lock is the system's (flock), which it drops when the holder dies, however it dies; the file says who holds it. Two
-cases need more. A process that the holder started may outlive it and keep the lock: a holder of this machine that has
-ended is not believed. And shared disks may not pass locks between machines, or may keep those of a dead one: a holder
-on another machine beats, it touches the file every few seconds, so that its silence or its beat is seen there, whatever
-the lock and the clocks say.
+The lock is an flock, which the system releases when the owner ends, however it ends; the file names the owner. Two
+cases need more. A child process can outlive the owner and keep the flock: an owner on this machine that has ended is
+ignored. And network file systems may not share locks between machines, or may keep the lock of a machine that failed:
+every owner touches the file every few seconds, and the lock of an owner on another machine counts only while the file
+is touched, whatever flock and the clocks say.
 """
 
 import fcntl
@@ -21,65 +21,65 @@ from patchword.core.files import make_folder
 from patchword.training.lock.lock_owner import LockOwner
 
 _LOCK = ".lock"
-BEAT_SECONDS = 5.0
+TOUCH_SECONDS = 5.0
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Refuses a second process; a lock whose holder is gone never blocks."""
+    """Hold the lock of a folder; raise an error if another process holds it. A lock without a live owner is free."""
     make_folder(folder)
-    with _alone(folder):
-        file = _taken(folder)
+    with _guarded(folder):
+        file = _acquire(folder)
         file.truncate(0)
         file.write(LockOwner.this().text())
         file.flush()
     stop = Event()
-    beat = Thread(target=_beat, args=(file, stop), name="lock", daemon=True)
-    beat.start()
+    toucher = Thread(target=_keep_touching, args=(file, stop), name="lock", daemon=True)
+    toucher.start()
     try:
         yield
     finally:
         stop.set()
-        beat.join()
-        file.truncate(0)  # left in peace: nobody needs to ask whether the holder is still there
+        toucher.join()
+        file.truncate(0)  # released: the next process need not check whether the owner is alive
         file.close()
 
 
-def refuse_second(folder: Path) -> None:
-    """The same refusal early, for work that comes before the folder is written to; nothing is made or kept."""
+def check_unlocked(folder: Path) -> None:
+    """Raise the same error before any work is done; creates and locks nothing."""
     if (folder / _LOCK).is_file() and os.access(folder / _LOCK, os.R_OK | os.W_OK):
-        with _alone(folder):
-            _taken(folder).close()
+        with _guarded(folder):
+            _acquire(folder).close()
 
 
-def _taken(folder: Path) -> TextIO:
-    """The lock file, locked by us."""
+def _acquire(folder: Path) -> TextIO:
+    """Return the lock file, locked by this process."""
     path = folder / _LOCK
     file = path.open("a+")
-    holder, free = _read(file), _locked(file)
-    if _is_held(path, holder, free):
+    owner, free = _read(file), _try_flock(file)
+    if _is_held(path, owner, free):
         file.close()
-        raise _in_use(folder, holder)
+        raise _in_use(folder, owner)
     if free is False:
         file.close()
-        path.unlink(missing_ok=True)  # the old file is kept by who outlived its holder; nobody looks at that now
+        path.unlink(missing_ok=True)  # a child of the dead owner keeps the old file; it is not used any more
         file = path.open("a+")
-        if _locked(file) is False:
+        if _try_flock(file) is False:
             raise _in_use(folder, _read(file))
     return file
 
 
-def _is_held(path: Path, holder: LockOwner | None, free: bool | None) -> bool:
-    """free: what the system says of the lock, which counts for a holder on this machine only"""
-    if holder is None:
+def _is_held(path: Path, owner: LockOwner | None, free: bool | None) -> bool:
+    """free: the result of flock, which counts for an owner on this machine only"""
+    if owner is None:
         return free is False
-    if holder.is_elsewhere():
-        return _beats(path)
-    return not free and not holder.is_gone()
+    if owner.is_elsewhere():
+        return _is_touched(path)
+    return not free and not owner.is_gone()
 
 
-def _locked(file: TextIO) -> bool | None:
-    """None on a disk without locks, as some network disks are: there only the file's words and its beat can tell."""
+def _try_flock(file: TextIO) -> bool | None:
+    """Return None on a file system without locks; there the named owner and the touching decide."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -90,36 +90,36 @@ def _locked(file: TextIO) -> bool | None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Of several that start at once, one at a time looks at the lock."""
+def _guarded(folder: Path) -> Iterator[None]:
+    """Inside, no other process that starts at the same time can inspect the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a disk without locks
+        with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
 
 
-def _beat(file: TextIO, stop: Event) -> None:
-    while not stop.wait(BEAT_SECONDS):
+def _keep_touching(file: TextIO, stop: Event) -> None:
+    while not stop.wait(TOUCH_SECONDS):
         try:
             os.utime(file.fileno())
         except OSError:
-            continue  # a disk that is away for a moment
+            continue  # the disk is unavailable for a moment
 
 
-def _beats(path: Path) -> bool:
-    """Whether the file is touched while we look, for three beats at most; it is opened anew since disks remember."""
-    first, end = _touched(path), time.monotonic() + 3 * BEAT_SECONDS
+def _is_touched(path: Path) -> bool:
+    """Return True if the file is touched within three periods; it is reopened since network disks cache its time."""
+    first, end = _touch_time(path), time.monotonic() + 3 * TOUCH_SECONDS
     while time.monotonic() < end:
-        if _touched(path) != first:
+        if _touch_time(path) != first:
             return True
-        time.sleep(BEAT_SECONDS / 10)
+        time.sleep(TOUCH_SECONDS / 10)
     return False
 
 
-def _touched(path: Path) -> int:
+def _touch_time(path: Path) -> int:
     with path.open() as file:
         return os.fstat(file.fileno()).st_mtime_ns
 
@@ -129,6 +129,8 @@ def _read(file: TextIO) -> LockOwner | None:
     return LockOwner.read(file.read())
 
 
-def _in_use(folder: Path, holder: LockOwner | None) -> UserError:
-    who = holder.told() if holder else "process unknown"
-    return UserError(f"{folder} is in use", got=who, hint="wait for it, or give this run another --name")
+def _in_use(folder: Path, owner: LockOwner | None) -> UserError:
+    who = owner.describe() if owner else "an unknown process"
+    return UserError(
+        f"{folder} is in use by another run", got=who, hint="wait until it ends, or choose another --name for this run"
+    )

@@ -1,4 +1,4 @@
-"""Who holds a run folder, in words that another process, another machine and a person can read."""
+"""The owner of a lock, written so that another process, another machine and a person can read it."""
 
 import json
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class LockOwner:
-    """A process: where it runs (host, boot, table of processes), its number, when it began and when it took the lock.
+    """A process: where it runs (host, boot id, PID namespace), its PID, its start, and since when it has the lock.
 
-    A number is given to another process after the first one's end, so its beginning is kept beside it.
+    The system reuses PIDs, so the start time is kept beside it. The field names are the keys of the lock file.
     """
 
     host: str
@@ -25,12 +25,17 @@ class LockOwner:
     @classmethod
     def this(cls) -> "LockOwner":
         return cls(
-            platform.node(), _boot(), _processes(), os.getpid(), _began(os.getpid()), time.strftime("%Y-%m-%d %H:%M:%S")
+            platform.node(),
+            _boot(),
+            _pid_namespace(),
+            os.getpid(),
+            _start_time(os.getpid()),
+            time.strftime("%Y-%m-%d %H:%M:%S"),
         )
 
     @classmethod
     def read(cls, text: str) -> "LockOwner | None":
-        """None where the words are not a holder's, as those of an empty file."""
+        """Return None if the text names no owner, as in an empty file."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -39,16 +44,21 @@ class LockOwner:
     def text(self) -> str:
         return json.dumps(asdict(self)) + "\n"
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}"
 
     def is_gone(self) -> bool:
-        """Whether it has certainly ended: this machine has no such process any more."""
-        return not self.is_elsewhere() and self.processes == _processes() and _began(self.process) != self.began
+        """Return True if it has certainly ended: it ran on this machine, which has no such process any more."""
+        return (
+            not self.is_elsewhere() and self.processes == _pid_namespace() and _start_time(self.process) != self.began
+        )
 
     def is_elsewhere(self) -> bool:
-        """On another machine, whose processes cannot be seen from here. Several may have one name, as `localhost`; then
-        it may also be this one before it was started anew, which cannot be told apart."""
+        """Return True if it ran on another machine, whose processes are not visible here.
+
+        Machines can share a name, such as `localhost`, so the boot id is compared, too: this machine before its last
+        boot counts as another one.
+        """
         return (self.host, self.boot) != (platform.node(), _boot())
 
 
@@ -56,22 +66,22 @@ def _boot() -> str:
     return _line(Path("/proc/sys/kernel/random/boot_id"))
 
 
-def _processes() -> str:
-    """which table of processes this one is in: containers have their own"""
+def _pid_namespace() -> str:
+    """Return the PID namespace of this process: containers have their own."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 
 
-def _began(process: int) -> str:
-    """A process's beginning in ticks since the boot, or what can be told of it; "gone" where it has ended."""
+def _start_time(process: int) -> str:
+    """Return the start of a process in ticks since the boot; "there" if that is unknown, "gone" if it has ended."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return "gone"
     except OSError:
-        pass  # it is there, and is somebody else's
+        pass  # it exists and belongs to another user
     fields = _line(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
     if not fields:
         return "there"

@@ -1,1 +1,1 @@
-"""Several processes on one run: who they are, what each works on, and how their gradients become one."""
+"""One run on several processes: ranks, splitting of batches, gradient synchronization, sharded weights."""

@@ -1,4 +1,4 @@
-"""How the gradients of several processes become one."""
+"""Sums the gradients of several processes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,23 +8,23 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-BUCKET = 25 * 2**20  # bytes that are sent together: large enough for a link's full speed, small enough to begin early
+BUCKET = 25 * 2**20  # bytes per all-reduce: large enough for full bandwidth, small enough to start early
 
 
 class GradientSync(Protocol):
-    """What a step does with a loss. Between two calls of `finish` every process calls `backward` for its pieces."""
+    """Runs the backward passes of a step. Each process calls `backward` per micro-batch, then `finish` once."""
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
-        """start: the gradient of the loss itself; last: no further piece of the batch follows"""
+        """start: the gradient of the loss itself; last: whether this is the last micro-batch of the batch"""
         ...
 
     def finish(self, *sums: Tensor) -> tuple[Tensor, ...]:
-        """The weights then hold the gradient of the whole batch; also answers these sums over all processes."""
+        """Complete `.grad` to the gradient of the whole batch; return `sums` summed over all processes."""
         ...
 
 
 class Local:
-    """One process, which has nobody to exchange with."""
+    """One process: nothing to synchronize."""
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
         loss.backward(start)
@@ -38,7 +38,7 @@ LOCAL = Local()
 
 @dataclass
 class Bucket:
-    """Weights whose gradients travel together. waiting: those whose gradient is still to come in this step."""
+    """Weights whose gradients are summed by one all-reduce. waiting: how many gradients are not computed yet."""
 
     weights: list[Tensor]
     waiting: int = 0
@@ -51,7 +51,7 @@ class Bucket:
         self.work = dist.all_reduce(self.flat, async_op=True)
 
     def receive(self) -> None:
-        assert self.flat is not None, "a bucket is sent before it is received"
+        assert self.flat is not None, "send() must come before receive()"
         self.work.wait()
         parts = self.flat.split([weight.numel() for weight in self.weights])
         for weight, part in zip(self.weights, parts, strict=True):
@@ -60,21 +60,23 @@ class Bucket:
 
 
 class AllReduce:
-    """Every process holds all weights (data parallel). Gradients are summed, since each process has computed its share
-    of the batch's mean; pieces of a batch add up on each process and only the last one is sent, in buckets, while the
-    backward pass goes on. All send the buckets in one order.
+    """Data parallel: every process holds all weights.
 
-    Weights that no process has a gradient for in the first step are left alone, as one process would.
+    Gradients are summed, not averaged, since the losses of the processes add up to the mean loss of the batch.
+    Micro-batches accumulate on each process; during the last one the gradients are sent in buckets while the backward
+    pass runs. All processes send the buckets in the same order.
+
+    Weights without a gradient on any process in the first step are excluded, as with one process.
     """
 
     def __init__(self, weights: Sequence[Tensor], bucket: int = BUCKET) -> None:
         self.weights, self.size = list(weights), bucket
         self.buckets: list[Bucket] | None = None
-        self.home: dict[Tensor, Bucket] = {}
+        self.bucket_of: dict[Tensor, Bucket] = {}
         self.sending = False
         self.sent = 0
         for weight in self.weights:
-            weight.register_post_accumulate_grad_hook(self._came)
+            weight.register_post_accumulate_grad_hook(self._on_gradient)
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
         self.sending, self.sent = last and self.buckets is not None, 0
@@ -84,8 +86,8 @@ class AllReduce:
 
     def finish(self, *sums: Tensor) -> tuple[Tensor, ...]:
         if self.buckets is None:
-            self.buckets = self._agreed()
-            self.home = {weight: bucket for bucket in self.buckets for weight in bucket.weights}
+            self.buckets = self._make_buckets()
+            self.bucket_of = {weight: bucket for bucket in self.buckets for weight in bucket.weights}
         for bucket in self.buckets[self.sent :]:
             bucket.send()
         totals = torch.stack([value.float() for value in sums])
@@ -95,18 +97,20 @@ class AllReduce:
         self.sending, self.sent = False, 0
         return tuple(totals)
 
-    def _came(self, weight: Tensor) -> None:
+    def _on_gradient(self, weight: Tensor) -> None:
         if not self.sending or self.buckets is None:
             return
-        if weight not in self.home:
-            raise RuntimeError("a weight that had no gradient in the first step has one now: processes would part")
-        self.home[weight].waiting -= 1
+        if weight not in self.bucket_of:
+            raise RuntimeError(
+                "a weight without a gradient in the first step has one now; it is in no bucket to synchronize"
+            )
+        self.bucket_of[weight].waiting -= 1
         while self.sent < len(self.buckets) and not self.buckets[self.sent].waiting:
             self.buckets[self.sent].send()
             self.sent += 1
 
-    def _agreed(self) -> list[Bucket]:
-        """The last weights first, in the order in which a backward pass comes to them."""
+    def _make_buckets(self) -> list[Bucket]:
+        """Return buckets of the weights in reverse order, which is that of the backward pass."""
         flags = torch.tensor([weight.grad is not None for weight in self.weights], device=self.weights[0].device).int()
         dist.all_reduce(flags)
         found: list[Bucket] = []

@@ -1,4 +1,4 @@
-"""The processes of a run: what they tell each other, and the little that differs from one process."""
+"""The processes of a run: their collectives, and what else differs between one process and several."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +11,11 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from patchword.core.work_sharing import SINGLE, Answer, WorkSharing
-from patchword.training.cancellation import Abandoned
-from patchword.training.parallel.batch_norm import together
+from patchword.training.cancellation import Cancelled
+from patchword.training.parallel.batch_norm import synchronize_batch_norms
 from patchword.training.parallel.gradient_sync import LOCAL, AllReduce, GradientSync
-from patchword.training.parallel.shared_batch import all_shared
-from patchword.training.signals import stop_asked
+from patchword.training.parallel.shared_batch import all_with_global_counts
+from patchword.training.signals import stop_requested
 from patchword.training.step import Batch
 
 Item = TypeVar("Item")
@@ -25,40 +25,41 @@ class SingleProcess:
     """A run of one process."""
 
     is_main, size = True, 1
-    deal: WorkSharing = SINGLE
+    sharing: WorkSharing = SINGLE
 
-    def agree(self, *asked: bool) -> tuple[bool, ...]:
-        """What any process asks for, all do."""
-        return asked
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
+        """Return per flag whether it is True on any process."""
+        return flags
 
-    def parts(self, accumulate: int) -> int:
-        """Pieces that this process works on a batch in, so that a piece needs as much memory as with one process."""
-        return accumulate
+    def micro_batches(self, total: int) -> int:
+        """Return the micro-batches of this process, each as large as one of `total` with one process."""
+        return total
 
-    def first(self, held: AbstractContextManager[None]) -> AbstractContextManager[None]:
-        """What only the first process holds."""
-        return held
+    def main_only(self, context: AbstractContextManager[None]) -> AbstractContextManager[None]:
+        """Return a context that only the main process enters."""
+        return context
 
-    def alone(self, asked: Callable[[], bool]) -> Callable[[], bool]:
-        """A question that a single process may act on; several go on until they agree, as they do in `map`."""
-        return asked
+    def local_decision(self, stop: Callable[[], bool]) -> Callable[[], bool]:
+        """Return when this process may stop by itself; several may not: they stop together, as in `map`."""
+        return stop
 
     def batches(self, own: Iterator[Batch]) -> Iterator[Batch]:
-        """This process's parts of batches, with what an objective must know of the whole ones."""
+        """Return this process's parts of the batches, with the counts of the whole batches."""
         return own
 
     def prepare(self, model: nn.Module) -> None:
-        """Before the first step, and before an optimizer is made."""
+        """Prepare the model for the group; must come before the optimizer is built."""
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+    def gradient_sync(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+        """Return what sums the gradients of these weights over the processes."""
         return LOCAL
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
-        """write: the model as it is now"""
+        """Call `write`, which saves the model, in the main process, with unsharded weights."""
         write()
 
     def seed(self, seed: int, mix: Callable[[int, int], int]) -> int:
-        """Of this process's dropout in a step: another on every process, since each has other samples."""
+        """Return the seed of a step (dropout): it differs between processes, since each has other samples."""
         return seed
 
 
@@ -66,61 +67,63 @@ SINGLE_PROCESS = SingleProcess()
 
 
 class DataParallel(SingleProcess):
-    """One of several. Gradients go over the fast links; a few numbers a step through the main memory (`host`)."""
+    """One of several processes. Gradients use the fast links; a few values per step the gloo group of the CPUs."""
 
-    def __init__(self, number: int, size: int, host: dist.ProcessGroup) -> None:
-        self.number, self.size, self.host = number, size, host
-        self.is_main, self.deal = number == 0, self
+    def __init__(self, rank: int, size: int, cpu_group: dist.ProcessGroup) -> None:
+        self.rank, self.size, self.cpu_group = rank, size, cpu_group
+        self.is_main, self.sharing = rank == 0, self
 
     def share(self, index: Tensor) -> Tensor:
-        """Pairs of neighbours in turn, so that texts of like length are spread over all, pictures that are mixed with
-        each other are at one place, and the order of the samples does not depend on the number of processes.
+        """Return the samples of this process: pairs of neighbours in turn.
 
-        A batch of fewer samples than processes is worked on by all: each then counts as often as all others.
+        So texts of similar length are spread over all processes, images that are mixed with each other are on one
+        process, and the order of the samples does not depend on the number of processes. A batch of fewer samples than
+        processes is computed by all of them, and every sample has the same weight.
         """
         if len(index) < self.size:
             return index
-        together = 2 if len(index) >= 2 * self.size else 1
-        return index[torch.arange(len(index), device=index.device) // together % self.size == self.number]
+        run = 2 if len(index) >= 2 * self.size else 1
+        return index[torch.arange(len(index), device=index.device) // run % self.size == self.rank]
 
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """Every process asks as often as the others, since all meet inside of a model whose weights are dealt out.
+        """Apply `ask` to the items, split over the processes; return all results on all processes.
 
-        Before each round they agree whether one was asked to stop; all then leave it in the middle.
+        Every process makes the same number of calls, since a model with sharded weights communicates in each. Before
+        each round all processes raise `Cancelled` if one of them was asked to stop.
         """
-        told: dict[str, Tensor] = {}
-        for turn in range(-(-len(items) // self.size)):
-            if any(self.agree(stop_asked())):
-                raise Abandoned
-            answer = ask(items[min(turn * self.size + self.number, len(items) - 1)])
-            told |= {f"{turn}.{part}": tensor.cpu().contiguous() for part, tensor in enumerate(answer)}
-        answers = [_answers(load(data)) for data in self._gather_bytes(save(told))]
-        return [answers[number % self.size][number // self.size] for number in range(len(items))]
+        results: dict[str, Tensor] = {}
+        for round_ in range(-(-len(items) // self.size)):
+            if any(self.any_rank(stop_requested())):
+                raise Cancelled
+            answer = ask(items[min(round_ * self.size + self.rank, len(items) - 1)])
+            results |= {f"{round_}.{part}": tensor.cpu().contiguous() for part, tensor in enumerate(answer)}
+        answers = [_answers(load(data)) for data in self._gather_bytes(save(results))]
+        return [answers[index % self.size][index // self.size] for index in range(len(items))]
 
-    def agree(self, *asked: bool) -> tuple[bool, ...]:
-        flags = torch.tensor(asked or (False,), dtype=torch.int32)
-        dist.all_reduce(flags, dist.ReduceOp.MAX, group=self.host)
-        return tuple(map(bool, flags.tolist()))[: len(asked)]
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
+        reduced = torch.tensor(flags or (False,), dtype=torch.int32)
+        dist.all_reduce(reduced, dist.ReduceOp.MAX, group=self.cpu_group)
+        return tuple(map(bool, reduced.tolist()))[: len(flags)]
 
-    def parts(self, accumulate: int) -> int:
-        return -(-accumulate // self.size)
+    def micro_batches(self, total: int) -> int:
+        return -(-total // self.size)
 
-    def first(self, held: AbstractContextManager[None]) -> AbstractContextManager[None]:
-        return held if self.is_main else nullcontext()
+    def main_only(self, context: AbstractContextManager[None]) -> AbstractContextManager[None]:
+        return context if self.is_main else nullcontext()
 
-    def alone(self, asked: Callable[[], bool]) -> Callable[[], bool]:
+    def local_decision(self, stop: Callable[[], bool]) -> Callable[[], bool]:
         return lambda: False
 
     def batches(self, own: Iterator[Batch]) -> Iterator[Batch]:
-        return all_shared(own, self.gather)
+        return all_with_global_counts(own, self.gather)
 
     def prepare(self, model: nn.Module) -> None:
-        """All begin with the weights of the first process."""
-        together(model)
+        """Copy the weights of the main process to all processes."""
+        synchronize_batch_norms(model)
         for tensor in (*model.parameters(), *model.buffers()):
             dist.broadcast(tensor.data, 0)
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+    def gradient_sync(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
         return AllReduce(weights)
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
@@ -128,27 +131,28 @@ class DataParallel(SingleProcess):
             write()
 
     def seed(self, seed: int, mix: Callable[[int, int], int]) -> int:
-        return mix(seed, self.number) if self.number else seed
+        return mix(seed, self.rank) if self.rank else seed
 
     def gather(self, own: Tensor) -> list[Tensor]:
+        """All-gather a CPU tensor, of the same shape on every process."""
         found = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(found, own, group=self.host)
+        dist.all_gather(found, own, group=self.cpu_group)
         return found
 
-    def told(self, tensors: Mapping[str, Tensor] | None, words: Any = None) -> tuple[dict[str, Tensor], Any]:
-        """What the first process gives, to all; one tensor after the other, so that no copy of all is made."""
-        own = {name: (list(tensor.shape), _kind(tensor)) for name, tensor in (tensors or {}).items()}
-        sent = json.dumps([own, words]).encode() if self.is_main else b""
-        header, words = json.loads(self._gather_bytes(sent)[0])
+    def broadcast(self, tensors: Mapping[str, Tensor] | None, values: Any = None) -> tuple[dict[str, Tensor], Any]:
+        """Send tensors and JSON values from the main process to all, one tensor at a time to save memory."""
+        own = {name: (list(tensor.shape), _dtype_name(tensor)) for name, tensor in (tensors or {}).items()}
+        sent = json.dumps([own, values]).encode() if self.is_main else b""
+        header, values = json.loads(self._gather_bytes(sent)[0])
         found = {}
-        for name, (shape, kind) in header.items():
-            whole = tensors[name].contiguous() if self.is_main and tensors else torch.empty(shape, dtype=_type(kind))
-            dist.broadcast(whole, 0, group=self.host)
-            found[name] = whole
-        return found, words
+        for name, (shape, dtype) in header.items():
+            tensor = tensors[name].contiguous() if self.is_main and tensors else _empty(shape, dtype)
+            dist.broadcast(tensor, 0, group=self.cpu_group)
+            found[name] = tensor
+        return found, values
 
     def _gather_bytes(self, data: bytes) -> list[bytes]:
-        """Of each process some bytes, which need not be as many."""
+        """All-gather bytes, whose number may differ between processes."""
         lengths = [int(length) for length in self.gather(torch.tensor([len(data)]))]
         padded = torch.zeros(max(1, *lengths), dtype=torch.uint8)
         padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else padded[:0]
@@ -156,19 +160,18 @@ class DataParallel(SingleProcess):
         return [part[:length].numpy().tobytes() for part, length in gathered]
 
 
-def _answers(told: Mapping[str, Tensor]) -> list[Answer]:
-    """By turn and part."""
+def _answers(results: Mapping[str, Tensor]) -> list[Answer]:
+    """Return the answers in the order of the rounds; names are ROUND.PART."""
     found: dict[int, dict[int, Tensor]] = {}
-    for name, tensor in told.items():
-        turn, part = map(int, name.split("."))
-        found.setdefault(turn, {})[part] = tensor
+    for name, tensor in results.items():
+        round_, part = map(int, name.split("."))
+        found.setdefault(round_, {})[part] = tensor
     return [tuple(parts[part] for part in sorted(parts)) for _, parts in sorted(found.items())]
 
 
-def _kind(tensor: Tensor) -> str:
+def _dtype_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _type(kind: str) -> torch.dtype:
-    found: torch.dtype = getattr(torch, kind)
-    return found
+def _empty(shape: Sequence[int], dtype: str) -> Tensor:
+    return torch.empty(shape, dtype=getattr(torch, dtype))

@@ -1,4 +1,4 @@
-"""Finding the other processes of a run, in bounded time."""
+"""Connects the processes of a run, and leaves them, in bounded time."""
 
 import os
 import signal
@@ -17,82 +17,88 @@ from patchword.training.parallel.process_group import DataParallel, SingleProces
 from patchword.training.parallel.rank import LAUNCHER, Rank, rank_of
 from patchword.training.parallel.sharded import Sharded
 
-MEETING = timedelta(seconds=120)  # that all have to come together
-WAITING = timedelta(minutes=30)  # that one waits for another in a step: longer means that something hangs
-PARTING = 5.0  # seconds after an error
-NOTE = "PATCHWORD_JOINED"  # a file descriptor, by which the launcher hears how far this process is
-BEGUN, MET, SAVED = b"b", b"m", b"s"  # looks for the others, has found them, has saved a checkpoint
+CONNECT_TIMEOUT = timedelta(seconds=120)  # until all processes are connected
+COLLECTIVE_TIMEOUT = timedelta(minutes=30)  # for one process to wait for another: longer means that one hangs
+LEAVE_SECONDS = 5.0  # to leave the group after an error
+NOTE = "PATCHWORD_JOINED"  # a file descriptor, over which this process reports its progress to the launcher
+STARTED, CONNECTED, SAVED = b"b", b"m", b"s"  # the reports; SAVED: a checkpoint
 
 
 @contextmanager
-def joined(sharding: Literal["none", "full"] = "none", device: str = "auto") -> Iterator[SingleProcess]:
-    """The group that the environment tells of; one process where it tells of none."""
-    place = rank_of()
-    if place is None:
+def join_group(sharding: Literal["none", "full"] = "none", device: str = "auto") -> Iterator[SingleProcess]:
+    """Inside, this process is connected to the others that the environment names; yields the group."""
+    rank = rank_of()
+    if rank is None:
         yield SingleProcess()
         return
-    host = _meet(place, device)
-    kind = Sharded if sharding == "full" else DataParallel
+    cpu_group = _connect(rank, device)
+    group = Sharded if sharding == "full" else DataParallel
     try:
-        yield kind(place.number, place.size, host)
+        yield group(rank.rank, rank.size, cpu_group)
     except BaseException as error:
-        _part()
+        _leave()
         if not isinstance(error, RuntimeError) or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
             raise
-        raise PeerLostError(f"another of the {place.size} processes of this run has ended") from None
+        raise PeerLostError(
+            f"another of the {rank.size} processes of this run has ended; its own message gives the reason"
+        ) from None
     dist.destroy_process_group()
 
 
-def _part() -> None:
-    """After an error the others may wait for something else, and this one for them: not for long. Threads that are
-    still there when a process ends would end it as if it had crashed."""
+def _leave() -> None:
+    """Leave the group after an error, with a time limit, since other processes may wait in another collective.
 
-    def leave() -> None:
-        with suppress(Exception):  # one error is enough
+    Threads of the group that still run when the process ends would make it look like a crash.
+    """
+
+    def destroy() -> None:
+        with suppress(Exception):  # the first error is the one to report
             dist.destroy_process_group()
 
-    parting = threading.Thread(target=leave, daemon=True)
-    parting.start()
-    parting.join(PARTING)
+    thread = threading.Thread(target=destroy, daemon=True)
+    thread.start()
+    thread.join(LEAVE_SECONDS)
 
 
-def _meet(place: Rank, device: str) -> dist.ProcessGroup:
-    """Where there are GPUs each process takes one, and gradients go through NCCL."""
-    accelerated = torch.cuda.is_available() and not device.startswith("cpu")
-    if accelerated:
-        if place.local >= torch.cuda.device_count():
+def _connect(rank: Rank, device: str) -> dist.ProcessGroup:
+    """Connect to the other processes; return their gloo group. If there are GPUs, each process uses one, with NCCL."""
+    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
+    if on_gpu:
+        if rank.local >= torch.cuda.device_count():
             raise UserError(
-                "more processes than GPUs on this machine", expected=torch.cuda.device_count(), got=place.local + 1
+                "more processes than GPUs on this machine", expected=torch.cuda.device_count(), got=rank.local + 1
             )
-        torch.cuda.set_device(place.local)
-    tell_launcher(BEGUN)
+        torch.cuda.set_device(rank.local)
+    report_to_launcher(STARTED)
     os.environ.setdefault("MASTER_PORT", "29500")
-    for name, value in (("RANK", place.number), ("WORLD_SIZE", place.size), ("LOCAL_RANK", place.local)):
+    for name, value in (("RANK", rank.rank), ("WORLD_SIZE", rank.size), ("LOCAL_RANK", rank.local)):
         os.environ[name] = str(value)
     try:
-        store, number, size = next(rendezvous("env://", timeout=MEETING))
-        options = {"store": store, "rank": number, "world_size": size, "timeout": WAITING}
-        dist.init_process_group("nccl" if accelerated else "gloo", **options)
-        host = dist.new_group(backend="gloo", timeout=WAITING) if accelerated else dist.group.WORLD
-        assert isinstance(host, dist.ProcessGroup), "this process is one of them"
+        store, index, size = next(rendezvous("env://", timeout=CONNECT_TIMEOUT))
+        options = {"store": store, "rank": index, "world_size": size, "timeout": COLLECTIVE_TIMEOUT}
+        dist.init_process_group("nccl" if on_gpu else "gloo", **options)
+        cpu_group = dist.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT) if on_gpu else dist.group.WORLD
+        assert isinstance(cpu_group, dist.ProcessGroup), "this process is a member of the group"
     except (dist.DistStoreError, dist.DistNetworkError) as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise UserError(
-            f"the {place.size} processes did not find each other at {where}", got=str(error).splitlines()[0]
+            f"the {rank.size} processes did not find each other at {where}",
+            got=str(error).splitlines()[0],
+            hint="check that all of them were started, and that each can reach this address",
         ) from None
-    tell_launcher(MET)
+    report_to_launcher(CONNECTED)
     if alive := os.environ.get(LAUNCHER):
-        threading.Thread(target=_end_with, args=(int(alive),), daemon=True).start()
-    return host
+        threading.Thread(target=_stop_with_launcher, args=(int(alive),), daemon=True).start()
+    return cpu_group
 
 
-def tell_launcher(word: bytes) -> None:
-    """How far this process is, if there is a launcher that listens."""
-    if told := os.environ.get(NOTE):
-        os.write(int(told), word)
+def report_to_launcher(progress: bytes) -> None:
+    """Report the progress of this process, if a launcher started it."""
+    if descriptor := os.environ.get(NOTE):
+        os.write(int(descriptor), progress)
 
 
-def _end_with(alive: int) -> None:
-    """Asks this process to stop when the launcher is gone, of which this pipe is left without a writer."""
+def _stop_with_launcher(alive: int) -> None:
+    """Send SIGTERM to this process when the launcher has ended: then the pipe has no writer any more."""
     os.read(alive, 1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Every process holds a part of every weight: PyTorch's FSDP2, with files that look like those of one process."""
+"""Sharded weights: PyTorch's FSDP2, with files in the format of one process."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,11 @@ _BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 
 
 class Sharded(DataParallel):
-    """Weights, gradients and the optimizer's moments are dealt out over the processes. Those of a block are put
-    together when it is their turn and let go behind it; the gradients of the last piece are summed and dealt out."""
+    """Weights, gradients and optimizer moments are sharded over the processes.
+
+    The weights of a block are gathered before it runs and freed after it; the gradients are reduced and scattered in
+    the last micro-batch.
+    """
 
     def prepare(self, model: nn.Module) -> None:
         super().prepare(model)
@@ -27,24 +30,24 @@ class Sharded(DataParallel):
                 fully_shard(module)
         fully_shard(model)
 
-    def exchange(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
+    def gradient_sync(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
         return ShardedGradientSync(cast(FSDPModule, model), self.size)
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
-        """All bring their parts, and the first process writes the whole weights."""
+        """Gather the weights from all processes; the main process writes them."""
         if self.is_main:
-            hook = model.register_state_dict_post_hook(_complete)
+            hook = model.register_state_dict_post_hook(_gather_state_dict)
             try:
                 write()
             finally:
                 hook.remove()
         else:
             for tensor in model.state_dict().values():
-                whole(tensor)
+                full(tensor)
 
 
 class ShardedGradientSync:
-    """FSDP2 sums the gradients by itself, and divides them by the number of processes: hence the factor."""
+    """FSDP2 averages the gradients over the processes; the factor `size` makes that a sum."""
 
     def __init__(self, model: FSDPModule, size: int) -> None:
         self.model, self.size = model, size
@@ -59,30 +62,30 @@ class ShardedGradientSync:
         return tuple(totals)
 
 
-def _complete(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
+def _gather_state_dict(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
     for name, tensor in state.items():
-        state[name] = whole(tensor)
+        state[name] = full(tensor)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """With the parts of all processes, all of which have to ask."""
+def full(tensor: Tensor) -> Tensor:
+    """Gather a sharded tensor. A collective: all processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def like(own: Tensor, tensor: Tensor) -> Tensor:
-    """A whole tensor dealt out as this process's own is, which may be whole, too."""
+def _shard(tensor: Tensor, own: Tensor) -> Tensor:
+    """Return a full tensor, sharded as `own` is if that is sharded."""
     if not isinstance(own, DTensor):
         return tensor
     return distribute_tensor(tensor.to(own.device), own.device_mesh, own.placements, src_data_rank=None)
 
 
-def spread(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The tensors of a checkpoint, each dealt out as the weight that it belongs to."""
+def shard_like(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint, each sharded as the weight that it belongs to."""
     weights = dict(model.state_dict())
-    listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     found = {}
     for name, tensor in tensors.items():
-        kind, rest = name.split(".", 1)
-        own = listed[int(rest.split(".", 1)[0])] if kind == "optimizer" else weights.get(rest)
-        found[name] = like(own, tensor) if own is not None and own.shape == tensor.shape else tensor
+        group, rest = name.split(".", 1)
+        own = parameters[int(rest.split(".", 1)[0])] if group == "optimizer" else weights.get(rest)
+        found[name] = _shard(tensor, own) if own is not None and own.shape == tensor.shape else tensor
     return found

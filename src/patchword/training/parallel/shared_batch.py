@@ -1,4 +1,4 @@
-"""A batch that several processes work on."""
+"""A batch that is split over several processes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from torch import Tensor
 
 from patchword.training.step import Batch
 
-Gather = Callable[[Tensor], list[Tensor]]  # one tensor of each process, to all
+Gather = Callable[[Tensor], list[Tensor]]  # all-gather: one tensor per process
 
 
 @dataclass(frozen=True)
-class Shared:
-    """The part that this process works on, with the counts of the whole batch.
+class SharedBatch:
+    """The samples of this process, with the counts of the whole batch.
 
     Objectives divide by the counts of the batch they are given, so that the losses of all processes add up to the mean
-    over the whole batch, however unevenly its samples and words are dealt out.
+    over the whole batch, however unevenly samples and words are split.
 
-    lengths: samples of each process. answers: the labels of all samples where each has one, on the device.
+    lengths: samples per process. answers: the labels of all samples, if each has one, on the device.
     """
 
     own: Any
@@ -38,54 +38,54 @@ class Shared:
 
     @property
     def labels(self) -> Tensor:
-        """as many as the whole batch has; only their number is told"""
+        """An empty tensor whose length is that of the whole batch; the labels are in `answers`."""
         return torch.empty(len(self), 0)
 
     @property
     def samples(self) -> Tensor:
-        """that this process works on"""
+        """The samples of this process."""
         found: Tensor = self.own.samples
         return found
 
     def split(self, parts: int) -> Sequence[Any]:
-        """In as many pieces on every process, since all meet inside of some models."""
-        pieces: Sequence[Any] = self.own.split(alike(self.lengths, parts))
-        return pieces
+        """Split into the same number of micro-batches on every process, since some models synchronize in each."""
+        micro_batches: Sequence[Any] = self.own.split(common_split(self.lengths, parts))
+        return micro_batches
 
 
-def alike(lengths: Sequence[int], parts: int) -> int:
-    """The largest number of pieces, `parts` at most, that chunks of every one of these lengths come to."""
+def common_split(lengths: Sequence[int], parts: int) -> int:
+    """Return the largest number up to `parts` into which torch.chunk splits each of these lengths."""
     for number in range(parts, 1, -1):
         if all(-(-length // -(-length // number)) == number for length in lengths):
             return number
     return 1
 
 
-def shared(batch: Batch, gather: Gather) -> Shared:
-    """What the processes need to know of each other's parts, exchanged in the main memory: a few numbers."""
+def with_global_counts(batch: Batch, gather: Gather) -> SharedBatch:
+    """Return the batch with the counts of all processes, which are gathered in CPU memory."""
     labels = _labels(batch)
     own = torch.tensor([batch.weight, getattr(batch, "tokens", 0), _length(batch)], dtype=torch.int64)
-    told = torch.stack(gather(own))
-    lengths = tuple(told[:, 2].tolist())
+    counts = torch.stack(gather(own))
+    lengths = tuple(counts[:, 2].tolist())
     answers = None
     if labels is not None:
         padded = torch.nn.functional.pad(labels, (0, max(lengths) - len(labels)))
         parts = [part[:length] for part, length in zip(gather(padded), lengths, strict=True)]
         answers = torch.cat(parts).to(batch.device)
-    return Shared(batch, int(told[:, 0].sum()), int(told[:, 1].sum()), lengths, answers)
+    return SharedBatch(batch, int(counts[:, 0].sum()), int(counts[:, 1].sum()), lengths, answers)
 
 
-def all_shared(batches: Iterator[Batch], gather: Gather) -> Iterator[Shared]:
-    return (shared(batch, gather) for batch in batches)
+def all_with_global_counts(batches: Iterator[Batch], gather: Gather) -> Iterator[SharedBatch]:
+    return (with_global_counts(batch, gather) for batch in batches)
 
 
 def _length(batch: Any) -> int:
-    """of a batch or of named tensors"""
+    """Return the number of samples of a batch or of named tensors."""
     return len(batch.samples) if hasattr(batch, "samples") else len(batch)
 
 
 def _labels(batch: Any) -> Tensor | None:
-    """Whole numbers alone: they are classes, which may count differently."""
+    """Return the labels if they are integers, that is classes, which an objective may weight; else None."""
     labels = getattr(batch, "labels", None)
     if labels is None or labels.ndim != 1 or labels.is_floating_point():
         return None

@@ -344,7 +344,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
 
     monkeypatch.setattr(sharded_images.Sharded, "take", vanishing)
     with pytest.raises(
-        RecoverableError, match=r"(?s)shard-\d+\.tar is missing.*then go on with:\npatchword train .*--resume"
+        RecoverableError, match=r"(?s)shard-\d+\.tar is missing.*then resume with:\npatchword train .*--resume"
     ):
         recipe_run.train(asked, tmp_path / "parted", silent())
     state = json.loads(sorted((tmp_path / "parted" / "checkpoints").glob("*/state.json"))[-1].read_text())

@@ -166,7 +166,7 @@ def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, 
     taken, until = count(1), next(taken) // 2
     assert until > 2
     with pytest.raises(
-        RecoverableError, match=r"(?s)tokens\.bin.*missing.*then go on with:\npatchword train .*--resume"
+        RecoverableError, match=r"(?s)tokens\.bin.*missing.*then resume with:\npatchword train .*--resume"
     ):
         recipe_run.train(asked, tmp_path / "parted", silent())
     monkeypatch.setattr(SpreadTokens, "__getitem__", read)

@@ -14,9 +14,9 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
-from patchword.training.guard import loss_spike as guard_rewind
-from patchword.training.guard.loss_spike import WIDTH, LossSpikeRewind, Spike
-from patchword.training.guard.report import Place
+from patchword.training.guard import loss_spike as loss_spike
+from patchword.training.guard.loss_spike import WIDTH, LossSpike, LossSpikeRewind
+from patchword.training.guard.report import StepIndex
 from patchword.training.state import State
 from support.material import differing, silent, tiny_recipe
 from support.tiny_texts import stop_after
@@ -42,7 +42,7 @@ def planted(monkeypatch):
             return Outcome(factor * outcome.loss, outcome.right)
 
     monkeypatch.setattr(image_task, "Classification", Steep)
-    monkeypatch.setattr(guard_rewind, "EVERY", 15)
+    monkeypatch.setattr(loss_spike, "EVERY", 15)
 
 
 class Killed(BaseException):
@@ -63,14 +63,16 @@ def test_it_is_as_if_the_batches_had_not_been(tmp_path, monkeypatch):
     console = silent()
     assert train(recipe_of(), tmp_path / "run", console)
     skipped = list(range(RISE - WIDTH + 1, RISE + 1))
-    assert state(tmp_path / "run")["skipped"] == skipped
+    assert state(tmp_path / "run")["skipped_steps"] == skipped
     assert state(tmp_path / "run")["seen"] == 0
     told = " ".join(console.file.getvalue().split())
-    assert told.count("the loss is above 4 times its median: back to step 16, and then without steps 30 to 37") == 1
+    assert (
+        told.count("the loss is above 4 times its median. The run is rewound to step 16 and skips steps 30 to 37") == 1
+    )
 
     def assembled(*arguments: object) -> object:
         loop = assemble(*arguments)
-        loop.state.skipped = skipped
+        loop.state.skipped_steps = skipped
         return loop
 
     assemble = recipe_run.assemble
@@ -103,7 +105,7 @@ def test_stopped_anywhere_it_ends_the_same(tmp_path, monkeypatch, stops, field):
 def test_without_the_field_nothing_is_kept_or_skipped(tmp_path):
     assert train(recipe_of("loss_spike_factor=0"), tmp_path / "run", silent())
     assert not (tmp_path / "run" / "checkpoints" / "rewind").exists()
-    assert (state(tmp_path / "run")["skipped"], state(tmp_path / "run")["losses"]) == ([], [])
+    assert (state(tmp_path / "run")["skipped_steps"], state(tmp_path / "run")["recent_losses"]) == ([], [])
 
 
 def test_a_factor_that_every_loss_is_above_is_refused(tmp_path):
@@ -114,9 +116,9 @@ def test_a_factor_that_every_loss_is_above_is_refused(tmp_path):
 
 
 def test_a_spike_is_of_one_epoch(tmp_path):
-    rewind, now = LossSpikeRewind(2.0, tmp_path, print), State(losses=[1.0] * 60)
-    with pytest.raises(Spike) as found:
-        rewind.note(now, Place(3, 2, 302), 100.0)
+    rewind, now = LossSpikeRewind(2.0, tmp_path, print), State(recent_losses=[1.0] * 60)
+    with pytest.raises(LossSpike) as found:
+        rewind.record(now, StepIndex(3, 2, 302), 100.0)
     assert (found.value.first, found.value.last) == (300, 302)
 
 
@@ -124,15 +126,15 @@ def test_a_spike_is_of_one_epoch(tmp_path):
 def test_no_spike_is_seen_where_there_is_none(tmp_path, losses):
     now = State()
     for number, loss in enumerate(losses):
-        LossSpikeRewind(2.0, tmp_path, print).note(now, Place(0, number, number), loss)
+        LossSpikeRewind(2.0, tmp_path, print).record(now, StepIndex(0, number, number), loss)
 
 
 def test_it_is_given_up_after_some_times(tmp_path):
     rewind = LossSpikeRewind(2.0, tmp_path, print)
-    rewind.keep(State(), {"weight": torch.zeros(1)})
-    assert rewind.before(Spike(1, 8), State())[1]["skipped"] == list(range(1, 9))
-    with pytest.raises(UserError, match=r"the loss rose to 2 times its median again, at step 99"):
-        rewind.before(Spike(91, 98), State(skipped=list(range(80))))
+    rewind.save_snapshot(State(), {"weight": torch.zeros(1)})
+    assert rewind.rewind(LossSpike(1, 8), State())[1]["skipped_steps"] == list(range(1, 9))
+    with pytest.raises(UserError, match=r"the loss rose above 2 times its median again, at step 99"):
+        rewind.rewind(LossSpike(91, 98), State(skipped_steps=list(range(80))))
 
 
 def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
@@ -141,11 +143,11 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
     folder, there = tmp_path / "run", []
 
     def outdated(checkpoints: Checkpoints, name: str) -> None:
-        outdate(checkpoints, name)
+        mark_outdated(checkpoints, name)
         there.extend(found.name for found in checkpoints.all())
         raise Killed
 
-    outdate = Checkpoints.outdate
+    mark_outdated = Checkpoints.mark_outdated
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "outdate", outdated)
         with pytest.raises(Killed):
@@ -153,15 +155,15 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
     assert there == ["epoch-00000-batch-0000035", "epoch-00000-batch-0000036"]
     console = silent()
     assert train(recipe_of("save_minutes=0"), folder, console, resume=True)
-    assert "going on from epoch 1, batch 37" in console.file.getvalue()
+    assert "resuming from epoch 1, batch 37" in console.file.getvalue()
     assert_the_same(folder, tmp_path / "whole")
 
 
 def test_a_place_is_saved_anew_before_later_ones_go(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=3)
+    checkpoints = Checkpoints(tmp_path, save_snapshot=3)
     for number in (1, 2, 3):
         checkpoints.save(f"epoch-{number}", {"weight": torch.zeros(1)}, {"way": 1})
-    checkpoints.outdate("epoch-2")
+    checkpoints.mark_outdated("epoch-2")
     assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2", "epoch-3"]
     checkpoints.save("epoch-2", {"weight": torch.ones(1)}, {"way": 2})
     assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2"]

@@ -75,14 +75,16 @@ def guarded(
     folder: Path,
     *,
     sam: float = 0.0,
-    corrected: bool = True,
-    on_bad: str = "skip",
+    bias_correction: bool = True,
+    on_nonfinite: str = "skip",
     **options: object,
 ) -> NonFiniteGuard:
-    plain = PlainStep(objective, adamw(model, 1e-2, 0.05, corrected=corrected), **options)
+    plain = PlainStep(objective, adamw(model, 1e-2, 0.05, bias_correction=bias_correction), **options)
     step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
     said: list[str] = []
-    guard = NonFiniteGuard(OomRetry(step, plain, model, said.append), plain, model, folder, said.append, on_bad=on_bad)
+    guard = NonFiniteGuard(
+        OomRetry(step, plain, model, said.append), plain, model, folder, said.append, on_nonfinite=on_nonfinite
+    )
     guard.said = said
     return guard
 
@@ -106,7 +108,7 @@ def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = N
 @pytest.mark.parametrize("kind", ["gradient", "apart", "overflow", "inputs"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"clip": 1.0, "parts": 3}, {"sam": 0.05}, {"sam": 0.05, "parts": 2, "corrected": False}],
+    [{}, {"clip": 1.0, "micro_batches": 3}, {"sam": 0.05}, {"sam": 0.05, "micro_batches": 2, "bias_correction": False}],
     ids=["plain", "clipped", "sam", "all"],
 )
 def test_a_bad_step_changes_nothing(tmp_path, kind, options):
@@ -114,14 +116,14 @@ def test_a_bad_step_changes_nothing(tmp_path, kind, options):
     model = model_of()
     guard = guarded(model, Planted(model, kind, [SIZE + 5]), tmp_path, **options)
     state = taken(guard, [0, 1, 2, 3])
-    assert (state.bad, state.bad_in_row, state.seen, state.step) == (1, 0, 3 * SIZE, 4)
+    assert (state.nonfinite_steps, state.nonfinite_in_a_row, state.seen, state.step) == (1, 0, 3 * SIZE, 4)
     other = model_of()
     without = guarded(other, Classification(other, 0.1), tmp_path, **options)
     taken(without, [0])
-    if options.get("corrected") is False:  # where a step that is left out is counted
+    if options.get("bias_correction") is False:  # where a step that is left out is counted
         for moments in without.plain.optimizer.state.values():
             moments["step"] += 1
-        without.plain.optimizer.taken += 1
+        without.plain.optimizer.steps_done += 1
     taken(without, [2, 3])
     assert_equal(guard, without)
 
@@ -146,7 +148,7 @@ def test_an_optimizer_that_cannot_look_is_not_asked(tmp_path):
     model = model_of()
     plain = PlainStep(Planted(model, "gradient", [5]), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9))
     before = [weight.detach().clone() for weight in model.parameters()]
-    taken(NonFiniteGuard(plain, plain, model, tmp_path, print, on_bad="skip"), [0])
+    taken(NonFiniteGuard(plain, plain, model, tmp_path, print, on_nonfinite="skip"), [0])
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
@@ -214,7 +216,7 @@ def test_rows_that_are_bad_only_together_are_told_as_such(tmp_path):
     told = json.loads((tmp_path / "bad" / "step-1.json").read_text())
     assert not told["alone"]
     assert len(told["rows"]) == SIZE
-    assert "no single row, these together: sample 0, sample 1, sample 2 and 9 more" in guard.said[0]
+    assert "no single sample, only these together: sample 0, sample 1, sample 2 and 9 more" in guard.said[0]
 
 
 def test_when_it_is_not_the_rows_that_is_told(tmp_path, monkeypatch):
@@ -224,7 +226,7 @@ def test_when_it_is_not_the_rows_that_is_told(tmp_path, monkeypatch):
         model = model_of()
         guard = guarded(model, Planted(model, "gradient", range(SIZE)), tmp_path / str(tries))
         taken(guard, [0])
-        assert f"all {SIZE} rows of the batch" in guard.said[0]
+        assert f"all {SIZE} samples of the batch" in guard.said[0]
 
 
 def test_the_report_holds_the_rows_as_the_model_got_them(tmp_path):
@@ -239,17 +241,17 @@ def test_the_report_holds_the_rows_as_the_model_got_them(tmp_path):
     assert torch.equal(kept["0.inputs"], batch_of(1).inputs[4:5])
     assert torch.equal(kept["1.samples"], torch.tensor([19]))
     assert guard.said == [
-        "the loss is inf in epoch 1, step 2; the step is left out. sample 16, sample 19. "
-        f"{tmp_path / 'bad' / 'step-2.json'} has them; mend or remove them; "
-        "if it is not the rows, lower the rate or set clip"
+        "the loss is inf in epoch 1, step 2; the step is skipped. Cause: sample 16, sample 19. "
+        f"To do: see {tmp_path / 'bad' / 'step-2.json'}; fix or remove these samples; "
+        "if they are correct, lower the learning rate (rate) or clip gradients (clip)"
     ]
 
 
 def test_it_stops_where_that_is_chosen(tmp_path):
     model = model_of()
-    guard = guarded(model, Planted(model, "gradient", [5]), tmp_path, on_bad="stop")
+    guard = guarded(model, Planted(model, "gradient", [5]), tmp_path, on_nonfinite="stop")
     expected = (
-        r"the gradient is no number in epoch 1, step 1: got sample 5\n.*step-1\.json.*\n--resume on_nonfinite=skip"
+        r"the gradient is non-finite in epoch 1, step 1: got sample 5\n.*step-1\.json.*\n--resume on_nonfinite=skip"
     )
     with pytest.raises(UserError, match=expected):
         taken(guard, [0])
@@ -257,11 +259,11 @@ def test_it_stops_where_that_is_chosen(tmp_path):
 
 @pytest.mark.parametrize(
     ("bad", "steps", "told"),
-    [(range(3, 99), 12, "10 steps in a row"), (range(0, 99, 2), 20, "11 steps had to be left out")],
+    [(range(3, 99), 12, "10 steps in a row"), (range(0, 99, 2), 20, "11 steps had to be skipped")],
     ids=["in a row", "too many"],
 )
 def test_leaving_out_is_given_up(tmp_path, monkeypatch, bad, steps, told):
-    monkeypatch.setattr(guard_module, "REPORTS", 2)
+    monkeypatch.setattr(guard_module, "MAX_REPORTS", 2)
     model = model_of()
     guard = guarded(model, Planted(model, "gradient", [SIZE * number for number in bad]), tmp_path)
     state = State()

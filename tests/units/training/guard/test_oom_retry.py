@@ -72,24 +72,27 @@ def taken(guard: NonFiniteGuard, steps: int) -> list[Tensor]:
         told += guard(batch, 1e-2)
         state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
         guard.on_step(state, batch)
-    assert state.parts == (guard.plain.parts if guard.said else 0)
+    assert state.micro_batches == (guard.plain.micro_batches if guard.said else 0)
     return told
 
 
 @pytest.mark.parametrize("model", [random_model, with_batch_norms], ids=["dropout", "batch norm"])
-@pytest.mark.parametrize("options", [{}, {"sam": 0.05}, {"clip": 0.5, "parts": 2}], ids=["plain", "sam", "parts"])
+@pytest.mark.parametrize(
+    "options", [{}, {"sam": 0.05}, {"clip": 0.5, "micro_batches": 2}], ids=["plain", "sam", "parts"]
+)
 def test_it_is_as_if_the_pieces_had_been_asked_for(tmp_path, model, options):
     """Bit by bit: a failed try has left nothing behind, neither gradient nor statistics nor random numbers."""
     ours, theirs = model(), model()
     small = Small(Classification(ours, 0.1), limit=3)
     guard = guard_of(ours, small, tmp_path, **options)
-    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, **{**options, "parts": 4})
+    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, **{**options, "micro_batches": 4})
     assert all(torch.equal(a, b) for a, b in zip(taken(guard, 2), taken(other, 2), strict=True))
-    assert guard.plain.parts == 4
+    assert guard.plain.micro_batches == 4
     assert_equal(guard, other)
-    pieces = [2] * ("parts" not in options) + [4]
+    pieces = [2] * ("micro_batches" not in options) + [4]
     assert guard.said == [
-        f"the memory is full: each batch is now worked on in {count} pieces; the batch stays as large as it is"
+        f"out of memory: each batch is now computed in {count} micro-batches; "
+        "the batch size and the gradient stay the same"
         for count in pieces
     ]
     assert set(small.sizes[len(pieces) :]) >= {3}
@@ -106,14 +109,14 @@ def test_the_gradient_is_that_of_the_whole_batch(tmp_path):
         taken(guard, 1)
     scale = max(float(gradient.abs().max()) for gradient in caught[0])
     assert all((a - b).abs().max() < 1e-6 * scale for a, b in zip(*caught, strict=True))
-    assert guard.plain.parts == SIZE
+    assert guard.plain.micro_batches == SIZE
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch's, on processors without bfloat16
 def test_in_half_precision_too(tmp_path):
     ours, theirs = random_model(), random_model()
     guard = guard_of(ours, Small(Classification(ours), limit=6), tmp_path, precision="bfloat16")
-    other = guard_of(theirs, Classification(theirs), tmp_path, precision="bfloat16", parts=2)
+    other = guard_of(theirs, Classification(theirs), tmp_path, precision="bfloat16", micro_batches=2)
     taken(guard, 1)
     taken(other, 1)
     assert_equal(guard, other)
@@ -121,8 +124,8 @@ def test_in_half_precision_too(tmp_path):
 
 def test_pieces_that_were_done_before_the_failure_do_not_count_twice(tmp_path):
     ours, theirs = random_model(), random_model()
-    guard = guard_of(ours, Small(Classification(ours), limit=3, calls=1), tmp_path, parts=2)
-    other = guard_of(theirs, Classification(theirs), tmp_path, parts=4)
+    guard = guard_of(ours, Small(Classification(ours), limit=3, calls=1), tmp_path, micro_batches=2)
+    other = guard_of(theirs, Classification(theirs), tmp_path, micro_batches=4)
     taken(guard, 1)
     taken(other, 1)
     assert_equal(guard, other)
@@ -132,7 +135,7 @@ def test_both_gradients_of_sam_are_taken_anew(tmp_path):
     """Also where only the second one was too much: both are to see one function, with the same dropout."""
     ours, theirs = random_model(), random_model()
     guard = guard_of(ours, Small(Classification(ours, 0.1), limit=6, calls=1), tmp_path, sam=0.05)
-    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, sam=0.05, parts=2)
+    other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, sam=0.05, micro_batches=2)
     taken(guard, 2)
     taken(other, 2)
     assert_equal(guard, other)
@@ -141,7 +144,7 @@ def test_both_gradients_of_sam_are_taken_anew(tmp_path):
 def test_a_student_is_taught_the_same(tmp_path):
     ours, theirs = random_model(), random_model()
     guard = guard_of(ours, Small(taught(ours), limit=3), tmp_path)
-    other = guard_of(theirs, taught(theirs), tmp_path, parts=4)
+    other = guard_of(theirs, taught(theirs), tmp_path, micro_batches=4)
     taken(guard, 2)
     taken(other, 2)
     assert_equal(guard, other)
@@ -150,24 +153,24 @@ def test_a_student_is_taught_the_same(tmp_path):
 def test_what_does_not_fit_at_all_is_said(tmp_path):
     model = tiny().train()
     guard = guard_of(model, Small(Classification(model), limit=0), tmp_path)
-    with pytest.raises(UserError, match=rf"the memory does not hold a batch in {SIZE} pieces\n.*smaller model"):
+    with pytest.raises(UserError, match=rf"a batch does not fit into memory in {SIZE} micro-batches\n.*smaller model"):
         taken(guard, 1)
 
 
 @pytest.mark.parametrize(
-    ("limit", "parts", "told"),
+    ("limit", "micro_batches", "told"),
     [
-        (3, 1, r"in 1 pieces\ngo on in twice as many:\nagain gradient_accumulation=6$"),
-        (0, SIZE, rf"in {SIZE} pieces\n.*smaller model.*\nagain activation_checkpointing=true$"),
+        (3, 1, r"into memory as a whole\nresume with twice as many micro-batches:\nagain gradient_accumulation=6$"),
+        (0, SIZE, rf"in {SIZE} micro-batches\n.*smaller model.*\nagain activation_checkpointing=true$"),
     ],
 )
-def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, parts, told):
+def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, micro_batches, told):
     """Three of them, so that each works on a third of the pieces that are asked for."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
     model = tiny().train()
-    guard = guard_of(model, Small(Classification(model), limit), tmp_path, parts=parts)
-    guard.step.again = "again"
+    guard = guard_of(model, Small(Classification(model), limit), tmp_path, micro_batches=micro_batches)
+    guard.step.resume_command = "again"
     with pytest.raises(UserError, match=told):
         taken(guard, 1)
 
@@ -177,7 +180,7 @@ def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
     recipe, sizes, gradient = tiny_recipe("epochs=1"), [], PlainStep.gradient
 
     def watched(self: PlainStep, batch: Batch) -> tuple[Tensor, Tensor]:
-        sizes.append(self.parts)
+        sizes.append(self.micro_batches)
         return gradient(self, batch)
 
     monkeypatch.setattr(PlainStep, "gradient", watched)
@@ -193,10 +196,10 @@ def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
 
 
 def test_pieces_that_are_asked_for_and_those_that_were_forced(tmp_path):
-    guard = guard_of(tiny(), None, tmp_path, parts=4)
-    for forced, parts in ((0, 4), (2, 4), (8, 8)):
-        guard.resumed(State(parts=forced))
-        assert guard.plain.parts == parts
+    guard = guard_of(tiny(), None, tmp_path, micro_batches=4)
+    for forced, micro_batches in ((0, 4), (2, 4), (8, 8)):
+        guard.on_resume(State(micro_batches=forced))
+        assert guard.plain.micro_batches == micro_batches
 
 
 def test_the_processor_says_it_in_other_words(tmp_path):
@@ -208,7 +211,7 @@ def test_the_processor_says_it_in_other_words(tmp_path):
     small.error = raised.value
     guard = guard_of(model, small, tmp_path)
     taken(guard, 1)
-    assert guard.plain.parts == 2
+    assert guard.plain.micro_batches == 2
 
 
 def test_other_failures_are_not_taken_for_it(tmp_path):
