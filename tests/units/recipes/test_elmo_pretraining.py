@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.core.text import Rows, Text
+from patchword.core.text import Packed, Text
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.corpus.word_corpus import SpelledTexts, WordCorpus, by_words, pieces
@@ -101,7 +101,7 @@ def test_what_is_followed():
     words = torch.tensor([[5, 6, 7], [8, IGNORE, IGNORE], [3, 4, IGNORE]])
     assert followed(Text(words), words).tolist() == [0, 1, 6]
     row = torch.tensor([[5, 6, 7, 8, 3, 4]])
-    assert followed(Text(row, rows=Rows.of(torch.tensor([3, 1, 2]))), row).tolist() == [0, 1, 4]
+    assert followed(Text(row, rows=Packed.of(torch.tensor([3, 1, 2]))), row).tolist() == [0, 1, 4]
 
 
 # A run
