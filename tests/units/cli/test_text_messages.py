@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from patchword.recipes import STUDIES, find_recipe
+from patchword.studies import STUDIES, find_recipe
 from support.tiny_texts import QUICK, refusal, vocabulary_of, write_conll, write_table
 
 WORDS = ("good", "bad", "film", "ada", "lives")

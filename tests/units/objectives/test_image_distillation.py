@@ -27,15 +27,15 @@ from patchword.objectives.distillation.images import (
     of_distillation_token,
     token_accuracies,
 )
-from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.distillation.images import TaughtImages
 from patchword.recipes.distillation.task import ready
 from patchword.recipes.evaluation import evaluate
-from patchword.recipes.image.deit_study import table
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.study.study import Result
 from patchword.recipes.train import assemble, gather, train
+from patchword.studies import STUDIES, find_recipe
+from patchword.studies.deit import table
+from patchword.studies.study import Result
 from patchword.weights import save
 from support.helpers import tiny
 from support.material import silent, write_classes

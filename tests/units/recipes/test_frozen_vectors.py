@@ -15,13 +15,13 @@ from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
 from patchword.layers import Frozen, VectorStem
 from patchword.models import REGISTRY
-from patchword.recipes import STUDIES
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import read_words
 from patchword.recipes.vectors.sources_models import open_sources
 from patchword.recipes.vectors.vector_cache import fill
 from patchword.recipes.vectors.words import WordVectors
+from patchword.studies import STUDIES
 from support.material import differing
 from support.tiny_texts import refusal, stop_after, vocabulary_of, without_seconds, write_conll, write_table
 

@@ -28,8 +28,8 @@ def positions(
     """
     from patchword.core.errors import UserError, nearest
     from patchword.core.files import make_folder
-    from patchword.recipes.text.position_study import SCHEMES, Exercise, study
     from patchword.reports.comparison.positions import ABOUT, positions_grid, told, write_positions
+    from patchword.studies.text_positions import SCHEMES, Exercise, study
 
     for name in schemes or ():
         if name not in SCHEMES:

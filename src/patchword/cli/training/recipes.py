@@ -8,7 +8,8 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from patchword.recipes import Recipe, Study
+    from patchword.recipes import Recipe
+    from patchword.studies import Study
 
 app = typer.Typer(help="List the recipes; read one with `cat`, make it yours with `copy`.", invoke_without_command=True)
 
@@ -22,7 +23,8 @@ def listing(context: typer.Context) -> None:
 def _list() -> None:
     from rich.table import Table
 
-    from patchword.recipes import RECIPES, STUDIES
+    from patchword.recipes import RECIPES
+    from patchword.studies import STUDIES
 
     table = Table("recipe", "what it does", "expects")
     for name, function in RECIPES.items():
@@ -90,7 +92,7 @@ def list_recipes() -> None:
 @app.command("cat")
 def cat(name: Annotated[str, typer.Argument(help="The recipe's or the study's name.")]) -> None:
     """Print a recipe as YAML, every field with its value; of a study what its runs share, and what each has alone."""
-    from patchword.recipes import STUDIES, find_recipe
+    from patchword.studies import STUDIES, find_recipe
 
     typer.echo(_study(STUDIES[name]()) if name in STUDIES else find_recipe(name).to_yaml(), nl=False)
 
@@ -120,7 +122,7 @@ def copy(
     """Write a recipe to a YAML file of your own; `patchword train FILE` runs it."""
     from patchword.core.errors import UserError
     from patchword.core.files import write_text
-    from patchword.recipes import find_recipe
+    from patchword.studies import find_recipe
 
     target = file or Path(f"{name}.yaml")
     recipe = find_recipe(name)

@@ -9,8 +9,8 @@ from patchword.cli.common import console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes import Study
-    from patchword.recipes.study.study import Result
+    from patchword.studies import Study
+    from patchword.studies.study import Result
 
 
 def table_of(study: "Study") -> "Table":

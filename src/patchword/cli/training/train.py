@@ -16,8 +16,9 @@ from patchword.cli.training.study_tables import SeedsTable, Table, table_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes import Recipe, Study
+    from patchword.recipes import Recipe
     from patchword.recipes.run import Run
+    from patchword.studies import Study
 
 
 def train(
@@ -70,9 +71,9 @@ def train(
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
-    from patchword.recipes import STUDIES, find_recipe
     from patchword.recipes.recipe import read_recipe
-    from patchword.recipes.study.seeds import check_seeds_folder, over_seeds, study_over_seeds
+    from patchword.studies import STUDIES, find_recipe
+    from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
 
     changes, out = [*(settings or []), *(fields or [])], console(quiet=not is_main())
@@ -162,8 +163,8 @@ class Several:
 def _several(several: Several, out: "Console", resume: bool) -> None:
     """Each run in its own folder; with `resume`, runs that are done are not repeated."""
     from patchword.recipes.run import Run
-    from patchword.recipes.study.study import results
     from patchword.reports.plots.numbers import counted
+    from patchword.studies.study import results
 
     folder = several.folder
     study = several.study.possible(lambda text: out.print(text, highlight=False, markup=False))

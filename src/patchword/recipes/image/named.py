@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from patchword.recipes.image.recipe import Augment, ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice, Recipe
-from patchword.recipes.study.study import Study
 
 
 def fashion_mnist_vit() -> Recipe:
@@ -69,7 +68,7 @@ def image_folder_vit() -> Recipe:
     )
 
 
-def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
+def on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
     """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
     return ImageRecipe(
         about=about,
@@ -90,47 +89,47 @@ def _on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
 
 def fashion_mnist_deit() -> Recipe:
     """DeiT on Fashion-MNIST, without its teacher."""
-    return _on_fashion_mnist("A small DeiT on Fashion-MNIST, without its teacher.", "deit-mini", 0.875)
+    return on_fashion_mnist("A small DeiT on Fashion-MNIST, without its teacher.", "deit-mini", 0.875)
 
 
 def fashion_mnist_swin() -> Recipe:
     """Swin on Fashion-MNIST: windows of 7 x 7 on 14 x 14 tokens."""
-    return _on_fashion_mnist("A small Swin on Fashion-MNIST.", "swin-mini", 0.88)
+    return on_fashion_mnist("A small Swin on Fashion-MNIST.", "swin-mini", 0.88)
 
 
 def fashion_mnist_cvt() -> Recipe:
     """CvT on Fashion-MNIST."""
-    return _on_fashion_mnist("A small CvT on Fashion-MNIST.", "cvt-mini", 0.9)
+    return on_fashion_mnist("A small CvT on Fashion-MNIST.", "cvt-mini", 0.9)
 
 
 def fashion_mnist_cswin() -> Recipe:
     """CSWin on Fashion-MNIST: stripes of 2 on 14 x 14 tokens."""
-    return _on_fashion_mnist("A small CSWin on Fashion-MNIST.", "cswin-mini", 0.9)
+    return on_fashion_mnist("A small CSWin on Fashion-MNIST.", "cswin-mini", 0.9)
 
 
 def fashion_mnist_pale() -> Recipe:
     """Pale on Fashion-MNIST: pales of 7 rows and 7 columns on 14 x 14 tokens."""
-    return _on_fashion_mnist("A small Pale Transformer on Fashion-MNIST.", "pale-mini", 0.905)
+    return on_fashion_mnist("A small Pale Transformer on Fashion-MNIST.", "pale-mini", 0.905)
 
 
 def fashion_mnist_pvt() -> Recipe:
     """PVT on Fashion-MNIST."""
-    return _on_fashion_mnist("A small PVT on Fashion-MNIST.", "pvt-mini", 0.87)
+    return on_fashion_mnist("A small PVT on Fashion-MNIST.", "pvt-mini", 0.87)
 
 
 def fashion_mnist_mixer() -> Recipe:
     """Mixer on Fashion-MNIST."""
-    return _on_fashion_mnist("A small Mixer on Fashion-MNIST.", "mixer-mini", 0.89)
+    return on_fashion_mnist("A small Mixer on Fashion-MNIST.", "mixer-mini", 0.89)
 
 
 def fashion_mnist_resnet() -> Recipe:
     """ResNet on Fashion-MNIST."""
-    return _on_fashion_mnist("A small ResNet on Fashion-MNIST.", "resnet-mini", 0.925)
+    return on_fashion_mnist("A small ResNet on Fashion-MNIST.", "resnet-mini", 0.925)
 
 
 def fashion_mnist_regnety() -> Recipe:
     """RegNetY on Fashion-MNIST."""
-    return _on_fashion_mnist("A small RegNetY on Fashion-MNIST.", "regnety-mini", 0.925)
+    return on_fashion_mnist("A small RegNetY on Fashion-MNIST.", "regnety-mini", 0.925)
 
 
 FAMILIES: tuple[Callable[[], Recipe], ...] = (
@@ -144,33 +143,3 @@ FAMILIES: tuple[Callable[[], Recipe], ...] = (
     fashion_mnist_resnet,
     fashion_mnist_regnety,
 )
-
-
-TOGETHER = "both studies took 10 minutes on one H200, 8 runs at a time"
-
-
-def fashion_mnist_families() -> Study:
-    """Every family of the course on Fashion-MNIST, with the same budget."""
-    vit = _on_fashion_mnist("The exercise's ViT, with the families' budget.", "vit-exercise", 0.88)
-    others = {function.__name__.rsplit("_", 1)[-1]: function() for function in FAMILIES}
-    return Study(
-        "Every family with the same budget.",
-        TOGETHER,
-        {"vit": vit, **others},
-    )
-
-
-def fashion_mnist_positions() -> Study:
-    """Swin and CSWin with each way of telling tokens where they are."""
-    runs = {}
-    for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
-        for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
-            model = ModelChoice.model_validate({"name": base.model.name, "positions": scheme})
-            expect = Expect()
-            family = base.model.name.removesuffix("-mini")
-            runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
-    return Study(
-        "Swin and CSWin with each positional scheme.",
-        TOGETHER,
-        runs,
-    )

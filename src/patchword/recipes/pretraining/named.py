@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.recipe import ModelChoice, Recipe
-from patchword.recipes.study.study import Study
 
 MINI = {"depth": 4, "width": 256, "heads": 4, "hidden": 1024}  # the sizes of bert-mini
 
@@ -64,18 +63,6 @@ def grover_pretrain() -> PretrainingRecipe:
         sentences="packed",
         length=512,
         batch_size=64,
-    )
-
-
-def masked_or_causal() -> Study:
-    """The same sizes, texts and tokenizer; what differs is what is asked, and which words may be read."""
-    both = {"sentences": "packed", "about": "Masked or next words, at the same size on the same text."}
-    masked = PretrainingRecipe(model=ModelChoice(name="bert-mini"), **both)
-    causal = PretrainingRecipe(model=ModelChoice(name="gpt2-small", **MINI), **both)
-    return Study(
-        about="Masked words from both sides, or the next word from the left: the same size on the same text.",
-        time="as long as two runs",
-        runs={"masked": masked, "causal": causal},
     )
 
 

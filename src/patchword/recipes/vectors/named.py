@@ -1,73 +1,9 @@
-"""Recipes over frozen vectors, and the study of the lectures' point: contextual or static."""
+"""Recipes over frozen vectors."""
 
-from collections.abc import Sequence
-
-from patchword.recipes.recipe import Recipe
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result, Study
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
-from patchword.recipes.vectors.sources import listed_sources
-
-SEEDS = 3
-VECTORS = {
-    "random": "random",
-    "word2vec": "{words}",
-    "cove": "{words}+{translation}",
-    "elmo": "{elmo}",
-    "bert": "{bert}",
-}
 
 
 def over_vectors() -> OverVectorsRecipe:
     return OverVectorsRecipe(
         about="A tagger or a classifier over vectors that stay as they are: word2vec's, CoVe's, ELMo's, BERT's.",
     )
-
-
-def contextual_or_static() -> Study:
-    """The same tagger and the same classifier over random, word2vec, CoVe, ELMo and BERT vectors, all frozen."""
-    tags = OverVectorsRecipe(task="tags", train="{tags}", test="{tags_test}")
-    classes = OverVectorsRecipe(task="classes", train="{classes}", test="{classes_test}")
-    return Study(
-        about="Contextual or static: the same tagger and the same classifier over five kinds of frozen vectors.",
-        time="a minute or so for each source and task, on a GPU",
-        runs={
-            f"{task}-{label}-seed-{seed}": recipe.model_copy(update={"vectors": vectors, "seed": seed})
-            for task, recipe in (("tags", tags), ("classes", classes))
-            for label, vectors in VECTORS.items()
-            for seed in range(SEEDS)
-        },
-        missing=_missing,
-        conclusion=order,
-        asks={
-            "words": "a file of word vectors (`patchword vectors train`), or none",
-            "translation": "the run of a translator, or none",
-            "elmo": "the run of an ELMo, or none",
-            "bert": "the run of a BERT, or none",
-            "tags": "a file of tagged words, .conllu",
-            "tags_test": "another, to be scored on",
-            "classes": "a table of texts with a class each",
-            "classes_test": "another, to be scored on",
-        },
-        panels=("tags", "classes"),
-    )
-
-
-def _missing(recipe: Recipe) -> str:
-    """Vectors that are said to be none are left out."""
-    assert isinstance(recipe, OverVectorsRecipe), "all runs are over vectors"
-    return "its vectors are none" if "none" in listed_sources(recipe.vectors) else ""
-
-
-def order(results: Sequence[Result]) -> str:
-    """Of each task the vectors, the best first."""
-    groups: dict[str, dict[str, list[float]]] = {}
-    for result in results:
-        task, _, label = result.run.partition("-seed-")[0].partition("-")
-        groups.setdefault(task, {}).setdefault(label, []).append(result.score)
-    told = []
-    for task, found in groups.items():
-        means = {label: Spread.of(scores).mean for label, scores in found.items()}
-        best = sorted(means, key=lambda label: -means[label])
-        told.append(f"{task}: " + " > ".join(f"{label} {100 * means[label]:.2f}" for label in best))
-    return "; ".join(told)

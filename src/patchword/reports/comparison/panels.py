@@ -7,11 +7,11 @@ from typing import Any, Literal
 from matplotlib.figure import Figure
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result
 from patchword.reports.comparison.study import Grid, group_of, write_csv
 from patchword.reports.plots.figures import BLUE, INK, drawn, looks
 from patchword.reports.plots.numbers import duration, measured, named, scale_of, shortened
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 Groups = dict[str, dict[str, list[Result]]]  # task -> what is compared -> its seeds

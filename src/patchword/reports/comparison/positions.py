@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.text.position_study import Exercise, Finding
 from patchword.reports.comparison.study import Grid
 from patchword.reports.plots.figures import drawn, looks
+from patchword.studies.text_positions import Exercise, Finding
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _COLOURS = ("#8a939c", "#d55e00", "#0072b2", "#56b4e9", "#1c2024", "#009e73", "#cc79a7", "#e69f00")

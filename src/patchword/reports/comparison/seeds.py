@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchword.core.files import write_json, write_text
-from patchword.recipes.study.seeds import spreads
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result
 from patchword.reports.comparison.study import Grid, told_part, write_csv, write_dots
 from patchword.reports.plots.numbers import duration, measured
+from patchword.studies.seeds import spreads
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result
 
 
 def seeds_grid(results: Sequence[Result]) -> Grid:

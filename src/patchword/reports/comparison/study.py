@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result
 from patchword.reports.plots import figures
 from patchword.reports.plots.numbers import duration, measured, scale_of
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result
 
 if TYPE_CHECKING:
     from rich.console import Console

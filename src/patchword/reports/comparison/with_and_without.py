@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result, Study, field_of
 from patchword.reports.comparison.study import Grid, group_of, told_part, write_csv
 from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, looks
 from patchword.reports.plots.numbers import counted, scale_of, shortened
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result, Study, field_of
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _LOOKS = ((BLUE, "o", -0.17), (ORANGE, "s", 0.17))  # without, with: colour, mark, and place beside the model

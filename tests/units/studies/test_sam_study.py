@@ -17,12 +17,12 @@ from patchword.core.errors import UserError
 from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
 from patchword.inspection.robustness import Plan
 from patchword.inspection.sharpness import Asked
-from patchword.recipes import STUDIES
-from patchword.recipes.image.sam_study import MODELS, in_words, sharpness_aware
 from patchword.recipes.run import Run
-from patchword.recipes.study.seeds import study_over_seeds
-from patchword.recipes.study.study import Result, Study, results
 from patchword.reports.comparison.with_and_without import Comparison
+from patchword.studies import STUDIES
+from patchword.studies.sam import MODELS, in_words, sharpness_aware
+from patchword.studies.seeds import study_over_seeds
+from patchword.studies.study import Result, Study, results
 from support.material import TINY_MODEL
 
 EIGENVALUE = LeadingEigenvalue(Asked(samples=32), Wish(eigenvalues=1, products=3, probes=2, steps=1))
@@ -81,7 +81,7 @@ def test_the_runs_differ_in_sam_and_nothing_else_flattens():
         plain, sam = study.runs[label], study.runs[f"{label}-sam"]
         assert (plain.model.name, plain.sam, sam.sam) == (model, 0, rho)
         assert plain.model_copy(update={"sam": rho}) == sam
-        assert (plain.augmentation.parts(), plain.smoothing, plain.average, plain.averaged_epochs) == ((), 0, 0, 0)
+        assert (plain.augmentation.parts(), plain.label_smoothing, plain.ema_decay, plain.average_last_epochs) == ((), 0, 0, 0)
     assert {recipe.epochs for recipe in study.with_settings(["epochs=2"]).runs.values()} == {2}
     with pytest.raises(UserError, match="what this study compares"):
         study.with_settings(["sam=0.1"])

@@ -6,8 +6,8 @@ from patchword.recipes.distillation.fields import ImageTeacher
 from patchword.recipes.image.named import fashion_mnist_deit
 from patchword.recipes.image.recipe import Augment
 from patchword.recipes.recipe import Expect, ModelChoice, Recipe
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result, Study
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result, Study
 
 TEACHER = "{teacher}"  # told on the command line
 

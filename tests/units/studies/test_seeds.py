@@ -12,14 +12,14 @@ from PIL import Image
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.models import REGISTRY
-from patchword.recipes import STUDIES, find_recipe
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.study.seeds import over_seeds, spreads, study_over_seeds
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result, Study
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
 from patchword.reports.comparison.study import grid
+from patchword.studies import STUDIES, find_recipe
+from patchword.studies.seeds import over_seeds, spreads, study_over_seeds
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result, Study
 from patchword.weights import save
 
 TINY = ["model=bert-tiny", "model.width=16", "model.depth=1", "model.heads=2", "model.hidden=16", "device=cpu"]

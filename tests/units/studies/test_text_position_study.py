@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from patchword.recipes.text.position_study import Exercise, _find, roughness, study, texts
+from patchword.studies.text_positions import Exercise, _find, roughness, study, texts
 
 SHORT = Exercise(length=6, steps=2, batch=4, lengths=(1, 2, 4), texts=8)
 

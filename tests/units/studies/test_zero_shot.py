@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.recipes import STUDIES
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
+from patchword.studies import STUDIES
 from support.material import without_sets
 from support.tiny_texts import QUICK, asked, refusal, vocabulary_of, write_questions
 

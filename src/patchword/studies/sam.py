@@ -13,7 +13,7 @@ from patchword.inspection.robustness import Plan
 from patchword.inspection.sharpness import Asked
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.study.study import Result, Study, field_of
+from patchword.studies.study import Result, Study, field_of
 
 # the run -> its model, and SAM's rho
 MODELS = {

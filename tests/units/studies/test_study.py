@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.recipes import RECIPES, STUDIES, find_recipe
+from patchword.recipes import RECIPES
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.study.study import Result, Study, results
 from patchword.reports.comparison.study import print_results, write_curves, write_results
+from patchword.studies import STUDIES, find_recipe
+from patchword.studies.study import Result, Study, results
 
 QUICK = ["data=digits", "epochs=1", "batch_size=512", "validation=0.1", "device=cpu", "model.image=8"]
 BUDGET = (

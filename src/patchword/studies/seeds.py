@@ -6,8 +6,8 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.study.spread import Spread
-from patchword.recipes.study.study import Result, Study
+from patchword.studies.spread import Spread
+from patchword.studies.study import Result, Study
 
 
 def over_seeds(name: str, recipe: Recipe, count: int) -> Study:

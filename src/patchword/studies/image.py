@@ -1,0 +1,34 @@
+"""Studies on Fashion-MNIST: all image families with the same budget, and position encodings."""
+
+from patchword.recipes.image.named import FAMILIES, fashion_mnist_cswin, fashion_mnist_swin, on_fashion_mnist
+from patchword.recipes.recipe import Expect, ModelChoice
+from patchword.studies.study import Study
+
+TOGETHER = "both studies took 10 minutes on one H200, 8 runs at a time"
+
+
+def fashion_mnist_families() -> Study:
+    """Every family of the course on Fashion-MNIST, with the same budget."""
+    vit = on_fashion_mnist("The exercise's ViT, with the families' budget.", "vit-exercise", 0.88)
+    others = {function.__name__.rsplit("_", 1)[-1]: function() for function in FAMILIES}
+    return Study(
+        "Every family with the same budget.",
+        TOGETHER,
+        {"vit": vit, **others},
+    )
+
+
+def fashion_mnist_positions() -> Study:
+    """Swin and CSWin with each way of telling tokens where they are."""
+    runs = {}
+    for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
+        for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
+            model = ModelChoice.model_validate({"name": base.model.name, "positions": scheme})
+            expect = Expect()
+            family = base.model.name.removesuffix("-mini")
+            runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
+    return Study(
+        "Swin and CSWin with each positional scheme.",
+        TOGETHER,
+        runs,
+    )

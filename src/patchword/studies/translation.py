@@ -1,0 +1,16 @@
+"""The study of translation without attention, with attention, and with attention alone."""
+
+from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.translation.recipe import TranslationRecipe
+from patchword.studies.study import Study
+
+
+def translation_attention() -> Study:
+    """The story of attention: an LSTM that keeps a text in its state, one that looks back, and attention alone."""
+    lstm = TranslationRecipe(model=ModelChoice(name="lstm-translation-small"), learning_rate=1e-3)
+    forgetful = lstm.model_copy(update={"model": ModelChoice(name="lstm-translation-small", attention="none")})
+    return Study(
+        about="Translation by LSTMs without and with attention, and by attention alone, on the same pairs.",
+        time="on a GPU some minutes for each",
+        runs={"lstm": forgetful, "lstm-attention": lstm, "transformer": TranslationRecipe()},
+    )
