@@ -5,8 +5,12 @@ import torch
 import torch.nn.functional as F
 
 from patchword.kernels.linear_cross_entropy import rows as cross_entropy_rows
-from patchword.kernels.linear_cross_entropy.operation import TokenLosses, linear_cross_entropy_reference, quick_losses
-from patchword.kernels.linear_cross_entropy.rows import torch_losses, torch_slopes
+from patchword.kernels.linear_cross_entropy.operation import (
+    TokenLosses,
+    fused_linear_cross_entropy,
+    linear_cross_entropy_reference,
+)
+from patchword.kernels.linear_cross_entropy.reference import row_gradients_reference, row_losses_reference
 from support.kernel_tests import DEVICE, assert_as_exact
 
 
@@ -52,21 +56,21 @@ def assert_matches_reference(found, given):
 @pytest.mark.parametrize("words", [64, 70, 129])
 def test_the_fused_loss_is_torchs(held, words):
     given = case(words=words)
-    assert_matches_reference(learned(quick_losses, *given, held=held), given)
+    assert_matches_reference(learned(fused_linear_cross_entropy, *given, held=held), given)
 
 
 def test_without_a_bias_and_with_targets_left_out():
     vectors, table, _, targets, shares = case(seed=1)
     targets[::3] = -100
     given = vectors, table, None, targets, shares
-    found = learned(quick_losses, *given, held=500)
+    found = learned(fused_linear_cross_entropy, *given, held=500)
     assert not found[0][::3].any()
     assert_matches_reference(found, given)
 
 
 def test_another_slope_is_seen():
     vectors, table, bias, targets, shares = case()
-    ours = learned(quick_losses, vectors, table, bias, targets, 2 * shares)
+    ours = learned(fused_linear_cross_entropy, vectors, table, bias, targets, 2 * shares)
     with pytest.raises(AssertionError, match="from float64"):
         assert_matches_reference(ours, (vectors, table, bias, targets, shares))
 
@@ -78,7 +82,7 @@ def test_with_autocast_it_is_as_exact_as_torchs():
     with torch.autocast(DEVICE.type, torch.bfloat16):
         ours, theirs = (
             learned(way, vectors, table, bias, targets, shares)
-            for way in (quick_losses, linear_cross_entropy_reference)
+            for way in (fused_linear_cross_entropy, linear_cross_entropy_reference)
         )
     assert [part.dtype for part in ours] == [part.dtype for part in theirs]
     for mine, their, true in zip(ours[2:], theirs[2:], exact[2:], strict=True):
@@ -87,14 +91,14 @@ def test_with_autocast_it_is_as_exact_as_torchs():
 
 def test_an_empty_batch():
     vectors, table, bias, targets, shares = case(0)
-    found = learned(quick_losses, vectors, table, bias, targets, shares)
+    found = learned(fused_linear_cross_entropy, vectors, table, bias, targets, shares)
     assert len(found[0]) == 0
     assert not found[3].any()
 
 
 def test_it_is_seen_through_by_the_compiler_without_a_break():
     given = case()
-    compiled = torch.compile(quick_losses, backend="aot_eager", fullgraph=True, dynamic=True)
+    compiled = torch.compile(fused_linear_cross_entropy, backend="aot_eager", fullgraph=True, dynamic=True)
     assert_matches_reference(learned(compiled, *given), given)
 
 
@@ -116,7 +120,7 @@ def test_the_kernels_are_their_twins(fused, dtype, words, wide):
     targets = torch.randint(0, words, (4,), generator=generator).to(DEVICE)
     targets[3] = -100
     slopes = torch.rand(4, generator=generator).to(DEVICE)
-    ours, expected = fused.loss_rows(scores, targets, words), torch_losses(scores, targets, words)
+    ours, expected = fused.row_losses(scores, targets, words), row_losses_reference(scores, targets, words)
     logits = scores[:, :words].double().requires_grad_()
     exact = F.cross_entropy(logits, targets, reduction="none")
     assert torch.equal(ours[1], expected[1])
@@ -124,16 +128,16 @@ def test_the_kernels_are_their_twins(fused, dtype, words, wide):
     assert torch.equal(ours[0].isfinite(), finite)
     totals = logits.detach().logsumexp(-1)
     assert_as_exact([ours[0][finite], ours[2]], [expected[0][finite], expected[2]], [exact[finite], totals])
-    found = fused.slope_rows(scores, ours[2], targets, slopes, words)
+    found = fused.row_gradients(scores, ours[2], targets, slopes, words)
     assert not found[:, words:].any()
-    reference = torch_slopes(scores, expected[2], targets, slopes, words)
+    reference = row_gradients_reference(scores, expected[2], targets, slopes, words)
     (gradient,) = torch.autograd.grad(exact, logits, slopes.double())
     assert found.dtype == reference.dtype
     assert_as_exact([found[:, :words]], [reference[:, :words]], [gradient])
 
 
 def test_the_whole_loss_by_the_kernels(fused, monkeypatch):
-    monkeypatch.setattr(cross_entropy_rows, "torch_losses", fused.loss_rows)
-    monkeypatch.setattr(cross_entropy_rows, "torch_slopes", fused.slope_rows)
+    monkeypatch.setattr(cross_entropy_rows, "row_losses_reference", fused.row_losses)
+    monkeypatch.setattr(cross_entropy_rows, "row_gradients_reference", fused.row_gradients)
     given = case(words=129)
-    assert_matches_reference(learned(quick_losses, *given, held=600), given)
+    assert_matches_reference(learned(fused_linear_cross_entropy, *given, held=600), given)

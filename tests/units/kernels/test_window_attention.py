@@ -23,11 +23,12 @@ def by_kernel(held, tables, taps, cuts, heads, scale):
     return windows.windows(held, shares, heads, scale)
 
 
-def assert_matches_reference(lists, cuts, heads, head):
+def assert_matches_reference(lists, cuts, heads, head, factor=4.0):
     """The output and all gradients of the kernel are about as exact as those of the reference."""
     found = learned(by_kernel, lists, cuts, heads, head)
     reference = learned(window_attention_reference, lists, cuts, heads, head)
-    assert_as_exact(found, reference, learned(window_attention_reference, exactly(lists), cuts, heads, head))
+    exact = learned(window_attention_reference, exactly(lists), cuts, heads, head)
+    assert_as_exact(found, reference, exact, factor)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -81,7 +82,8 @@ def test_groups_of_several_tiles_that_fill_the_map(partition, table, monkeypatch
     held, tables, taps = given(cuts, 1, 16, table=table)
     with torch.no_grad():
         held[0][..., :16] *= 60
-    assert_matches_reference((held, tables, taps), cuts, 1, 16)
+    # The kernel computes exp2(scores * log2(e)): one more rounding of scores that are large here.
+    assert_matches_reference((held, tables, taps), cuts, 1, 16, factor=16.0)
 
 
 @needs_triton
