@@ -1,4 +1,4 @@
-"""What the tests of kernels share: the device, the need for Triton, distances, map sizes."""
+"""Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes."""
 
 import pytest
 import torch
@@ -22,9 +22,10 @@ def error(found, expected):
 
 
 def farthest(found, expected):
-    """The largest difference relative to what is expected, over the answer and each gradient.
+    """Returns the largest relative difference over the output and each gradient.
 
-    The gradient of the keys' bias is zero, whence the least size.
+    A difference is relative to the norm of the expected tensor, but at least to 1% of the largest norm, because some
+    gradients are zero (that of the keys' bias, for example).
     """
     pairs = [(one.detach().double(), other.detach().double()) for one, other in zip(found, expected, strict=True)]
     least = 1e-2 * max(float(other.norm()) for _, other in pairs)
@@ -32,10 +33,15 @@ def farthest(found, expected):
 
 
 def assert_as_exact(kernel, reference, exact, factor=4.0):
-    """The kernel is about as far from float64 as the reference in the same dtype, whatever the machine's own rounding.
+    """Asserts that the kernel is about as close to float64 as the reference in the same dtype.
 
-    kernel, reference, exact: lists of tensors, the last in float64. A small multiple of the reference's own distance is
-    allowed, and of one rounding of the dtype where the reference is exact by chance.
+    No bound is an absolute number: the rounding of matrix products differs between CPUs and library versions, and the
+    reference has the same rounding as the kernel.
+
+    kernel, reference, exact: lists of tensors, computed by the kernel, by the reference in the same dtype, and by the
+        reference in float64.
+    factor: the allowed multiple of the reference's own distance from float64, or of one machine epsilon of the
+        reference's dtype if the reference is more exact than that.
     """
     ours, theirs = farthest(kernel, exact), farthest(reference, exact)
     least = torch.finfo(reference[0].dtype).eps

@@ -2,12 +2,16 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from patchword.kernels.linear_cross_entropy import rows as cross_entropy_rows
-from patchword.kernels.linear_cross_entropy.operation import linear_cross_entropy_reference, quick_losses
-from patchword.kernels.linear_cross_entropy.rows import torch_losses, torch_slopes
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+from patchword.kernels.linear_cross_entropy.operation import (
+    TokenLosses,
+    fused_linear_cross_entropy,
+    linear_cross_entropy_reference,
+)
+from patchword.kernels.linear_cross_entropy.reference import row_gradients_reference, row_losses_reference
+from support.kernel_tests import DEVICE, assert_as_exact
 
 
 def case(count=13, words=70, width=12, seed=0):
@@ -28,59 +32,74 @@ def learned(way, vectors, table, bias, targets, shares, **given):
     return [losses.detach(), words, *(part.grad for part in parts)]
 
 
+def exact_losses(vectors, table, bias, targets):
+    """the reference, which computes its softmax in float32, in float64 throughout"""
+    logits = F.linear(vectors, table, bias)
+    return TokenLosses(F.cross_entropy(logits, targets, reduction="none"), logits.detach().argmax(-1))
+
+
+def exactly(vectors, table, bias, targets, shares):
+    narrow = vectors, table, bias, shares
+    vectors, table, bias, shares = (None if part is None else part.double() for part in narrow)
+    return learned(exact_losses, vectors, table, bias, targets, shares)
+
+
+def assert_matches_reference(found, given):
+    """Losses and gradients are about as exact as those of the reference; the likeliest tokens are the same."""
+    reference, exact = learned(linear_cross_entropy_reference, *given), exactly(*given)
+    assert torch.equal(found.pop(1), reference.pop(1))
+    exact.pop(1)
+    assert_as_exact(found, reference, exact)
+
+
 @pytest.mark.parametrize("held", [1, 3 * 128, 10**6], ids=["one row", "three rows", "all at once"])
 @pytest.mark.parametrize("words", [64, 70, 129])
 def test_the_fused_loss_is_torchs(held, words):
     given = case(words=words)
-    torch.testing.assert_close(
-        learned(quick_losses, *given, held=held), learned(linear_cross_entropy_reference, *given)
-    )
+    assert_matches_reference(learned(fused_linear_cross_entropy, *given, held=held), given)
 
 
 def test_without_a_bias_and_with_targets_left_out():
     vectors, table, _, targets, shares = case(seed=1)
     targets[::3] = -100
-    found = learned(quick_losses, vectors, table, None, targets, shares, held=500)
-    torch.testing.assert_close(found, learned(linear_cross_entropy_reference, vectors, table, None, targets, shares))
+    given = vectors, table, None, targets, shares
+    found = learned(fused_linear_cross_entropy, *given, held=500)
     assert not found[0][::3].any()
+    assert_matches_reference(found, given)
 
 
 def test_another_slope_is_seen():
     vectors, table, bias, targets, shares = case()
-    ours = learned(quick_losses, vectors, table, bias, targets, 2 * shares)
-    with pytest.raises(AssertionError):
-        torch.testing.assert_close(
-            ours[3], learned(linear_cross_entropy_reference, vectors, table, bias, targets, shares)[3]
-        )
+    ours = learned(fused_linear_cross_entropy, vectors, table, bias, targets, 2 * shares)
+    with pytest.raises(AssertionError, match="from float64"):
+        assert_matches_reference(ours, (vectors, table, bias, targets, shares))
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a processor without bfloat16
 def test_with_autocast_it_is_as_exact_as_torchs():
     vectors, table, bias, targets, shares = case(40, 300, 32)
-    exact = learned(
-        linear_cross_entropy_reference, *(part.double() for part in (vectors, table, bias)), targets, shares
-    )
+    exact = exactly(vectors, table, bias, targets, shares)
     with torch.autocast(DEVICE.type, torch.bfloat16):
         ours, theirs = (
             learned(way, vectors, table, bias, targets, shares)
-            for way in (quick_losses, linear_cross_entropy_reference)
+            for way in (fused_linear_cross_entropy, linear_cross_entropy_reference)
         )
     assert [part.dtype for part in ours] == [part.dtype for part in theirs]
     for mine, their, true in zip(ours[2:], theirs[2:], exact[2:], strict=True):
-        assert (mine - true).norm() < 1.2 * (their - true).norm() + 1e-6
+        assert_as_exact([mine], [their], [true], factor=1.2)
 
 
 def test_an_empty_batch():
     vectors, table, bias, targets, shares = case(0)
-    found = learned(quick_losses, vectors, table, bias, targets, shares)
+    found = learned(fused_linear_cross_entropy, vectors, table, bias, targets, shares)
     assert len(found[0]) == 0
     assert not found[3].any()
 
 
 def test_it_is_seen_through_by_the_compiler_without_a_break():
     given = case()
-    compiled = torch.compile(quick_losses, backend="aot_eager", fullgraph=True, dynamic=True)
-    torch.testing.assert_close(learned(compiled, *given), learned(linear_cross_entropy_reference, *given))
+    compiled = torch.compile(fused_linear_cross_entropy, backend="aot_eager", fullgraph=True, dynamic=True)
+    assert_matches_reference(learned(compiled, *given), given)
 
 
 @pytest.fixture
@@ -101,15 +120,24 @@ def test_the_kernels_are_their_twins(fused, dtype, words, wide):
     targets = torch.randint(0, words, (4,), generator=generator).to(DEVICE)
     targets[3] = -100
     slopes = torch.rand(4, generator=generator).to(DEVICE)
-    ours, expected = fused.loss_rows(scores, targets, words), torch_losses(scores, targets, words)
-    torch.testing.assert_close(ours, expected)
-    found = fused.slope_rows(scores, ours[2], targets, slopes, words)
-    torch.testing.assert_close(found, torch_slopes(scores, expected[2], targets, slopes, words))
+    ours, expected = fused.row_losses(scores, targets, words), row_losses_reference(scores, targets, words)
+    logits = scores[:, :words].double().requires_grad_()
+    exact = F.cross_entropy(logits, targets, reduction="none")
+    assert torch.equal(ours[1], expected[1])
+    finite = exact.isfinite()  # the target of a row may be the token without any probability
+    assert torch.equal(ours[0].isfinite(), finite)
+    totals = logits.detach().logsumexp(-1)
+    assert_as_exact([ours[0][finite], ours[2]], [expected[0][finite], expected[2]], [exact[finite], totals])
+    found = fused.row_gradients(scores, ours[2], targets, slopes, words)
     assert not found[:, words:].any()
+    reference = row_gradients_reference(scores, expected[2], targets, slopes, words)
+    (gradient,) = torch.autograd.grad(exact, logits, slopes.double())
+    assert found.dtype == reference.dtype
+    assert_as_exact([found[:, :words]], [reference[:, :words]], [gradient])
 
 
 def test_the_whole_loss_by_the_kernels(fused, monkeypatch):
-    monkeypatch.setattr(cross_entropy_rows, "torch_losses", fused.loss_rows)
-    monkeypatch.setattr(cross_entropy_rows, "torch_slopes", fused.slope_rows)
+    monkeypatch.setattr(cross_entropy_rows, "row_losses_reference", fused.row_losses)
+    monkeypatch.setattr(cross_entropy_rows, "row_gradients_reference", fused.row_gradients)
     given = case(words=129)
-    torch.testing.assert_close(learned(quick_losses, *given, held=600), learned(linear_cross_entropy_reference, *given))
+    assert_matches_reference(learned(fused_linear_cross_entropy, *given, held=600), given)

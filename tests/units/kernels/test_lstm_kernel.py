@@ -5,10 +5,10 @@ import torch
 
 from patchword.kernels.lstm import steps as lstm_steps
 from patchword.kernels.lstm.operation import Bounds, Weights, quick_lstm
-from patchword.kernels.lstm.steps import Read, TorchSteps, TorchStepsBack
+from patchword.kernels.lstm.steps import SavedSteps, TorchStepsBackward, TorchStepsForward
+from support.kernel_tests import DEVICE, assert_as_exact
 
 pytest.importorskip("triton")
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.fixture
@@ -25,40 +25,50 @@ def narrow(request):
     return request.param
 
 
-def both_ways(ahead, back, narrow, cells=600, bound=0.5):
-    """Three steps forwards and back; cells are more than a block of the kernel and no multiple of it."""
+def both_ways(ahead, back, narrow, cells=600, bound=0.5, rounded=None):
+    """Three steps forwards and back; cells are more than a block of the kernel and no multiple of it.
+
+    Returns what is computed in the precision of the cells, which cells the bound leaves alone, and what is in `narrow`.
+    """
     generator = torch.Generator().manual_seed(0)
-    sums = (2 * torch.randn(2, 3, 2, 4 * cells, generator=generator)).to(DEVICE, narrow)
+    sums = (2 * torch.randn(2, 3, 2, 4 * cells, generator=generator)).to(DEVICE, rounded or narrow).to(narrow)
     held = sums.new_empty(2, 2, cells)
     steps, leaving = ahead(sums.clone(), bound), []
     for number in range(3):
-        steps.take(number, held)
+        steps.run(number, held)
         leaving.append(held.clone())
-    read = Read(*steps.read(), sums, sums)
+    read = SavedSteps(*steps.saved(), sums, sums)
     returned = back(read, narrow)
     for number in (2, 1, 0):
-        returned.take(number, leaving[number])
-    return [part.float() for part in (*read[:4], *leaving, returned.sums)]
+        returned.run(number, leaving[number])
+    return list(read[:3]), read[3] != 0, [*leaving, returned.pre_activations]
 
 
 def plain(sums, bound):
-    return TorchSteps(sums, bound, torch.float32)
+    return TorchStepsForward(sums, bound, torch.float32)
+
+
+def plain_exactly(sums, bound):
+    return TorchStepsForward(sums, bound, torch.float64)
 
 
 def test_the_fused_step_is_the_plain_one(triton_steps, narrow):
-    ours = both_ways(triton_steps.TritonSteps, triton_steps.TritonStepsBack, narrow)
-    expected = both_ways(plain, TorchStepsBack, narrow)
-    assert 0.1 < float(expected[3].mean()) < 0.9  # cells that the bound leaves as they are
-    rounding = {"rtol": 1e-5, "atol": 1e-6} if narrow == torch.float32 else {"rtol": 2e-2, "atol": 2e-3}
-    torch.testing.assert_close(ours[:3], expected[:3], rtol=1e-5, atol=1e-6)
-    assert float((ours[3] != expected[3]).float().mean()) < 1e-3  # a sum that is rounded across its bound
-    torch.testing.assert_close(ours[4:], expected[4:], **rounding)
+    ours = both_ways(triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward, narrow)
+    expected = both_ways(plain, TorchStepsBackward, narrow)
+    exact = both_ways(plain_exactly, TorchStepsBackward, torch.float64, rounded=narrow)
+    assert 0.1 < float(expected[1].float().mean()) < 0.9  # cells that the bound leaves as they are
+    assert float((ours[1] != expected[1]).float().mean()) < 1e-3  # a sum that is rounded across its bound
+    assert_as_exact(ours[0], expected[0], exact[0])
+    assert_as_exact(ours[2], expected[2], exact[2])
 
 
 def test_another_bound_is_seen(triton_steps):
-    ours = both_ways(triton_steps.TritonSteps, triton_steps.TritonStepsBack, torch.float32, bound=0.51)
-    expected = both_ways(plain, TorchStepsBack, torch.float32)
-    assert all((one - other).abs().max() > 1e-3 for one, other in zip(ours[1:], expected[1:], strict=True))
+    ours = both_ways(triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward, torch.float32, bound=0.51)
+    expected = both_ways(plain, TorchStepsBackward, torch.float32)
+    exact = both_ways(plain_exactly, TorchStepsBackward, torch.float64, rounded=torch.float32)
+    for part in (0, 2):
+        with pytest.raises(AssertionError, match="from float64"):
+            assert_as_exact(ours[part], expected[part], exact[part])
 
 
 def test_tanh_is_near_everywhere(triton_steps):
@@ -66,28 +76,35 @@ def test_tanh_is_near_everywhere(triton_steps):
     points = torch.cat([torch.logspace(-20, 1.5, 600), -torch.logspace(-20, 1.5, 600)]).to(DEVICE)
     sums = torch.zeros(1, 1, 1, 4800, device=DEVICE)
     sums[..., 3600:] = points
-    steps = triton_steps.TritonSteps(sums.clone(), 1.0)
-    steps.take(0, sums.new_empty(1, 1, 1200))
-    torch.testing.assert_close(steps.read()[0][0, 0, 0, 3600:], points.tanh(), rtol=1e-6, atol=0)
+    steps = triton_steps.TritonStepsForward(sums.clone(), 1.0)
+    steps.run(0, sums.new_empty(1, 1, 1200))
+    exact = points.double().tanh()
+    ours, theirs = (
+        ((found - exact) / exact).abs().max() for found in (steps.saved()[0][0, 0, 0, 3600:], points.tanh())
+    )
+    assert ours <= 4 * max(theirs, torch.finfo(torch.float32).eps)
 
 
 def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
     shapes = (2, 5, 3, 4), (2, 4, 20), (2, 3, 20), (2, 1, 20), (2, 5, 3)
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(shape, generator=generator).to(DEVICE).requires_grad_() for shape in shapes]
+    exact = [part.detach().double().requires_grad_() for part in given]
+    states = quick_lstm(exact[0], Weights(*exact[1:]), Bounds(0.5, 0.3), torch.float64)
+    exact = [states.detach(), *torch.autograd.grad(states.sin().sum(), exact)]
     found, taken = [], []
-    original = triton_steps.TritonStepsBack
-    monkeypatch.setattr(triton_steps, "TritonStepsBack", lambda *some: taken.append(some) or original(*some))
+    original = triton_steps.TritonStepsBackward
+    monkeypatch.setattr(triton_steps, "TritonStepsBackward", lambda *some: taken.append(some) or original(*some))
     for works in (True, False):
-        monkeypatch.setattr(lstm_steps, "fused", lambda device, works=works: works)
+        monkeypatch.setattr(lstm_steps, "is_usable", lambda device, works=works: works)
         states = quick_lstm(given[0], Weights(*given[1:]), Bounds(0.5, 0.3), torch.float32)
         found.append([states.detach(), *torch.autograd.grad(states.sin().sum(), given)])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+    assert_as_exact(*found, exact)
     assert len(taken) == 1
 
 
 def test_it_is_tried_before_it_is_trusted(triton_steps, monkeypatch):
-    steps, back = triton_steps.TritonSteps, triton_steps.TritonStepsBack
-    assert lstm_steps._alike(DEVICE, torch.bfloat16, steps, back)
-    assert not lstm_steps._alike(DEVICE, torch.bfloat16, lambda sums, bound: steps(sums, 0.6), back)
-    assert not lstm_steps.fused(torch.device("cpu"))
+    steps, back = triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward
+    assert lstm_steps.matches_reference(DEVICE, torch.bfloat16, steps, back)
+    assert not lstm_steps.matches_reference(DEVICE, torch.bfloat16, lambda sums, bound: steps(sums, 0.6), back)
+    assert not lstm_steps.is_usable(torch.device("cpu"))

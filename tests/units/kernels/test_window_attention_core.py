@@ -1,5 +1,7 @@
 """The attention core takes the kernel of windows where it can, and computes the same: gradients, compiled, recorded."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from functorch.compile import make_boxed_func
@@ -22,8 +24,8 @@ from patchword.layers import (
     record_attention,
 )
 from patchword.layers.attention import core
-from support.helpers import difference, pixels, randomise
-from support.kernel_tests import DEVICE, farthest
+from support.helpers import pixels, randomise
+from support.kernel_tests import DEVICE, assert_as_exact
 
 
 @pytest.fixture
@@ -45,10 +47,20 @@ def layer(*patterns, **given):
     return randomise(Attention(32, 2, patterns=patterns, **given)).to(DEVICE)
 
 
-def differentiated(attention):
-    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
+def differentiated(attention, dtype=torch.float32):
+    """the output, and the gradients of the tokens and of all parameters"""
+    tokens = pixels(1, GRID.tokens, 32).to(DEVICE, dtype).requires_grad_()
     answer = attention(tokens, SCOPE)
     return [answer, *torch.autograd.grad(answer.sin().sum(), [tokens, *attention.parameters()])]
+
+
+def assert_as_reference(found, attention, run=differentiated):
+    """`found` is about as exact as what the reference computes; run: (attention, dtype) -> tensors"""
+    with plain_attention(attention):
+        reference = run(attention, torch.float32)
+        exact = run(deepcopy(attention).double(), torch.float64)
+        # The gradients of the keys' biases are zero, so that both are rounding errors, which may differ by more.
+        assert_as_exact(found, reference, exact, factor=16.0)
 
 
 def swin():
@@ -69,16 +81,14 @@ def test_the_core_takes_it_and_computes_the_same(taken, attention):
     attention = attention()
     found = differentiated(attention)
     assert len(taken) == 1
-    with plain_attention(attention):
-        assert farthest(found, differentiated(attention)) < 1e-4
+    assert_as_reference(found, attention)
     assert len(taken) == 1
 
 
 def test_a_table_of_another_window_is_resized(taken):
     attention = layer(Pattern(Windows(4, 3), RelativeTable(2, Grid(3, 3))))
     found = differentiated(attention)
-    with plain_attention(attention):
-        assert farthest(found, differentiated(attention)) < 1e-4
+    assert_as_reference(found, attention)
     assert len(taken) == 1
 
 
@@ -116,33 +126,29 @@ def test_on_a_processor_nothing_changes(monkeypatch):
 def test_a_gradient_of_the_gradient(taken):
     """which the plain twin gives"""
     attention = swin()
-    tokens = pixels(1, GRID.tokens, 32).to(DEVICE).requires_grad_()
-    asked = [tokens, attention.patterns[0].position.table]
 
-    def second():
+    def second(attention, dtype):
+        tokens = pixels(1, GRID.tokens, 32).to(DEVICE, dtype).requires_grad_()
         first = torch.autograd.grad(attention(tokens, SCOPE).sin().sum(), tokens, create_graph=True)[0]
-        return torch.autograd.grad(first.square().sum(), asked)
+        return torch.autograd.grad(first.square().sum(), [tokens, attention.patterns[0].position.table])
 
-    found = second()
+    found = second(attention, torch.float32)
     assert len(taken) == 1
-    with plain_attention(attention):
-        assert farthest(found, second()) < 1e-4
+    assert_as_reference(found, attention, second)
 
 
 def test_a_table_that_is_used_twice_has_the_gradient_of_both(taken):
     attention = swin()
-    with torch.no_grad():  # twice through the whole weights, float32 keeps three digits of this gradient, plainly too
+    with torch.no_grad():  # with the weights as they are, float32 keeps three digits of this gradient
         for weight in attention.parameters():
             weight.mul_(0.5)
-    tokens, table = pixels(1, GRID.tokens, 32).to(DEVICE), attention.patterns[0].position.table
 
-    def learned(create_graph):
-        answer = attention(attention(tokens, SCOPE), SCOPE)
+    def learned(attention, dtype, create_graph=False):
+        answer = attention(attention(pixels(1, GRID.tokens, 32).to(DEVICE, dtype), SCOPE), SCOPE)
+        table = attention.patterns[0].position.table
         return torch.autograd.grad(answer.sin().sum(), table, create_graph=create_graph)
 
-    found = learned(create_graph=True)
-    with plain_attention(attention):
-        assert farthest(found, learned(create_graph=False)) < 1e-4
+    assert_as_reference(learned(attention, torch.float32, create_graph=True), attention, learned)
     assert len(taken) == 2
 
 
@@ -175,8 +181,7 @@ def test_a_compiler_sees_one_operation(taken):
 
     compiled = torch.compile(attention, backend=keep, fullgraph=True)
     found = differentiated(compiled)
-    with plain_attention(attention):
-        assert farthest(found, differentiated(attention)) < 1e-4
+    assert_as_reference(found, attention)
     assert seen == ["patchword.window_attention.default"]
 
 
@@ -218,7 +223,8 @@ def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken)
             seen, answer = ways_to_attend(attention, tokens)
             assert (seen == ["patchword.window_attention.default"]) == expected
             with plain_attention(attention):
-                assert difference(answer.float(), attention(tokens, Scope()).float()) < 0.03
+                exact = deepcopy(attention).double()(tokens.double(), Scope())
+                assert_as_exact([answer], [attention(tokens, Scope())], [exact])
         torch.compiler.reset()
 
 

@@ -12,8 +12,7 @@ from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.layers import Attention, Windows
 from patchword.layers.attention import core as layer
-from support.helpers import difference
-from support.kernel_tests import DEVICE, farthest
+from support.kernel_tests import DEVICE, assert_as_exact
 from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, needs_triton
 
 SEEDS = torch.tensor([77, -3], dtype=torch.int32, device=DEVICE)
@@ -34,13 +33,16 @@ def test_the_kernel_drops_as_the_plain_way(kind):
     partition, grid, _ = drawn(kind, 0)
     cuts, heads, head = [partition.cut(grid)], 2, 16
     lists = given(cuts, heads, head, table=kind == "windows", taps=kind == "interlaced")
-    found = learned(dropping(by_kernel), lists, cuts, heads, head)
-    run = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
-    assert farthest(found, run(dropping(window_attention_reference))) < 1e-5
+    run = partial(learned, lists=lists, cuts=cuts, heads=heads, head=head)
+    exact = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
+    found, dropped = run(dropping(by_kernel)), dropping(window_attention_reference)
+    assert_as_exact(found, run(dropped), exact(dropped))
     if cuts[0].size > 3:  # of few weights two seeds may drop the same
-        others = window_attention_reference, dropping(window_attention_reference, 0.3, SEEDS + 1)
-        assert all(farthest(found, run(way)) > 1e-3 for way in others)
-    assert farthest(learned(dropping(by_kernel, 0.0), lists, cuts, heads, head), run(window_attention_reference)) < 1e-5
+        for other in (window_attention_reference, dropping(window_attention_reference, 0.3, SEEDS + 1)):
+            with pytest.raises(AssertionError, match="from float64"):
+                assert_as_exact(found, run(other), exact(other))
+    whole = run(dropping(by_kernel, 0.0))
+    assert_as_exact(whole, run(window_attention_reference), exact(window_attention_reference))
 
 
 @needs_triton
@@ -50,10 +52,13 @@ def test_images_and_heads_of_all_shares_drop_on_their_own():
     held = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
     held[0][..., 2 * 2 * heads * head :] = 1
     none = torch.empty(0, device=DEVICE)
-    answer = by_kernel(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).unflatten(-1, (2 * heads, head))
-    expected = window_attention_reference(held, [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5).view_as(answer)
-    assert (answer - answer[..., :1]).abs().max() < 1e-6  # a weight is dropped for all channels
-    assert difference(answer, expected) < 1e-6
+    rest = [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5
+    answer = by_kernel(held, *rest).unflatten(-1, (2 * heads, head))
+    expected, exact = (
+        window_attention_reference([part], *rest).view_as(answer) for part in (held[0], held[0].double())
+    )
+    assert_as_exact([answer], [expected], [exact])
+    assert_as_exact([answer[..., :1].expand_as(answer)], [expected], [exact])  # a weight is dropped for all channels
     kept = answer[..., 0].transpose(1, 2).flatten(0, 1)  # (images and heads, tokens)
     assert abs(kept.mean() - 1) < 0.1
     assert len({tuple(row.tolist()) for row in kept.round(decimals=4)}) == 4 * 2 * heads
@@ -64,11 +69,15 @@ def test_gradients_of_several_images():
     cut, heads, head = Windows(None, None).cut(Grid(1, 7)), 2, 16
     none, results = torch.empty(0, device=DEVICE), []
     joint = torch.randn(3, 7, 3 * heads * head, device=DEVICE)
-    for way, given_ in ((by_kernel, joint), (window_attention_reference, joint.double())):
-        held = given_.requires_grad_()
+    for way, dtype in (
+        (by_kernel, torch.float32),
+        (window_attention_reference, torch.float32),
+        (window_attention_reference, torch.float64),
+    ):
+        held = joint.detach().to(dtype).requires_grad_()
         answer = way([held], [none], [none, none], [cut], heads, 0.25, SEEDS, 0.3)
         results.append([answer.detach(), *torch.autograd.grad(answer.sin().sum(), held)])
-    assert farthest(*results) < 1e-5
+    assert_as_exact(*results)
 
 
 @needs_triton
@@ -85,11 +94,15 @@ def test_the_gradient_of_a_gradient_drops_the_same():
     cut = Windows(None, None).cut(Grid(1, 5))
     lists = given([cut], 1, 16)
     twice = []
-    for way in (by_kernel, window_attention_reference):
-        answer = way(*lists, [cut], 1, 0.25, SEEDS, 0.3)
-        (first,) = torch.autograd.grad(answer.sin().sum(), lists[0], create_graph=True)
-        twice.append(torch.autograd.grad(first.square().sum(), lists[0])[0])
-    assert difference(*twice) < 1e-4
+    for way, every in (
+        (by_kernel, lists),
+        (window_attention_reference, lists),
+        (window_attention_reference, exactly(lists)),
+    ):
+        answer = way(*every, [cut], 1, 0.25, SEEDS, 0.3)
+        (first,) = torch.autograd.grad(answer.sin().sum(), every[0], create_graph=True)
+        twice.append(torch.autograd.grad(first.square().sum(), every[0]))
+    assert_as_exact(*twice)
 
 
 @needs_triton

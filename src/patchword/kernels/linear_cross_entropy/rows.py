@@ -1,47 +1,30 @@
-"""The cross-entropy of some rows of scores, and its slope: in Triton where it is there, else in torch's steps."""
+"""The cross-entropy of rows of logits, and its gradient: Triton kernels on a GPU, else operations of torch."""
 
-from functools import cache
-from importlib.util import find_spec
-
-import torch
 from torch import Tensor
 
-
-@cache
-def has_triton() -> bool:
-    return find_spec("triton") is not None
+from patchword.kernels.common.availability import is_installed
+from patchword.kernels.linear_cross_entropy.reference import row_gradients_reference, row_losses_reference
 
 
-def loss_rows(scores: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(rows, words or more) -> losses, the likeliest words, log of the sum of exponents, each (rows,).
+def row_losses(logits: Tensor, targets: Tensor, vocabulary: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(rows, vocabulary or more) -> losses, the tokens with the highest logits, log-sum-exp: (rows,) each.
 
-    words: how many columns count; the others are there to fill a row.
+    vocabulary: how many columns are valid; the others pad a row to an aligned length.
     """
-    if scores.is_cuda and has_triton():
-        from patchword.kernels.linear_cross_entropy.triton import loss_rows as fused
+    if logits.is_cuda and is_installed():
+        from patchword.kernels.linear_cross_entropy.triton import row_losses as kernel
 
-        return fused(scores, targets, words)
-    return torch_losses(scores, targets, words)
-
-
-def slope_rows(scores: Tensor, totals: Tensor, targets: Tensor, slopes: Tensor, words: int) -> Tensor:
-    """(softmax - 1 at the target) * slope, in the precision of the scores; 0 in the columns that do not count"""
-    if scores.is_cuda and has_triton():
-        from patchword.kernels.linear_cross_entropy.triton import slope_rows as fused
-
-        return fused(scores, totals, targets, slopes, words)
-    return torch_slopes(scores, totals, targets, slopes, words)
+        return kernel(logits, targets, vocabulary)
+    return row_losses_reference(logits, targets, vocabulary)
 
 
-def torch_losses(scores: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor, Tensor]:
-    counted = scores[:, :words].float()
-    totals, asked = counted.logsumexp(-1), targets >= 0
-    reached = counted.gather(1, targets.clamp(min=0)[:, None])[:, 0]
-    return torch.where(asked, totals - reached, 0.0), counted.argmax(-1), totals
+def row_gradients(logits: Tensor, logsumexp: Tensor, targets: Tensor, gradient: Tensor, vocabulary: int) -> Tensor:
+    """Returns (softmax - one-hot target) * gradient, in the dtype of the logits; 0 in the columns of padding.
 
+    gradient: (rows,) of the losses
+    """
+    if logits.is_cuda and is_installed():
+        from patchword.kernels.linear_cross_entropy.triton import row_gradients as kernel
 
-def torch_slopes(scores: Tensor, totals: Tensor, targets: Tensor, slopes: Tensor, words: int) -> Tensor:
-    slope = (scores.float() - totals[:, None]).exp_()
-    slope[:, words:] = 0
-    slope.scatter_add_(1, targets.clamp(min=0)[:, None], slope.new_full((len(slope), 1), -1.0))
-    return slope.mul_(torch.where(targets >= 0, slopes.float(), 0.0)[:, None]).to(scores.dtype)
+        return kernel(logits, logsumexp, targets, gradient, vocabulary)
+    return row_gradients_reference(logits, logsumexp, targets, gradient, vocabulary)

@@ -1,8 +1,7 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""The cross-entropy of rows of scores as one kernel of a GPU, its slope as another. The twin is in cross_entropy_rows.
+"""Triton kernels for the cross-entropy of rows of logits and for its gradient; reference.py computes the same.
 
-Only to be imported where Triton is installed. Scores are read once each way, in the precision they have; everything
-else happens in float32 inside the kernel.
+Import it only where Triton is installed. The kernels read the logits once, in their own dtype, and compute in float32.
 """
 
 import torch
@@ -10,59 +9,67 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 4096
-_LOWEST = -1e30  # finite, so that the difference of two of them is a number
+from patchword.kernels.linear_cross_entropy.tuning import BLOCK, WARPS
+
+_LOWEST = -1e30  # finite, so that the difference of two of them is not NaN
 
 
 @triton.jit
-def _forwards(scores, targets, losses, likeliest, totals, words, wide, lowest: tl.constexpr, block: tl.constexpr):
-    """Each lane keeps the highest score it saw, its word, and the sum of exponents below it; then they are joined."""
+def _losses_kernel(
+    logits, targets, losses, best_tokens, logsumexps, vocabulary, row_length, lowest: tl.constexpr, block: tl.constexpr
+):  # fmt: skip
+    """Online softmax: each lane keeps its highest logit, that logit's token and its sum of exponentials; then the lanes
+    are reduced."""
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, block)
     highest = tl.full([block], lowest, tl.float32)
-    summed = tl.zeros([block], tl.float32)
-    word = tl.zeros([block], tl.int32)
-    for start in range(0, words, block):
-        place = start + lanes
-        score = tl.load(scores + row * wide + place, place < words, other=lowest).to(tl.float32)
-        word = tl.where(score > highest, place, word)
-        higher = tl.maximum(highest, score)
-        summed = summed * tl.exp(highest - higher) + tl.where(place < words, tl.exp(score - higher), 0.0)
+    exp_sum = tl.zeros([block], tl.float32)
+    best = tl.zeros([block], tl.int32)
+    for start in range(0, vocabulary, block):
+        token = start + lanes
+        logit = tl.load(logits + row * row_length + token, token < vocabulary, other=lowest).to(tl.float32)
+        best = tl.where(logit > highest, token, best)
+        higher = tl.maximum(highest, logit)
+        exp_sum = exp_sum * tl.exp(highest - higher) + tl.where(token < vocabulary, tl.exp(logit - higher), 0.0)
         highest = higher
     top = tl.max(highest, 0)
-    total = top + tl.log(tl.sum(summed * tl.exp(highest - top), 0))
+    logsumexp = top + tl.log(tl.sum(exp_sum * tl.exp(highest - top), 0))
     target = tl.load(targets + row)
-    reached = tl.load(scores + row * wide + tl.maximum(target, 0)).to(tl.float32)
-    tl.store(losses + row, tl.where(target >= 0, total - reached, 0.0))
-    tl.store(likeliest + row, tl.min(tl.where(highest == top, word, words), 0).to(tl.int64))
-    tl.store(totals + row, total)
+    target_logit = tl.load(logits + row * row_length + tl.maximum(target, 0)).to(tl.float32)
+    tl.store(losses + row, tl.where(target >= 0, logsumexp - target_logit, 0.0))
+    tl.store(best_tokens + row, tl.min(tl.where(highest == top, best, vocabulary), 0).to(tl.int64))
+    tl.store(logsumexps + row, logsumexp)
 
 
 @triton.jit
-def _backwards(scores, totals, targets, slopes, found, words, wide, block: tl.constexpr):
+def _gradients_kernel(
+    logits, logsumexps, targets, loss_grads, logit_grads, vocabulary, row_length, block: tl.constexpr
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    place = tl.program_id(1) * block + tl.arange(0, block)
-    counts = place < words
-    score = tl.load(scores + row * wide + place, counts, other=0.0).to(tl.float32)
-    target, slope = tl.load(targets + row), tl.load(slopes + row).to(tl.float32)
-    share = tl.exp(score - tl.load(totals + row)) - tl.where(place == target, 1.0, 0.0)
-    share = tl.where(counts & (target >= 0), share * slope, 0.0)
-    tl.store(found + row * wide + place, share, place < wide)
+    token = tl.program_id(1) * block + tl.arange(0, block)
+    valid = token < vocabulary
+    logit = tl.load(logits + row * row_length + token, valid, other=0.0).to(tl.float32)
+    target, loss_grad = tl.load(targets + row), tl.load(loss_grads + row).to(tl.float32)
+    grad = tl.exp(logit - tl.load(logsumexps + row)) - tl.where(token == target, 1.0, 0.0)
+    grad = tl.where(valid & (target >= 0), grad * loss_grad, 0.0)
+    tl.store(logit_grads + row * row_length + token, grad, token < row_length)
 
 
-def loss_rows(scores: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor, Tensor]:
-    rows, wide = scores.shape
-    losses, totals = (scores.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    likeliest = torch.empty_like(targets)
+def row_losses(logits: Tensor, targets: Tensor, vocabulary: int) -> tuple[Tensor, Tensor, Tensor]:
+    rows, row_length = logits.shape
+    losses, logsumexps = (logits.new_empty(rows, dtype=torch.float32) for _ in range(2))
+    best_tokens = torch.empty_like(targets)
     if rows:
-        held = losses, likeliest, totals
-        _forwards[(rows,)](scores, targets, *held, words, wide, lowest=_LOWEST, block=_BLOCK, num_warps=8)
-    return losses, likeliest, totals
+        outputs = losses, best_tokens, logsumexps
+        sizes = vocabulary, row_length
+        _losses_kernel[(rows,)](logits, targets, *outputs, *sizes, lowest=_LOWEST, block=BLOCK, num_warps=WARPS)
+    return losses, best_tokens, logsumexps
 
 
-def slope_rows(scores: Tensor, totals: Tensor, targets: Tensor, slopes: Tensor, words: int) -> Tensor:
-    found, (rows, wide) = torch.empty_like(scores), scores.shape
+def row_gradients(logits: Tensor, logsumexp: Tensor, targets: Tensor, gradient: Tensor, vocabulary: int) -> Tensor:
+    found, (rows, row_length) = torch.empty_like(logits), logits.shape
     if rows:
-        grid = rows, triton.cdiv(wide, _BLOCK)
-        _backwards[grid](scores, totals, targets, slopes.contiguous(), found, words, wide, block=_BLOCK, num_warps=8)
+        grid = rows, triton.cdiv(row_length, BLOCK)
+        inputs = logits, logsumexp, targets, gradient.contiguous()
+        _gradients_kernel[grid](*inputs, found, vocabulary, row_length, block=BLOCK, num_warps=WARPS)
     return found

@@ -1,6 +1,7 @@
-"""What a step of a recurrent layer does to each of its cells, and how a gradient passes it back.
+"""The elementwise part of an LSTM's time step, forwards and backwards, in operations of torch.
 
-The plain way, in operations of torch. Whatever is not of the step alone is computed for all words at once.
+It is the reference of the Triton kernels (triton.py), and runs where they cannot. Whatever does not depend on another
+step is computed for all steps at once.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,11 @@ _sigmoid_slope = torch.ops.aten.sigmoid_backward  # (gradient, s) -> gradient * 
 _tanh_slope = torch.ops.aten.tanh_backward  # (gradient, t) -> gradient * (1 - t * t)
 
 
-class Read(NamedTuple):
-    """What a gradient needs. All are (directions, words, batch, channels).
+class SavedSteps(NamedTuple):
+    """What the backward pass needs. All are (directions, words, batch, channels).
 
-    gates: i, f, o, g behind sigmoid and tanh. cells, states: one more than words, the first is zero. squashed: tanh of
-    the cells. cell_kept, output_kept: True where the bound cut nothing off, so that a gradient passes.
+    gates: i, f, o, g after sigmoid and tanh. cells, states: one more than words, the first is zero. squashed: tanh of
+    the cells. cell_kept, output_kept: True where the value was not clipped, so that a gradient passes.
     """
 
     gates: Tensor
@@ -34,49 +35,49 @@ class Read(NamedTuple):
         return torch.mul(self.gates.chunk(4, -1)[2], self.squashed, out=torch.empty_like(self.squashed, dtype=dtype))
 
 
-class Steps(Protocol):
-    def take(self, number: int, held: Tensor) -> None:
-        """From the sums of gates of word `number`, which must be there: its cells, and o * tanh(c) into `held`."""
+class StepsForward(Protocol):
+    def run(self, number: int, held: Tensor) -> None:
+        """Computes the cells of step `number` from its pre-activations, and writes o * tanh(c) into `held`."""
         ...
 
-    def read(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """gates, cells, squashed and cell_kept of all words"""
+    def saved(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns gates, cells, squashed and cell_kept of all steps."""
         ...
 
 
-class StepsBack(Protocol):
+class StepsBackward(Protocol):
     @property
-    def sums(self) -> Tensor:
-        """(directions, words, batch, 4 * cells), the gradients of the sums inside the gates"""
+    def pre_activations(self) -> Tensor:
+        """The gradients of the gates' pre-activations, (directions, words, batch, 4 * cells)."""
         ...
 
-    def take(self, number: int, held: Tensor) -> None:
-        """From the gradient of o * tanh(c), and those of word number + 1, the sums of word `number`."""
+    def run(self, number: int, held: Tensor) -> None:
+        """Computes the gradients of step `number` from that of o * tanh(c), `held`, and from those of the next step."""
         ...
 
 
-class TorchSteps:
-    """sums: (directions, words, batch, 4 * cells), before sigmoid and tanh."""
+class TorchStepsForward:
+    """pre_activations: (directions, words, batch, 4 * cells), before sigmoid and tanh. whole: dtype of cells"""
 
-    def __init__(self, sums: Tensor, bound: float, whole: torch.dtype) -> None:
-        directions, words, batch, channels = sums.shape
-        self._bound, self._narrow = bound, sums.dtype != whole
-        self._gates = torch.empty_like(sums, dtype=whole) if self._narrow else sums
+    def __init__(self, pre_activations: Tensor, bound: float, whole: torch.dtype) -> None:
+        directions, words, batch, channels = pre_activations.shape
+        self._bound, self._narrow = bound, pre_activations.dtype != whole
+        self._gates = torch.empty_like(pre_activations, dtype=whole) if self._narrow else pre_activations
         self._totals, self._squashed = (self._gates.new_empty(directions, words, batch, channels // 4) for _ in "ab")
         self._cells = self._gates.new_empty(directions, words + 1, batch, channels // 4)
         self._cells[:, 0] = 0
-        # Views are made once.
-        self._sums, self._whole = sums.unbind(1), self._gates.unbind(1)
+        # Views are created once, not in every step.
+        self._pre_activations, self._whole = pre_activations.unbind(1), self._gates.unbind(1)
         self._sigmoids = self._gates[..., : channels // 4 * 3].unbind(1)
         self._parts = [part.unbind(1) for part in self._gates.chunk(4, -1)]
         self._each = [part.unbind(1) for part in (self._totals, self._squashed, self._cells)]
 
-    def take(self, number: int, held: Tensor) -> None:
+    def run(self, number: int, held: Tensor) -> None:
         inward, forget, outward, new = (part[number] for part in self._parts)
         total, squashed, cell = (part[number] for part in self._each)
         after = self._each[2][number + 1]
         if self._narrow:
-            self._whole[number].copy_(self._sums[number])
+            self._whole[number].copy_(self._pre_activations[number])
         self._sigmoids[number].sigmoid_()
         new.tanh_()
         torch.mul(inward, new, out=total)
@@ -85,34 +86,36 @@ class TorchSteps:
         torch.tanh(after, out=squashed)
         torch.mul(outward, squashed, out=held)
 
-    def read(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def saved(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self._gates, self._cells, self._squashed, self._totals.abs() <= self._bound
 
 
-class TorchStepsBack:
-    """With d the gradient of o * tanh(c), and e that of f * c + i * g before its bound:
+class TorchStepsBackward:
+    """With d the gradient of o * tanh(c), and e that of f * c + i * g before it is clipped:
 
-    e = kept * (d * o * (1 - tanh(c)^2) + f' * e'), those of the next word with a prime. The sums inside i, f and g have
-    e and the sum inside o has d, each times a slope that does not depend on them.
+    e = kept * (d * o * (1 - tanh(c)^2) + f' * e'), where a prime marks the next step. The gradients of the
+    pre-activations of i, f and g are e, and that of o is d, each times a derivative that does not depend on them.
+
+    dtype: of the gradients of the pre-activations
     """
 
-    def __init__(self, read: Read, narrow: torch.dtype) -> None:
-        inward, forget, outward, new = read.gates.chunk(4, -1)
-        slopes = torch.empty_like(read.gates)
+    def __init__(self, saved: SavedSteps, dtype: torch.dtype) -> None:
+        inward, forget, outward, new = saved.gates.chunk(4, -1)
+        slopes = torch.empty_like(saved.gates)
         to_inward, to_forget, _, to_new = slopes.chunk(4, -1)
         _sigmoid_slope(new, inward, grad_input=to_inward)
-        _sigmoid_slope(read.cells[:, :-1], forget, grad_input=to_forget)
+        _sigmoid_slope(saved.cells[:, :-1], forget, grad_input=to_forget)
         _tanh_slope(inward, new, grad_input=to_new)
-        to_outward = _sigmoid_slope(read.squashed, outward)
-        to_cell = _tanh_slope(outward, read.squashed).mul_(read.cell_kept)
-        to_before = forget[:, 1:] * read.cell_kept[:, :-1]
-        self.sums = slopes if narrow == slopes.dtype else torch.empty_like(slopes, dtype=narrow)
-        self._slopes, self._written = (part.unflatten(-1, (4, -1)).unbind(1) for part in (slopes, self.sums))
-        self._out_written = self.sums.chunk(4, -1)[2].unbind(1)
+        to_outward = _sigmoid_slope(saved.squashed, outward)
+        to_cell = _tanh_slope(outward, saved.squashed).mul_(saved.cell_kept)
+        to_before = forget[:, 1:] * saved.cell_kept[:, :-1]
+        self.pre_activations = slopes if dtype == slopes.dtype else torch.empty_like(slopes, dtype=dtype)
+        self._slopes, self._written = (part.unflatten(-1, (4, -1)).unbind(1) for part in (slopes, self.pre_activations))
+        self._out_written = self.pre_activations.chunk(4, -1)[2].unbind(1)
         self._to_outward, self._to_cell, self._to_before = (part.unbind(1) for part in (to_outward, to_cell, to_before))
         self._spread = to_cell.unsqueeze(-2).unbind(1)
 
-    def take(self, number: int, held: Tensor) -> None:
+    def run(self, number: int, held: Tensor) -> None:
         cell = self._to_cell[number].mul_(held)  # the slope becomes the gradient
         if number < len(self._to_before):
             cell.addcmul_(self._to_cell[number + 1], self._to_before[number])
@@ -120,52 +123,55 @@ class TorchStepsBack:
         torch.mul(held, self._to_outward[number], out=self._out_written[number])
 
 
-def steps_of(sums: Tensor, bound: float, whole: torch.dtype) -> Steps:
-    if whole == torch.float32 and fused(sums.device):
-        from patchword.kernels.lstm.triton import TritonSteps
+def steps_forward(pre_activations: Tensor, bound: float, whole: torch.dtype) -> StepsForward:
+    """Returns the Triton kernel of a step, or the reference where the kernel cannot run."""
+    if whole == torch.float32 and is_usable(pre_activations.device):
+        from patchword.kernels.lstm.triton import TritonStepsForward
 
-        return TritonSteps(sums, bound)
-    return TorchSteps(sums, bound, whole)
-
-
-def steps_back(read: Read, narrow: torch.dtype) -> StepsBack:
-    if read.gates.dtype == torch.float32 and fused(read.gates.device):
-        from patchword.kernels.lstm.triton import TritonStepsBack
-
-        return TritonStepsBack(read, narrow)
-    return TorchStepsBack(read, narrow)
+        return TritonStepsForward(pre_activations, bound)
+    return TorchStepsForward(pre_activations, bound, whole)
 
 
-def fused(device: torch.device) -> bool:
-    """Whether a step can be one kernel there: on the GPU that kernels are sent to now."""
+def steps_backward(saved: SavedSteps, dtype: torch.dtype) -> StepsBackward:
+    """Returns the Triton kernel of a step of the backward pass, or the reference where the kernel cannot run."""
+    if saved.gates.dtype == torch.float32 and is_usable(saved.gates.device):
+        from patchword.kernels.lstm.triton import TritonStepsBackward
+
+        return TritonStepsBackward(saved, dtype)
+    return TorchStepsBackward(saved, dtype)
+
+
+def is_usable(device: torch.device) -> bool:
+    """True if the Triton kernels can run there: on the current GPU, if their self-test passes."""
     return device.type == "cuda" and device.index == torch.cuda.current_device() and SELF_TEST.passes(device.index)
 
 
-def _both_match_reference(device: torch.device) -> bool:
-    from patchword.kernels.lstm.triton import TritonSteps, TritonStepsBack
+def _matches_reference_in_all_dtypes(device: torch.device) -> bool:
+    from patchword.kernels.lstm.triton import TritonStepsBackward, TritonStepsForward
 
-    return all(_alike(device, narrow, TritonSteps, TritonStepsBack) for narrow in (torch.float32, torch.bfloat16))
-
-
-SELF_TEST = SelfTest("recurrent steps", _both_match_reference)
+    dtypes = torch.float32, torch.bfloat16
+    return all(matches_reference(device, dtype, TritonStepsForward, TritonStepsBackward) for dtype in dtypes)
 
 
-def _alike(
-    device: torch.device, narrow: torch.dtype, ahead: Callable[..., Steps], back: Callable[..., StepsBack]
+SELF_TEST = SelfTest("recurrent steps", _matches_reference_in_all_dtypes)
+
+
+def matches_reference(
+    device: torch.device, dtype: torch.dtype, forward: Callable[..., StepsForward], back: Callable[..., StepsBackward]
 ) -> bool:
-    """Whether two steps forwards and back, with a bound that cuts some cells off, are those of the plain way."""
-    sums = torch.linspace(-3, 3, 2 * 2 * 3 * 64, device=device).sin().mul(4).view(2, 2, 3, 64).to(narrow)
-    expected = _tried(TorchSteps(sums.clone(), 0.5, torch.float32), TorchStepsBack, sums)
-    found = _tried(ahead(sums.clone(), 0.5), back, sums)
+    """True if two steps forwards and backwards, with some cells clipped, match the reference."""
+    inputs = torch.linspace(-3, 3, 2 * 2 * 3 * 64, device=device).sin().mul(4).view(2, 2, 3, 64).to(dtype)
+    expected = _run_both(TorchStepsForward(inputs.clone(), 0.5, torch.float32), TorchStepsBackward, inputs)
+    found = _run_both(forward(inputs.clone(), 0.5), back, inputs)
     return all(torch.allclose(one, other, 2e-2, 2e-3) for one, other in zip(found, expected, strict=True))
 
 
-def _tried(steps: Steps, back: Callable[..., StepsBack], sums: Tensor) -> list[Tensor]:
-    held = sums.new_empty(2, 3, 16)
+def _run_both(forward: StepsForward, back: Callable[..., StepsBackward], inputs: Tensor) -> list[Tensor]:
+    held = inputs.new_empty(2, 3, 16)
     for number in range(2):
-        steps.take(number, held)
-    gates, cells, squashed, kept = steps.read()
-    returned = back(Read(gates, cells, squashed, kept, sums, sums), sums.dtype)
+        forward.run(number, held)
+    gates, cells, squashed, kept = forward.saved()
+    backward = back(SavedSteps(gates, cells, squashed, kept, inputs, inputs), inputs.dtype)
     for number in (1, 0):
-        returned.take(number, held)
-    return [part.float() for part in (gates, cells, squashed, kept, held, returned.sums)]
+        backward.run(number, held)
+    return [part.float() for part in (gates, cells, squashed, kept, held, backward.pre_activations)]

@@ -1,0 +1,3 @@
+"""Sizes of the Triton kernels of the LSTM."""
+
+BLOCK = 512  # cells of one program
