@@ -1,6 +1,7 @@
 """Set before torch, transformers and triton are imported: threads, no network, no progress, kernels interpreted."""
 
 import os
+from collections.abc import Iterator
 
 # Workers that each take all cores wait for each other's threads: small steps then take ten times as long.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
@@ -20,3 +21,12 @@ torch.backends.cudnn.allow_tf32 = False  # a GPU would shorten the numbers of co
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def quick_meta() -> Iterator[None]:
+    """For tests that count operations of many models on the meta device."""
+    from support.quick_meta import QuickMeta
+
+    with QuickMeta():
+        yield

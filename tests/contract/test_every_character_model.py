@@ -86,6 +86,7 @@ def spelled_once(text: Text) -> Text:
 # Counts
 
 
+@pytest.mark.usefixtures("quick_meta")
 @pytest.mark.parametrize("name", character_models())
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
@@ -99,6 +100,7 @@ def test_counts_are_those_of_the_table(name):
     assert counter.get_total_flops() == 2 * variant.macs
 
 
+@pytest.mark.usefixtures("quick_meta")
 def test_the_working_adds_up(model):
     for tokens in (3, 7):
         cost = count(model.card, inputs=text_of(model.card, tokens))

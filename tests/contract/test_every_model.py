@@ -56,6 +56,7 @@ def test_every_family_has_a_twin():
     assert {REGISTRY.find(name)[0].name for name in TWINS} == set(image_families())
 
 
+@pytest.mark.usefixtures("quick_meta")
 @pytest.mark.parametrize("name", image_models())
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
@@ -68,6 +69,7 @@ def test_counts_are_those_of_the_table(name):
     assert counter.get_total_flops() == 2 * variant.macs
 
 
+@pytest.mark.usefixtures("quick_meta")
 def test_the_working_adds_up(model):
     from patchword.analysis.cost import count
 

@@ -69,6 +69,7 @@ def one_of(pair: Pair, index: int) -> Pair:
 # Counts
 
 
+@pytest.mark.usefixtures("quick_meta")
 @pytest.mark.parametrize("name", pair_models())
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
@@ -82,6 +83,7 @@ def test_counts_are_those_of_the_table(name):
     assert counter.get_total_flops() == 2 * variant.macs
 
 
+@pytest.mark.usefixtures("quick_meta")
 def test_the_working_adds_up(model):
     for tokens in (3, 7):
         cost = count(model.card, inputs=text_of(model.card, tokens))

@@ -78,6 +78,7 @@ def gradients(model, text: Text) -> dict[str, Tensor]:
 # Counts
 
 
+@pytest.mark.usefixtures("quick_meta")
 @pytest.mark.parametrize("name", text_models())
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
@@ -128,10 +129,12 @@ def assert_it_adds_up(model, tokens: int | None) -> None:
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.usefixtures("quick_meta")
 def test_the_working_adds_up(model):
     assert_it_adds_up(model, 7)
 
 
+@pytest.mark.usefixtures("quick_meta")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_working_adds_up_for_as_many_tokens_as_it_is_told_with(family):
     assert_it_adds_up(tiny_text(smallest(family)), None)

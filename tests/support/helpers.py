@@ -1,5 +1,7 @@
 """What several tests share: random weights, tiny models, comparing, asking for an error."""
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 
@@ -47,29 +49,34 @@ def tiny_sizes(name: str) -> dict[str, int]:
 
 
 def image_models() -> list[str]:
-    return [name for name in REGISTRY.names() if REGISTRY.reads_images(name)]
+    return _models("images")
 
 
 def text_models() -> list[str]:
-    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "texts"]
+    return _models("texts")
 
 
 def pair_models() -> list[str]:
-    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "pairs"]
+    return _models("pairs")
 
 
 def character_models() -> list[str]:
-    return [name for name in REGISTRY.names() if REGISTRY.reads(name) == "characters"]
+    return _models("characters")
+
+
+def _models(reads: str) -> list[str]:
+    return [name for family in REGISTRY.families if family.reads == reads for name in family.names()]
 
 
 def image_families() -> list[str]:
     return [family.name for family in REGISTRY.families if family.normalization]
 
 
+@cache
 def smallest(family: str) -> str:
     """The name of a family's smallest model."""
-    names = [name for name in REGISTRY.names() if REGISTRY.find(name)[0].name == family]
-    return min(names, key=lambda name: REGISTRY.find(name)[1].parameters)
+    variants = next(one for one in REGISTRY.families if one.name == family).names()
+    return min(variants, key=lambda name: variants[name].parameters)
 
 
 def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
