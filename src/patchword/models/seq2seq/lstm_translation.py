@@ -62,7 +62,7 @@ def build(c: LstmConfig) -> RecurrentTranslator:
 
 
 def entrance(c: LstmConfig, vocabulary: int) -> TokenEmbedding:
-    return TokenEmbedding(vocabulary, c.width, c.positions, dropout=c.dropout)
+    return TokenEmbedding(vocabulary, c.width, c.max_length, dropout=c.dropout)
 
 
 def attention(c: LstmConfig) -> Attention:

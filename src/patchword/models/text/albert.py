@@ -32,10 +32,10 @@ def build(c: AlbertConfig) -> TextModel:
     entrance = TextEmbedding(
         c.vocabulary,
         c.embedding,
-        c.positions,
+        c.max_length,
         norm(c, c.embedding),
         segments=c.segments,
-        scheme=TEXT_POSITIONS[c.scheme],
+        position=TEXT_POSITIONS[c.position],
         dropout=c.dropout,
         widen=nn.Linear(c.embedding, c.width),
     )

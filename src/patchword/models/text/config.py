@@ -20,8 +20,8 @@ class TextConfig:
     """Sizes of what goes in and what comes out."""
 
     vocabulary: PositiveInt = 30522
-    positions: PositiveInt = 512  # tokens of the longest text
-    scheme: TextPositionName = "learned"  # how position enters
+    max_length: PositiveInt = 512  # tokens of the longest text
+    position: TextPositionName = "learned"  # how position enters
     classes: NonNegativeInt = 0  # of a head that has classes
     width: PositiveInt = 768
     depth: PositiveInt = 12
@@ -37,7 +37,7 @@ class TextConfig:
     @property
     def tokens(self) -> int:
         """of a text of the usual length, for which models are counted"""
-        return min(128, self.positions)
+        return min(128, self.max_length)
 
     def example(self, tokens: int | None = None) -> Text:
         """A text, for counting and drawing."""

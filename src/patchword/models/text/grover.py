@@ -25,7 +25,7 @@ class GroverConfig(GptConfig):
     """Sizes of a Grover."""
 
     vocabulary: PositiveInt = 50270
-    positions: PositiveInt = 1024
+    max_length: PositiveInt = 1024
     activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
     attention_dropout: Share = 0.0
 
@@ -43,7 +43,7 @@ class NormedFeedForward(FeedForward):
 
 
 def build(c: GroverConfig) -> TextModel:
-    entrance = TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=TEXT_POSITIONS[c.scheme])
+    entrance = TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=TEXT_POSITIONS[c.position])
     model = TextModel(entrance, Encoder(block(c) for _ in range(c.depth)), head(c))
     truncated(model)
     return model

@@ -52,11 +52,11 @@ def build(c: MobileBertConfig) -> TextModel:
     entrance = TextEmbedding(
         c.vocabulary,
         c.width,
-        c.positions,
+        c.max_length,
         NoNorm(c.width),
         words=c.table,
         segments=c.segments,
-        scheme=TEXT_POSITIONS[c.scheme],
+        position=TEXT_POSITIONS[c.position],
         dropout=c.dropout,
         gather=Trigram(c.table, c.width),
     )
@@ -65,7 +65,7 @@ def build(c: MobileBertConfig) -> TextModel:
 
 def block(c: MobileBertConfig) -> Bottleneck:
     projection = BottleneckProjection(c.width, c.narrow)
-    pattern = Pattern(position=TEXT_POSITIONS[c.scheme].in_attention(c.narrow, c.heads))
+    pattern = Pattern(position=TEXT_POSITIONS[c.position].in_attention(c.narrow, c.heads))
     attention = Attention(c.narrow, c.heads, projection=projection, patterns=[pattern], dropout=c.attention_dropout)
     names = (*(f"feed_forward_{number}" for number in range(1, c.feed_forwards)), "feed_forward")
     residuals = {"attention": Residual(attention, NoNorm(c.narrow), Norm.POST)}

@@ -44,17 +44,17 @@ class CswinConfig(ImageConfig):
     heads: PerStage = (2, 4, 8, 16)
     stripes: PerStage = (1, 2, 7, 7)  # width of a stripe; the last stage is one stripe
     patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "local"
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "local"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: CswinConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
+def build(c: CswinConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
     check_stages(depths=c.depths, heads=c.heads, stripes=c.stripes)
-    scheme = scheme or POSITIONS[c.positions]
+    position = position or POSITIONS[c.position]
     rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, (heads, stripe) in enumerate(zip(c.heads, c.stripes, strict=True)):
@@ -62,8 +62,8 @@ def build(c: CswinConfig, scheme: ImagePosition | None = None) -> Pyramid:
         entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
         grid = entrance.grid(grid.height, grid.width)
         cuts = [Windows(None, None)] if last else [Windows(None, stripe), Windows(stripe, None)]
-        blocks = [block(c, scheme, width, heads, cuts, grid, rate) for rate in rates[index]]
-        positions = None if index else scheme.on_tokens(width, grid)
+        blocks = [block(c, position, width, heads, cuts, grid, rate) for rate in rates[index]]
+        positions = None if index else position.on_tokens(width, grid)
         stages.append(Stage(entrance, Encoder(blocks), positions=positions))
         channels = width
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
@@ -72,19 +72,25 @@ def build(c: CswinConfig, scheme: ImagePosition | None = None) -> Pyramid:
 
 
 def block(
-    c: CswinConfig, scheme: ImagePosition, width: int, heads: int, cuts: Sequence[Windows], grid: Grid, drop_path: float
+    c: CswinConfig,
+    position: ImagePosition,
+    width: int,
+    heads: int,
+    cuts: Sequence[Windows],
+    grid: Grid,
+    drop_path: float,
 ) -> Block:
     """cuts: vertical, then horizontal, each with its share of the heads and channels"""
     share = len(cuts)
-    patterns = [Pattern(cut, scheme.in_attention(width // share, heads // share, cut.inner(grid))) for cut in cuts]
+    patterns = [Pattern(cut, position.in_attention(width // share, heads // share, cut.inner(grid))) for cut in cuts]
     attention = Attention(width, heads, patterns=patterns, dropout=c.attention_dropout)
-    feed_forward = FeedForward(width, round(c.expansion * width), dropout=c.dropout)
+    feed_forward = FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout)
 
     def residual(sublayer: nn.Module, dropout: float) -> Residual:
         return Residual(sublayer, nn.LayerNorm(width, c.norm_eps), dropout=dropout, drop_path=drop_path)
 
     return Block(
-        **scheme.in_block(width),
+        **position.in_block(width),
         attention=residual(attention, 0.0),  # behind it the authors' block drops nothing
         feed_forward=residual(feed_forward, c.dropout),
     )

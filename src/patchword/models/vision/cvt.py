@@ -47,26 +47,26 @@ class CvtConfig(ImageConfig):
     heads: PerStage = (1, 3, 6)
     stride: PositiveInt = 2  # of the convolutions of keys and values
     patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
     activation: Literal["quick-gelu", "gelu"] = "quick-gelu"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: CvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
+def build(c: CvtConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
     check_stages(widths=c.widths, depths=c.depths, heads=c.heads)
-    scheme = scheme or POSITIONS[c.positions]
+    position = position or POSITIONS[c.position]
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, width in enumerate(c.widths):
         last = index == len(c.widths) - 1
         entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
         grid = entrance.grid(grid.height, grid.width)
         rates = drop_path_rates(c.drop_path if last else 0.0, c.depths[index : index + 1])[0]
-        encoder = Encoder(block(c, scheme, index, rate) for rate in rates)
-        positions = None if index else scheme.on_tokens(width, grid)
+        encoder = Encoder(block(c, position, index, rate) for rate in rates)
+        positions = None if index else position.on_tokens(width, grid)
         stages.append(Stage(entrance, encoder, prefix=Prefix(1, width) if last else None, positions=positions))
         channels = width
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes))
@@ -74,17 +74,17 @@ def build(c: CvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
     return model
 
 
-def block(c: CvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
+def block(c: CvtConfig, position: ImagePosition, stage: int, drop_path: float) -> Block:
     width = c.widths[stage]
     projection = SeparableProjection(width, c.stride)
     return pre_norm_block(
         width,
         Attention(width, c.heads[stage], projection=projection, scale=width**-0.5, dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), ACTIVATIONS[c.activation](), c.dropout),
+        FeedForward(width, round(c.mlp_ratio * width), ACTIVATIONS[c.activation](), c.dropout),
         eps=c.norm_eps,
         dropout=c.dropout,
         drop_path=drop_path,
-        before=scheme.in_block(width),
+        before=position.in_block(width),
     )
 
 

@@ -50,25 +50,25 @@ class PaleConfig(ImageConfig):
     heads: PerStage = (2, 4, 8, 16)
     pales: PerStage = (7, 7, 7, 7)  # rows and columns of one pale
     patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "conditional"
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "conditional"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: PaleConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
+def build(c: PaleConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
     check_stages(depths=c.depths, heads=c.heads, pales=c.pales)
-    scheme = scheme or POSITIONS[c.positions]
+    position = position or POSITIONS[c.position]
     rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, (heads, pale) in enumerate(zip(c.heads, c.pales, strict=True)):
         width = c.width * 2**index
         entrance = overlapping(channels, width, 2 if index else c.patch)
         grid = entrance.grid(grid.height, grid.width)
-        blocks = [block(c, scheme, width, heads, pale, grid, rate) for rate in rates[index]]
-        positions = None if index else scheme.on_tokens(width, grid)
+        blocks = [block(c, position, width, heads, pale, grid, rate) for rate in rates[index]]
+        positions = None if index else position.on_tokens(width, grid)
         stages.append(Stage(entrance, Encoder(blocks), positions=positions))
         channels = width
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
@@ -77,19 +77,19 @@ def build(c: PaleConfig, scheme: ImagePosition | None = None) -> Pyramid:
 
 
 def block(
-    c: PaleConfig, scheme: ImagePosition, width: int, heads: int, pale: int, grid: Grid, drop_path: float
+    c: PaleConfig, position: ImagePosition, width: int, heads: int, pale: int, grid: Grid, drop_path: float
 ) -> Block:
     cuts = (Interlaced(pale, None), Interlaced(None, pale))
-    patterns = [Pattern(cut, scheme.in_attention(width // 2, heads // 2, cut.inner(grid))) for cut in cuts]
+    patterns = [Pattern(cut, position.in_attention(width // 2, heads // 2, cut.inner(grid))) for cut in cuts]
     projection = SeparableProjection(width)
     return pre_norm_block(
         width,
         Attention(width, heads, projection=projection, patterns=patterns, dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
+        FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout),
         eps=c.norm_eps,
         dropout=c.dropout,
         drop_path=drop_path,
-        before=scheme.in_block(width),
+        before=position.in_block(width),
     )
 
 

@@ -43,10 +43,10 @@ class PvtConfig(ImageConfig):
     widths: PerStage = (64, 128, 320, 512)
     depths: PerStage = (2, 2, 2, 2)
     heads: PerStage = (1, 2, 5, 8)
-    expansions: PerStage = (8, 8, 4, 4)  # hidden width of the feed-forward / width
+    mlp_ratios: PerStage = (8, 8, 4, 4)  # hidden width of the feed-forward / width
     reductions: PerStage = (8, 4, 2, 1)  # side of the patches that become one key
     patch: PositiveInt = 4  # of the first stage; 2 in the others
-    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
+    position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
     norm_eps: PositiveFloat = 1e-6
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
@@ -56,18 +56,18 @@ class PvtConfig(ImageConfig):
 LEARNED = ImagePosition(on_tokens=lambda width, grid: LearnedPositions(width, grid, "bilinear"))
 
 
-def build(c: PvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(widths=c.widths, depths=c.depths, heads=c.heads, expansions=c.expansions, reductions=c.reductions)
-    scheme = scheme or (LEARNED if c.positions == "learned" else POSITIONS[c.positions])
+def build(c: PvtConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
+    check_stages(widths=c.widths, depths=c.depths, heads=c.heads, mlp_ratios=c.mlp_ratios, reductions=c.reductions)
+    position = position or (LEARNED if c.position == "learned" else POSITIONS[c.position])
     rates = drop_path_rates(c.drop_path, c.depths)
     channels, grid, stages = c.channels, Grid(*sides(c.image)), []
     for index, width in enumerate(c.widths):
         prefix = Prefix(1, width) if index == len(c.widths) - 1 else None  # [CLS] joins in the last stage
         entrance = NormedStem(PatchEmbed(channels, width, 2 if index else c.patch))
         grid = replace(entrance.grid(grid.height, grid.width), prefix=1 if prefix else 0)
-        blocks = [block(c, scheme, index, rate) for rate in rates[index]]
-        positions = scheme.on_tokens(width, grid)
+        blocks = [block(c, position, index, rate) for rate in rates[index]]
+        positions = position.on_tokens(width, grid)
         stages.append(Stage(entrance, Encoder(blocks), prefix=prefix, positions=positions, dropout=c.dropout))
         channels = width
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes))
@@ -75,17 +75,17 @@ def build(c: PvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
     return model
 
 
-def block(c: PvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
+def block(c: PvtConfig, position: ImagePosition, stage: int, drop_path: float) -> Block:
     width, reduction = c.widths[stage], c.reductions[stage]
     projection = ReducedProjection(width, reduction) if reduction > 1 else LinearProjection(width)
     return pre_norm_block(
         width,
         Attention(width, c.heads[stage], projection=projection, dropout=c.attention_dropout),
-        FeedForward(width, c.expansions[stage] * width, dropout=c.dropout),
+        FeedForward(width, c.mlp_ratios[stage] * width, dropout=c.dropout),
         eps=c.norm_eps,
         dropout=c.dropout,
         drop_path=drop_path,
-        before=scheme.in_block(width),
+        before=position.in_block(width),
     )
 
 
@@ -93,7 +93,7 @@ MINI = PvtConfig(
     widths=(32, 64),
     depths=(2, 2),
     heads=(1, 2),
-    expansions=(4, 4),
+    mlp_ratios=(4, 4),
     reductions=(2, 1),
     patch=2,
     image=28,

@@ -3,7 +3,7 @@
 Any image size: a map that the window does not divide is padded and the padding masked; on a side not longer than the
 window there is one window and no shift (each side for itself). The authors' detection code shifts there, too, and lets
 tokens read their padding, so its maps differ from their own classifier's at such sizes; here both are one network.
-With positions="local", which no paper defines for shifted windows, the convolution goes over the seam of the roll.
+With position="local", which no paper defines for shifted windows, the convolution goes over the seam of the roll.
 """
 
 from dataclasses import dataclass
@@ -46,24 +46,24 @@ class SwinConfig(ImageConfig):
     heads: PerStage = (3, 6, 12, 24)
     window: PositiveInt = 7
     patch: PositiveInt = 4
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "relative"
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "relative"
     norm_eps: PositiveFloat = 1e-5
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
 
 
-def build(c: SwinConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
+def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
     check_stages(depths=c.depths, heads=c.heads)
-    scheme = scheme or POSITIONS[c.positions]
+    position = position or POSITIONS[c.position]
     rates = drop_path_rates(c.drop_path, c.depths)
     width, grid, stages = c.width, Grid(*sides(c.image)), []
     for index, heads in enumerate(c.heads):
         patches = PatchMerge(width) if index else NormedStem(PatchEmbed(c.channels, width, c.patch), c.norm_eps)
         width, grid = patches.width, patches.grid(grid.height, grid.width)
-        blocks = [block(c, scheme, width, heads, grid, number, rate) for number, rate in enumerate(rates[index])]
-        positions = None if index else scheme.on_tokens(width, grid)
+        blocks = [block(c, position, width, heads, grid, number, rate) for number, rate in enumerate(rates[index])]
+        positions = None if index else position.on_tokens(width, grid)
         stages.append(Stage(patches, Encoder(blocks), positions=positions, dropout=0.0 if index else c.dropout))
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
     truncated_matrices(model)
@@ -71,18 +71,18 @@ def build(c: SwinConfig, scheme: ImagePosition | None = None) -> Pyramid:
 
 
 def block(
-    c: SwinConfig, scheme: ImagePosition, width: int, heads: int, grid: Grid, number: int, drop_path: float
+    c: SwinConfig, position: ImagePosition, width: int, heads: int, grid: Grid, number: int, drop_path: float
 ) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
-    pattern = Pattern(windows, scheme.in_attention(width, heads, windows.inner(grid)))
+    pattern = Pattern(windows, position.in_attention(width, heads, windows.inner(grid)))
     return pre_norm_block(
         width,
         Attention(width, heads, patterns=[pattern], dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
+        FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout),
         eps=c.norm_eps,
         dropout=c.dropout,
         drop_path=drop_path,
-        before=scheme.in_block(width),
+        before=position.in_block(width),
     )
 
 
