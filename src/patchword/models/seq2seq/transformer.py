@@ -36,7 +36,7 @@ from patchword.layers import (
     TokenEmbedding,
 )
 from patchword.layers.init import xavier
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class PairConfig:
     max_length: PositiveInt = 512  # tokens of the longest text
     width: PositiveInt = 512
     depth: PositiveInt = 6  # of the encoder, and of the decoder
-    dropout: Share = 0.1
+    dropout: Probability = 0.1
 
     @property
     def tokens(self) -> int:
@@ -70,8 +70,8 @@ class TransformerConfig(PairConfig):
     position: TextPositionName = "sinusoidal"  # how position enters
     norm: Literal["post", "pre"] = "post"
     norm_eps: PositiveFloat = 1e-5
-    attention_dropout: Share = 0.0
-    hidden_dropout: Share = 0.0
+    attention_dropout: Probability = 0.0
+    hidden_dropout: Probability = 0.0
 
 
 def build(c: TransformerConfig) -> EncoderDecoder:

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from patchword.core.text import Text
 from patchword.layers import TextPositionName
-from patchword.models.registry import Share
+from patchword.models.registry import Probability
 
 HeadName = Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"]
 PoolName = Literal["pooler", "pooler-relu", "first", "mean", "last"]
@@ -31,8 +31,8 @@ class TextConfig:
     pool: PoolName = "pooler"
     activation: ActivationName = "gelu"
     norm_eps: PositiveFloat = 1e-12
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.1
+    dropout: Probability = 0.1
+    attention_dropout: Probability = 0.1
 
     @property
     def tokens(self) -> int:

@@ -15,7 +15,7 @@ from patchword.core.scope import Scope
 from patchword.layers import TEXT_POSITIONS, Block, Encoder, FeedForward, Norm, Residual
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.text.gpt import GptConfig, attention, head
 from patchword.models.text.parts import ACTIVATIONS, norm
 
@@ -27,7 +27,7 @@ class GroverConfig(GptConfig):
     vocabulary: PositiveInt = 50270
     max_length: PositiveInt = 1024
     activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
-    attention_dropout: Share = 0.0
+    attention_dropout: Probability = 0.0
 
 
 class NormedFeedForward(FeedForward):

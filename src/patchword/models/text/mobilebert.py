@@ -18,7 +18,7 @@ from patchword.layers import TEXT_POSITIONS, Attention, Encoder, FeedForward, No
 from patchword.layers.heads.text import MLMTransform
 from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.text.model import TextEmbedding, TextModel
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.text.bert import BertConfig, assembled, words
 from patchword.models.text.config import ActivationName, PoolName
 from patchword.models.text.parts import ACTIVATIONS, text_head
@@ -37,7 +37,7 @@ class MobileBertConfig(BertConfig):
     feed_forwards: PositiveInt = 4  # of a block
     activation: ActivationName = "relu"
     pool: PoolName = "first"
-    dropout: Share = 0.0
+    dropout: Probability = 0.0
 
     @property
     def narrow(self) -> int:

@@ -9,14 +9,12 @@ With position="local", which no paper defines for shifted windows, the convoluti
 from dataclasses import dataclass
 
 from pydantic import PositiveFloat, PositiveInt
-from torch import nn
 
-from patchword.core.grid import Grid, sides
+from patchword.core.grid import Grid
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     ImagePosition,
@@ -28,62 +26,46 @@ from patchword.layers import (
     Pyramid,
     Stage,
     Windows,
-    drop_path_rates,
     mean_of_patches,
-    pre_norm_block,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid, doubled
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwinConfig(ImageConfig):
+class SwinConfig(PyramidConfig):
     """Sizes of a Swin."""
 
-    width: PositiveInt = 96  # of the first stage; each later one has twice the width
+    width: PositiveInt = 96  # of the first stage; each later stage doubles it
     depths: PerStage = (2, 2, 6, 2)
     heads: PerStage = (3, 6, 12, 24)
     window: PositiveInt = 7
-    patch: PositiveInt = 4
     mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
     position: ImagePositionName = "relative"
-    norm_eps: PositiveFloat = 1e-5
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
 
 
 def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: how position enters, if not by the part that c.position names."""
-    check_stages(depths=c.depths, heads=c.heads)
+    """position: the position encoding, if not the one that c.position names."""
     position = position or POSITIONS[c.position]
-    rates = drop_path_rates(c.drop_path, c.depths)
-    width, grid, stages = c.width, Grid(*sides(c.image)), []
-    for index, heads in enumerate(c.heads):
-        patches = PatchMerge(width) if index else NormedStem(PatchEmbed(c.channels, width, c.patch), c.norm_eps)
-        width, grid = patches.width, patches.grid(grid.height, grid.width)
-        blocks = [block(c, position, width, heads, grid, number, rate) for number, rate in enumerate(rates[index])]
-        positions = None if index else position.on_tokens(width, grid)
-        stages.append(Stage(patches, Encoder(blocks), positions=positions, dropout=0.0 if index else c.dropout))
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
-    truncated_matrices(model)
-    return model
+    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
 
 
-def block(
-    c: SwinConfig, position: ImagePosition, width: int, heads: int, grid: Grid, number: int, drop_path: float
-) -> Block:
+def _stage(c: SwinConfig, position: ImagePosition, s: StageInput) -> Stage:
+    stem = PatchMerge(s.channels) if s.index else NormedStem(PatchEmbed(s.channels, s.width, c.patch), c.norm_eps)
+    grid = s.grid(stem)
+    blocks = [_block(c, position, s, grid, number, rate) for number, rate in enumerate(s.drop_path)]
+    if s.index:
+        return Stage(stem, Encoder(blocks))
+    return Stage(stem, Encoder(blocks), positions=position.on_tokens(s.width, grid), dropout=c.dropout)
+
+
+def _block(c: SwinConfig, position: ImagePosition, s: StageInput, grid: Grid, number: int, drop_path: float) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
-    pattern = Pattern(windows, position.in_attention(width, heads, windows.inner(grid)))
-    return pre_norm_block(
-        width,
-        Attention(width, heads, patterns=[pattern], dropout=c.attention_dropout),
-        FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout),
-        eps=c.norm_eps,
-        dropout=c.dropout,
-        drop_path=drop_path,
-        before=position.in_block(width),
-    )
+    pattern = Pattern(windows, position.in_attention(s.width, s.heads, windows.inner(grid)))
+    attention = Attention(s.width, s.heads, patterns=[pattern], dropout=c.attention_dropout)
+    feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), dropout=c.dropout)
+    return attention_block(c, s.width, attention, feed_forward, position, drop_path)
 
 
 def _row(width: int, depth: int, heads: int, image: int = 224) -> SwinConfig:

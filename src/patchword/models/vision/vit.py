@@ -33,7 +33,7 @@ from patchword.layers import (
 )
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import xavier
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.vision.config import ImageConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
@@ -52,8 +52,8 @@ class VitConfig(ImageConfig):
     position: ImagePositionName = "learned"
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
     norm_eps: PositiveFloat = 1e-6
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
+    dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
 
 
 def build(c: VitConfig, position: ImagePosition | None = None) -> Pyramid:
