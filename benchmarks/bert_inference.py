@@ -17,7 +17,7 @@ from patchword.bench.texts import bench_reading
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 
-TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
+TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "max_length": 64}
 
 
 def main() -> None:

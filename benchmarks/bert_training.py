@@ -27,7 +27,7 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.layers.text.model import TextModel
 
 PLAIN = "a plain script"
-TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "positions": 64}
+TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 500, "max_length": 64}
 LENGTHS, TOKENS = (128, 512), 65_536  # of rows, and of a step
 LENGTHS_TINY, TOKENS_TINY = (16, 64), 128
 
@@ -37,7 +37,7 @@ def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidat
         return ()
     config = model.card.config
     torch.manual_seed(0)
-    sizes = {name: config[name] for name in ("vocabulary", "width", "depth", "heads", "hidden", "positions")}
+    sizes = {name: config[name] for name in ("vocabulary", "width", "depth", "heads", "hidden", "max_length")}
     theirs = PlainBert(**sizes).to(setting.device).train()
     run = setting.peer(theirs, PLAIN)
     batches = texts.packed(setting.batch, setting.device)

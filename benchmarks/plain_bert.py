@@ -24,9 +24,9 @@ class Layer(nn.Module):
 
 
 class PlainBert(nn.Module):
-    def __init__(self, vocabulary: int, width: int, depth: int, heads: int, hidden: int, positions: int) -> None:
+    def __init__(self, vocabulary: int, width: int, depth: int, heads: int, hidden: int, max_length: int) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(max_length, width)
         self.segments, self.norm = nn.Embedding(2, width), nn.LayerNorm(width, 1e-12)
         self.layers = nn.ModuleList(Layer(width, heads, hidden) for _ in range(depth))
         self.transform, self.last = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)

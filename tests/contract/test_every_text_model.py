@@ -253,7 +253,7 @@ def test_rows_go_there_and_back():
 
 @torch.no_grad()
 def test_a_text_over_the_positions_is_refused(model):
-    limit = TINY_TEXT["positions"]
+    limit = TINY_TEXT["max_length"]
     long = torch.ones(1, limit + 1, dtype=torch.int64)
     for text in (Text(long), Text(long, packed=Packed.of(torch.tensor([limit + 1])))):
         with pytest.raises(UserError, match="longer than the model can read: expected 24 tokens at most, got 25"):

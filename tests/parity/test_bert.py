@@ -151,7 +151,7 @@ def rename(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]
 def early(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """As PyTorch files called them at first."""
     words = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    found = {"bert.embeddings.position_ids": torch.arange(TINY_TEXT["positions"])[None]}
+    found = {"bert.embeddings.position_ids": torch.arange(TINY_TEXT["max_length"])[None]}
     for name, tensor in tensors.items():
         end = ".".join(name.split(".")[-2:])
         found[name.removesuffix(end) + words.get(end, end)] = tensor
@@ -194,7 +194,7 @@ def test_the_names_of_early_files_are_understood(head, tmp_path):
 def test_a_table_of_positions_is_left_out(prefix, tmp_path):
     theirs = their_own("pooled")
     theirs.save_pretrained(tmp_path)
-    numbers = {f"{prefix}embeddings.position_ids": torch.arange(TINY_TEXT["positions"])[None]}
+    numbers = {f"{prefix}embeddings.position_ids": torch.arange(TINY_TEXT["max_length"])[None]}
     rename(tmp_path, lambda found: {prefix + name: tensor for name, tensor in found.items()} | numbers)
     assert first_drift(our_states(patchword.load(tmp_path)), their_states(theirs, "pooled")) is None
 

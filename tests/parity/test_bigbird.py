@@ -32,7 +32,7 @@ HEADS = {
         lambda answer: [torch.stack([answer.start_logits, answer.end_logits], -1)],
     ),
 }
-OURS = {**TINY_TEXT, "positions": 80, "block": 4, "random_blocks": 2, "dropout": 0.0, "attention_dropout": 0.0}
+OURS = {**TINY_TEXT, "max_length": 80, "block": 4, "random_blocks": 2, "dropout": 0.0, "attention_dropout": 0.0}
 SIZES = {
     "vocab_size": 61,
     "max_position_embeddings": 80,

@@ -16,7 +16,7 @@ from support.helpers import TINY_TEXT, assert_sharp, difference, randomise, swap
 from support.parity import first_drift
 
 PAD = 1  # of RoBERTa, which tells padding from words by it
-V, P, W, D, H, F = (TINY_TEXT[size] for size in ("vocabulary", "positions", "width", "depth", "heads", "hidden"))
+V, P, W, D, H, F = (TINY_TEXT[size] for size in ("vocabulary", "max_length", "width", "depth", "heads", "hidden"))
 BERT_SIZES = {
     "vocab_size": V,
     "max_position_embeddings": P,

@@ -23,7 +23,7 @@ transformers = pytest.importorskip("transformers")
 GPT, GPT2 = "gpt", "gpt2-small"
 SIZES = {
     "vocab_size": TINY_TEXT["vocabulary"],
-    "n_positions": TINY_TEXT["positions"],
+    "n_positions": TINY_TEXT["max_length"],
     "n_embd": TINY_TEXT["width"],
     "n_layer": TINY_TEXT["depth"],
     "n_head": TINY_TEXT["heads"],

@@ -24,7 +24,7 @@ SIZES = {
         "widths": (16, 32),
         "depths": (2, 2),
         "heads": (2, 4),
-        "expansions": (4, 2),
+        "mlp_ratios": (4, 2),
         "reductions": (4, 1),
         "image": 32,
     },

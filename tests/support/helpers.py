@@ -12,12 +12,12 @@ from patchword.models import REGISTRY
 
 TINY = {"width": 32, "depth": 2, "heads": 4, "hidden": 64, "patch": 8, "image": 32, "classes": 7}
 
-TINY_TEXT = {"vocabulary": 61, "positions": 24, "width": 32, "depth": 2, "heads": 4, "hidden": 64}
+TINY_TEXT = {"vocabulary": 61, "max_length": 24, "width": 32, "depth": 2, "heads": 4, "hidden": 64}
 
 TINY_PAIR = {
     "vocabulary": 61,
     "target_vocabulary": 47,
-    "positions": 24,
+    "max_length": 24,
     "width": 32,
     "depth": 2,
     "heads": 4,

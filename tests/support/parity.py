@@ -14,7 +14,7 @@ Stages = Sequence[Sequence[nn.Module]]  # the blocks of each stage
 
 TEXT_SIZES = {  # of a tiny text model, as their configs call them
     "vocab_size": TINY_TEXT["vocabulary"],
-    "max_position_embeddings": TINY_TEXT["positions"],
+    "max_position_embeddings": TINY_TEXT["max_length"],
     "hidden_size": TINY_TEXT["width"],
     "num_hidden_layers": TINY_TEXT["depth"],
     "num_attention_heads": TINY_TEXT["heads"],

@@ -69,8 +69,8 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     ids, segments = tokenizer.frame.around(*(found.ids for found in tokenizer.encode(texts)))
     if not len(ids):
         raise UserError("the text is empty", expected="a word or more")
-    if len(ids) > reader.positions:
-        raise UserError("the text is too long", expected=f"{reader.positions} tokens at most", got=len(ids))
+    if len(ids) > reader.max_length:
+        raise UserError("the text is too long", expected=f"{reader.max_length} tokens at most", got=len(ids))
     device = next(reader.model.parameters()).device
     parts = [torch.as_tensor(part, dtype=torch.long, device=device)[None] for part in (ids, segments)]
     return ids.tolist(), Text(parts[0], parts[1])

@@ -12,7 +12,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
 
-Share = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
+Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
 Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 
 

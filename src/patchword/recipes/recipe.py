@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.safe_yaml import parse_yaml
+from patchword.models.older_fields import rename_older_fields
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
 from patchword.recipes.older_fields import current_name, with_current_names
 
@@ -24,6 +25,11 @@ class ModelChoice(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
     from_scratch: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_older_fields(cls, value: Any) -> Any:
+        return rename_older_fields(value) if isinstance(value, dict) else value
 
     def overrides(self) -> dict[str, Any]:
         return dict(self.model_extra or {})

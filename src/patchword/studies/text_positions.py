@@ -82,9 +82,16 @@ def _find(scheme: TextPositionName, task: Exercise) -> Finding:
 
 def _model(scheme: TextPositionName, task: Exercise) -> TextModel:
     """A BERT of one block. Its words start large enough to be heard beside sinusoids, as the Transformer's do."""
-    sizes = {"width": 64, "depth": 1, "heads": 4, "hidden": 64, "vocabulary": task.words, "positions": max(task.tested)}
+    sizes = {
+        "width": 64,
+        "depth": 1,
+        "heads": 4,
+        "hidden": 64,
+        "vocabulary": task.words,
+        "max_length": max(task.tested),
+    }
     still = {"dropout": 0.0, "attention_dropout": 0.0}
-    model = REGISTRY.create("bert-tiny", **sizes, **still, head="tags", classes=task.words, scheme=scheme)
+    model = REGISTRY.create("bert-tiny", **sizes, **still, head="tags", classes=task.words, position=scheme)
     found = cast(TextModel, model)
     nn.init.normal_(found.entrance.words.weight, std=0.3)
     return found

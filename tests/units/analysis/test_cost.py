@@ -122,12 +122,12 @@ CONFIGS = [
     ("vit-exercise", {}),
     ("vit-tiny-16", SMALL),
     ("vit-tiny-16", {**SMALL, "image": (8, 24), "channels": 1}),
-    ("vit-tiny-16", {**SMALL, "positions": "sinusoidal"}),
+    ("vit-tiny-16", {**SMALL, "position": "sinusoidal"}),
     ("vit-tiny-16", {**SMALL, "image": 4}),  # one patch
     ("vit-tiny-16", {**SMALL, "heads": 1, "hidden": 7, "classes": 1}),
     ("deit-tiny", SMALL),
     ("deit-tiny-distilled", SMALL),
-    ("deit-tiny-distilled", {**SMALL, "image": (12, 4), "positions": "sinusoidal"}),
+    ("deit-tiny-distilled", {**SMALL, "image": (12, 4), "position": "sinusoidal"}),
 ]
 
 

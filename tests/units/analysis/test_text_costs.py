@@ -85,7 +85,7 @@ def test_a_text_that_cannot_be_is_refused():
     with pytest.raises(UserError, match="'bert-tiny' reads 512 tokens at most: got 513"):
         text_of(card_of(), 513)
     with pytest.raises(UserError, match="reads 600 tokens at most: got 0"):
-        text_of(card_of(positions=600), 0)
+        text_of(card_of(max_length=600), 0)
     with pytest.raises(UserError, match="'vit-exercise' reads images: expected a model of texts"):
         text_of(card_of("vit-exercise"), 5)
 

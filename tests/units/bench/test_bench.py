@@ -19,7 +19,7 @@ from patchword.bench.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
 
 CPU = torch.device("cpu")
-TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 120, "positions": 64}
+TINY = {"width": 32, "depth": 2, "heads": 2, "hidden": 64, "vocabulary": 120, "max_length": 64}
 
 
 def setting(batch=4, train=False):

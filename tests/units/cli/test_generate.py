@@ -19,7 +19,7 @@ from support.helpers import tiny_text
 KNOWN = "The cat sat on the mat, and the naïve café 北京 was shut."
 FIELD = "Cats can talk"
 START = "The cat sat"
-SIZES = {"width": 64, "depth": 1, "heads": 4, "hidden": 128, "positions": 64, "dropout": 0.0, "attention_dropout": 0.0}
+SIZES = {"width": 64, "depth": 1, "heads": 4, "hidden": 128, "max_length": 64, "dropout": 0.0, "attention_dropout": 0.0}
 
 
 @pytest.fixture(autouse=True)

@@ -65,7 +65,7 @@ def saved(tokenizer):
     """Writes a folder with a model of this head, and a recipe if it is a run."""
 
     def write(name: str, labels: tuple[str, ...] = (), recipe: TextRecipe | None = None, **config: object) -> Path:
-        model = varied(**{"vocabulary": tokenizer.vocabulary, "positions": 40, **config})
+        model = varied(**{"vocabulary": tokenizer.vocabulary, "max_length": 40, **config})
         model.card = replace(model.card, labels=labels)
         patchword.save(model, name)
         tokenizer.save(Path(name))
@@ -393,7 +393,7 @@ def test_a_folder_that_is_no_run_is_asked_by_its_head(command, saved, refused):
 
 def test_fill_agrees_with_transformers(command, tokenizer):
     transformers = pytest.importorskip("transformers")
-    model = varied(vocabulary=tokenizer.vocabulary, positions=40, head="words")
+    model = varied(vocabulary=tokenizer.vocabulary, max_length=40, head="words")
     patchword.save(model, "theirs", layout="huggingface")
     tokenizer.save(Path("theirs"))
     text = "The [MASK] sat on the [MASK]."

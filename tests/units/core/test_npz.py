@@ -201,7 +201,7 @@ def test_a_folder_for_the_authors_loads_here(image, tmp_path):
         assert torch.equal(again(images), model(images))
 
 
-@pytest.mark.parametrize("change", [{"activation": "gelu"}, {"positions": "sinusoidal"}, {"norm_eps": 1e-5}])
+@pytest.mark.parametrize("change", [{"activation": "gelu"}, {"position": "sinusoidal"}, {"norm_eps": 1e-5}])
 def test_what_the_authors_code_cannot_compute_is_refused(change, tmp_path):
     model = tiny(**{"activation": "gelu-tanh", **change})
     with pytest.raises(UserError, match="authors has no model like"):

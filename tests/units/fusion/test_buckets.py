@@ -16,7 +16,7 @@ from patchword.models import REGISTRY
 from patchword.objectives.text import MaskedWords
 from support.helpers import difference
 
-TINY = {"width": 16, "depth": 2, "heads": 2, "hidden": 32, "vocabulary": 50, "positions": 40, "dropout": 0.0}
+TINY = {"width": 16, "depth": 2, "heads": 2, "hidden": 32, "vocabulary": 50, "max_length": 40, "dropout": 0.0}
 
 
 def texts(lengths, seed=0, told=True):

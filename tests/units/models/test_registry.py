@@ -39,7 +39,7 @@ def test_unknown_field_names_the_nearest():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("width", "wide"), ("width", 3.5), ("positions", "rotary"), ("activation", "relu"), ("image", (1, 2, 3))],
+    [("width", "wide"), ("width", 3.5), ("position", "rotary"), ("activation", "relu"), ("image", (1, 2, 3))],
 )
 def test_a_value_of_the_wrong_type_names_its_field(field, value):
     with pytest.raises(UserError, match=f"field '{field}' of model 'vit-exercise'") as caught:
@@ -75,10 +75,10 @@ def test_what_a_command_line_gives_becomes_the_fields_type(field, given, kept):
 
 
 @pytest.mark.parametrize("name", ["pvt-mini", "cvt-mini"])
-@pytest.mark.parametrize("positions", ["relative", "local"])
-def test_positions_between_two_equal_maps_are_not_for_reduced_keys(name, positions):
-    with pytest.raises(UserError, match=f"field 'positions' of model '{name}'"):
-        patchword.create(name, positions=positions)
+@pytest.mark.parametrize("position", ["relative", "local"])
+def test_positions_between_two_equal_maps_are_not_for_reduced_keys(name, position):
+    with pytest.raises(UserError, match=f"field 'position' of model '{name}'"):
+        patchword.create(name, position=position)
 
 
 @pytest.mark.parametrize("name", ["swin-mini", "cswin-mini", "pale-mini", "pvt-mini", "cvt-mini"])

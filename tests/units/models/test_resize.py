@@ -94,7 +94,7 @@ def test_a_pvt_loaded_for_another_size_is_the_one_that_resizes_as_it_runs(saved,
 @torch.no_grad()
 def test_tables_of_groups_that_follow_the_image_are_resized(saved, name, scheme):
     """A stripe is as long as the map, so its offsets are others on another map."""
-    model, folder = saved(name, positions=scheme)
+    model, folder = saved(name, position=scheme)
     other = patchword.load(folder, image=(20, 36))
     kept = unchanged(model, other)
     assert all(name.endswith(".table") for name in set(model.state_dict()) - kept)

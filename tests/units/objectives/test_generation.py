@@ -68,7 +68,7 @@ def by_hand(model, prompt: list[int], count: int, end: int | None = None) -> tup
 @pytest.fixture(params=MODELS)
 def model(request):
     """It does not write one word over and over: its biases are small, and its positions matter."""
-    model = tiny_text(request.param, seed=1, positions=40)
+    model = tiny_text(request.param, seed=1, max_length=40)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim == 1:

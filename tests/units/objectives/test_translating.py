@@ -37,7 +37,7 @@ def lively(name: str, **options):
 @pytest.fixture(params=MODELS)
 def model(request):
     name, options = MODELS[request.param]
-    return lively(name, positions=30, **options)
+    return lively(name, max_length=30, **options)
 
 
 def by_hand(model, source: Text, count: int) -> tuple[int, ...]:

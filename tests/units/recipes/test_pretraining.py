@@ -346,7 +346,7 @@ def test_a_vocabulary_without_a_mask(refused):
 
 def test_a_length_over_the_models_positions(refused):
     stories(Path("texts.txt"))
-    told = refused("text=texts.txt", "length=64", "model.positions=32")
+    told = refused("text=texts.txt", "length=64", "model.max_length=32")
     assert "recipe field 'length': expected 32 at most, as the model reads, got 64" in told
 
 

@@ -40,8 +40,8 @@ def test_a_recipe_of_images_has_a_set_and_a_size_that_fits(name):
 def test_a_recipe_of_texts_fits_its_model_and_waits_for_files(name):
     recipe = find_recipe(name)
     config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
-    if hasattr(recipe, "length") and hasattr(config, "positions"):
-        assert recipe.length <= config.positions
+    if hasattr(recipe, "length") and hasattr(config, "max_length"):
+        assert recipe.length <= config.max_length
     assert not (recipe.train if hasattr(recipe, "train") else recipe.text)
     assert recipe.expect.accuracy == 0  # it depends on the texts
 

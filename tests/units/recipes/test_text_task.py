@@ -470,7 +470,7 @@ def test_a_vocabulary_too_small_for_the_tokenizer(refused):
 
 def test_a_length_over_the_models_positions(refused):
     opinions(Path("train.csv"))
-    told = refused("train=train.csv", "length=40", "model.positions=32")
+    told = refused("train=train.csv", "length=40", "model.max_length=32")
     assert "recipe field 'length': expected 32 at most, as the model reads, got 40" in told
 
 

@@ -25,7 +25,7 @@ TINY = {"depth": 2, "width": 16, "heads": 2, "hidden": 32}
 @pytest.fixture
 def bert(tmp_path):
     tokenizer = vocabulary_of(PIECES, tmp_path / "bert")
-    model = patchword.create("bert-tiny", **TINY, vocabulary=tokenizer.vocabulary, positions=32).eval()
+    model = patchword.create("bert-tiny", **TINY, vocabulary=tokenizer.vocabulary, max_length=32).eval()
     torch.nn.init.normal_(model.entrance.words.weight)
     patchword.save(model, tmp_path / "bert")
     return tmp_path / "bert"
@@ -34,7 +34,7 @@ def bert(tmp_path):
 @pytest.fixture
 def translation(tmp_path):
     tokenizer = Tokenizer.train_on(["walking is good", "is it bad", "walking"] * 3, 300, kind="bytes")
-    sizes = {"width": 16, "vocabulary": tokenizer.vocabulary, "positions": 40}
+    sizes = {"width": 16, "vocabulary": tokenizer.vocabulary, "max_length": 40}
     model = patchword.create("lstm-translation-small", **sizes).eval()
     tokenizer.save(tmp_path / "translation")
     patchword.save(model, tmp_path / "translation")
@@ -100,7 +100,7 @@ def test_the_states_of_a_word_are_the_mean_over_its_pieces(bert):
 
 def test_a_long_sentence_is_read_on(bert):
     source = open_source(str(bert), CPU)
-    model = patchword.create("bert-tiny", **{**source.model.card.config, "positions": 6}).eval()
+    model = patchword.create("bert-tiny", **{**source.model.card.config, "max_length": 6}).eval()
     short = Bert(model, source.tokenizer, "short", Form(0, False, CPU))
     (found,) = short.vectors([["is", "good", "walking", "bad", "walking", "is"]])
     first, second = short.vectors([["is", "good", "walking"], ["bad", "walking", "is"]])

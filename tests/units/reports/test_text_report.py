@@ -65,7 +65,7 @@ def evaluated(
     """What a tiny model with random weights answers."""
     goal = task_spec_of(recipe)
     head = {"head": goal.head, "classes": goal.classes(labels)}
-    model = tiny_text(vocabulary=tokenizer.vocabulary, positions=64, **head, **fields)
+    model = tiny_text(vocabulary=tokenizer.vocabulary, max_length=64, **head, **fields)
     model.card = Card(model.card.model, model.card.config, labels)
     texts = goal.texts(tokenizer, rows, labels, part)
     judged = texts.judge(answered(model, texts.examples, form_of("false", tokenizer, torch.device("cpu"))))
@@ -282,7 +282,7 @@ def test_the_report_of_pretraining(tmp_path: Path, tokenizer: Tokenizer) -> None
     (tmp_path / "texts.txt").write_text("\n\n".join([f"{sentence}\n{sentence}"] * 30))
     tokenizer.save(tmp_path / "words")
     recipe = PretrainingRecipe.model_validate(
-        {"model": {"name": "bert-tiny", "width": 32, "heads": 2, "depth": 1, "hidden": 32, "positions": 64}}
+        {"model": {"name": "bert-tiny", "width": 32, "heads": 2, "depth": 1, "hidden": 32, "max_length": 64}}
         | {"text": [str(tmp_path / "texts.txt")], "tokenizer": str(tmp_path / "words"), "length": 64}
         | {"held_out": 0.2, "cache": str(tmp_path / "cache"), "device": "cpu", "documents": "blank"}
     )

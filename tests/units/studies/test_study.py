@@ -117,7 +117,7 @@ def test_the_positions_differ_in_nothing_else():
     runs = STUDIES["fashion-mnist-positions"]().runs
     for family in ("swin", "cswin"):
         chosen = [recipe for label, recipe in runs.items() if label.startswith(f"{family}-")]
-        assert [recipe.model.overrides()["positions"] for recipe in chosen] == [
+        assert [recipe.model.overrides()["position"] for recipe in chosen] == [
             "none",
             "learned",
             "sinusoidal",
@@ -189,7 +189,7 @@ def test_a_table_fits_and_seeds_are_brought_together():
 
 def test_a_study_refuses_to_change_what_it_compares():
     with pytest.raises(UserError, match="what this study compares"):
-        STUDIES["fashion-mnist-positions"]().with_settings(["model.positions=none"])
+        STUDIES["fashion-mnist-positions"]().with_settings(["model.position=none"])
     with pytest.raises(UserError, match="what this study compares"):
         STUDIES["fashion-mnist-families"]().with_settings(["model=swin-mini"])
 

@@ -17,12 +17,12 @@ from patchword.weights.names.layouts import LAYOUTS
 from support.helpers import difference, pixels, randomise
 
 CSWIN = {"width": 8, "depths": (1, 1, 1, 1), "heads": (2, 2, 4, 4), "stripes": (1, 2, 2, 7), "image": 64, "classes": 5}
-PVT = {"widths": (8, 16), "heads": (2, 4), "depths": (2, 1), "expansions": (2, 3), "reductions": (4, 1), "image": 32}
+PVT = {"widths": (8, 16), "heads": (2, 4), "depths": (2, 1), "mlp_ratios": (2, 3), "reductions": (4, 1), "image": 32}
 RATES = {"drop_path": 0.1, "dropout": 0.2, "attention_dropout": 0.3}
 MODELS = [  # a layout, a model and the sizes that it can be written with
-    ("authors", "swin-mini", {"image": (56, 84), "expansion": 2.5, **RATES}),
-    ("timm", "swin-mini", {"image": (28, 56), "expansion": 2.5, **RATES}),
-    ("huggingface", "swin-mini", {"image": 56, "expansion": 2.5, **RATES}),
+    ("authors", "swin-mini", {"image": (56, 84), "mlp_ratio": 2.5, **RATES}),
+    ("timm", "swin-mini", {"image": (28, 56), "mlp_ratio": 2.5, **RATES}),
+    ("huggingface", "swin-mini", {"image": 56, "mlp_ratio": 2.5, **RATES}),
     ("authors", "cvt-mini", {"image": (32, 48), "stride": 1, "heads": (2, 4), **RATES}),
     ("huggingface", "cvt-mini", {"image": (32, 48), "stride": 1, "heads": (2, 4), "patch": 4, **RATES}),
     ("huggingface", "cvt-mini", {"activation": "gelu"}),
@@ -205,10 +205,10 @@ def test_a_pvt_loaded_with_another_image_has_its_tables_resized(tmp_path):
         ("huggingface", "swin-mini", {"image": 14}, "sides that 28 divides"),
         ("huggingface", "swin-mini", {"image": (28, 56)}, "a square image"),
         ("authors", "swin-mini", {"image": (56, 28)}, "a square image"),
-        ("timm", "swin-mini", {"positions": "conditional"}, "positions relative"),
+        ("timm", "swin-mini", {"position": "conditional"}, "position relative"),
         ("huggingface", "swin-mini", {"norm_eps": 1e-6}, "norm_eps 1e-05"),
         ("timm", "cvt-mini", {}, "a family it knows"),
-        ("huggingface", "cvt-mini", {"positions": "learned"}, "positions none"),
+        ("huggingface", "cvt-mini", {"position": "learned"}, "position none"),
         ("huggingface", "cvt-mini", {"depths": (2, 1)}, "depths from 1, 2 on"),
         ("authors", "cvt-mini", {"activation": "gelu"}, "activation quick-gelu"),
         ("huggingface", "cswin-mini", {}, "a family it knows"),

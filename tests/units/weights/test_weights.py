@@ -75,7 +75,7 @@ def test_saving_again_over_a_folder(layout, folder, exercise):
     assert torch.equal(again(DIGIT), exercise(DIGIT))
 
 
-@pytest.mark.parametrize("overrides", [{"image": (32, 48)}, {"channels": 1}, {"positions": "sinusoidal"}])
+@pytest.mark.parametrize("overrides", [{"image": (32, 48)}, {"channels": 1}, {"position": "sinusoidal"}])
 def test_a_saved_file_describes_itself(overrides, tmp_path):
     model = tiny("deit-tiny-distilled", **overrides)
     file = patchword.save(model, tmp_path) / "model.safetensors"
@@ -353,8 +353,8 @@ def test_a_vit_that_differs_from_the_papers_is_refused(change, model, tmp_path):
 @pytest.mark.parametrize("layout", ["huggingface", "timm"])
 def test_sinusoids_have_no_place_in_other_layouts(layout, tmp_path):
     with pytest.raises(UserError, match=f"{layout} has no model like 'vit-tiny-16'") as caught:
-        patchword.save(tiny(positions="sinusoidal"), tmp_path / "model", layout=layout)
-    assert (caught.value.expected, caught.value.got) == ("positions learned", "positions sinusoidal")
+        patchword.save(tiny(position="sinusoidal"), tmp_path / "model", layout=layout)
+    assert (caught.value.expected, caught.value.got) == ("position learned", "position sinusoidal")
     assert caught.value.hint == 'use layout="patchword"'
     assert not (tmp_path / "model").exists()
 

@@ -111,7 +111,7 @@ def text_of(card: Card, tokens: int) -> Text:
     if REGISTRY.reads_images(card.model):
         raise UserError(f"{card.model!r} reads images", expected="a model of texts", hint="try --set image=384")
     config = REGISTRY.configure(card.model, card.config)
-    longest = getattr(config, "positions", tokens)  # a recurrent model has no end
+    longest = getattr(config, "max_length", tokens)  # a recurrent model has no end
     if not 0 < tokens <= longest:
         raise UserError(f"{card.model!r} reads {longest} tokens at most", got=tokens)
     with torch.device("meta"):

@@ -126,7 +126,7 @@ def _texts(
 ) -> "Result":
     from patchword.bench.texts import bench_masked, bench_reading
 
-    lengths = _lengths(texts or 8 * setting.batch, length, fields.get("positions", 512))
+    lengths = _lengths(texts or 8 * setting.batch, length, fields.get("max_length", 512))
     run = bench_masked if setting.train else bench_reading
     return run(name, setting, lengths, told, **fields)
 

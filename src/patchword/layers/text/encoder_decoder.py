@@ -66,7 +66,7 @@ class TokenEmbedding(nn.Module):
                 "a text is longer than the model can read",
                 expected=f"{self.longest} tokens at most",
                 got=f"{read + count}",
-                hint="cut it, or make the model with a larger `positions`",
+                hint="cut it, or make the model with a larger `max_length`",
             )
         embedded = self.words(text.ids) * self.scale
         if self.positions is not None:

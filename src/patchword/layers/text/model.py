@@ -22,7 +22,7 @@ class TextEmbedding(nn.Module):
 
     segments, languages: how many there are to tell apart; 0 is no such table.
     first: the row of the table of positions that the first token has.
-    scheme: how position enters; a table by default. `limit` is the longest text it has places for, None is any.
+    position: how position enters; a table by default. `limit` is the longest text it has places for, None is any.
     gather: (words, text) -> vectors, what a token takes from the words around it.
     widen: what is behind the norm, from the width of the tables to that of the encoder.
     """
@@ -31,14 +31,14 @@ class TextEmbedding(nn.Module):
         self,
         vocabulary: int,
         width: int,
-        positions: int,
+        max_length: int,
         norm: nn.Module,
         *,
         words: int | None = None,
         segments: int = 0,
         languages: int = 0,
         first: int = 0,
-        scheme: TextPosition = LEARNED,
+        position: TextPosition = LEARNED,
         dropout: float = 0.0,
         gather: nn.Module | None = None,
         widen: nn.Module | None = None,
@@ -46,8 +46,8 @@ class TextEmbedding(nn.Module):
         super().__init__()
         self.words = nn.Embedding(vocabulary, words or width)
         self.gather = gather
-        self.positions = scheme.on_tokens(width, first + positions)
-        self.limit = positions if isinstance(self.positions, nn.Embedding) else None
+        self.positions = position.on_tokens(width, first + max_length)
+        self.limit = max_length if isinstance(self.positions, nn.Embedding) else None
         self.segments = nn.Embedding(segments, width) if segments else None
         self.languages = nn.Embedding(languages, width) if languages else None
         self.first = first

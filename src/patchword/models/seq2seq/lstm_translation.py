@@ -32,7 +32,7 @@ from patchword.layers import (
     TokenEmbedding,
 )
 from patchword.layers.init import xavier
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.seq2seq.transformer import PairConfig
 
 
@@ -42,7 +42,7 @@ class LstmConfig(PairConfig):
 
     depth: PositiveInt = 1
     attention: Literal["none", "dot", "multiplicative", "additive"] = "dot"
-    dropout: Share = 0.3
+    dropout: Probability = 0.3
 
 
 def build(c: LstmConfig) -> RecurrentTranslator:
@@ -62,7 +62,7 @@ def build(c: LstmConfig) -> RecurrentTranslator:
 
 
 def entrance(c: LstmConfig, vocabulary: int) -> TokenEmbedding:
-    return TokenEmbedding(vocabulary, c.width, c.positions, dropout=c.dropout)
+    return TokenEmbedding(vocabulary, c.width, c.max_length, dropout=c.dropout)
 
 
 def attention(c: LstmConfig) -> Attention:

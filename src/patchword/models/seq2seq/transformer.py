@@ -36,7 +36,7 @@ from patchword.layers import (
     TokenEmbedding,
 )
 from patchword.layers.init import xavier
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +45,15 @@ class PairConfig:
 
     vocabulary: PositiveInt = 10_000
     target_vocabulary: NonNegativeInt = 0  # 0: both languages have one vocabulary, and one table
-    positions: PositiveInt = 512  # tokens of the longest text
+    max_length: PositiveInt = 512  # tokens of the longest text
     width: PositiveInt = 512
     depth: PositiveInt = 6  # of the encoder, and of the decoder
-    dropout: Share = 0.1
+    dropout: Probability = 0.1
 
     @property
     def tokens(self) -> int:
         """of a sentence of the usual length, for which models are counted"""
-        return min(32, self.positions)
+        return min(32, self.max_length)
 
     def example(self, tokens: int | None = None) -> Pair:
         """A text and another of the same length, for counting and drawing."""
@@ -67,11 +67,11 @@ class TransformerConfig(PairConfig):
 
     heads: PositiveInt = 8
     hidden: PositiveInt = 2048  # width of the feed-forward
-    scheme: TextPositionName = "sinusoidal"  # how position enters
+    position: TextPositionName = "sinusoidal"  # how position enters
     norm: Literal["post", "pre"] = "post"
     norm_eps: PositiveFloat = 1e-5
-    attention_dropout: Share = 0.0
-    hidden_dropout: Share = 0.0
+    attention_dropout: Probability = 0.0
+    hidden_dropout: Probability = 0.0
 
 
 def build(c: TransformerConfig) -> EncoderDecoder:
@@ -86,8 +86,8 @@ def build(c: TransformerConfig) -> EncoderDecoder:
 
 
 def entrance(c: TransformerConfig, vocabulary: int) -> TokenEmbedding:
-    places = TEXT_POSITIONS[c.scheme].on_tokens(c.width, c.positions)
-    return TokenEmbedding(vocabulary, c.width, c.positions, positions=places, scale=c.width**0.5, dropout=c.dropout)
+    places = TEXT_POSITIONS[c.position].on_tokens(c.width, c.max_length)
+    return TokenEmbedding(vocabulary, c.width, c.max_length, positions=places, scale=c.width**0.5, dropout=c.dropout)
 
 
 def decoder_block(c: TransformerConfig) -> Block:
@@ -96,7 +96,7 @@ def decoder_block(c: TransformerConfig) -> Block:
 
 
 def attention(c: TransformerConfig, partition: Causal | None = None) -> Residual:
-    pattern = Pattern(partition, TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(partition, TEXT_POSITIONS[c.position].in_attention(c.width, c.heads))
     return _residual(c, Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout))
 
 

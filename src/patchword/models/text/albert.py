@@ -11,7 +11,7 @@ from torch import nn
 
 from patchword.layers import TEXT_POSITIONS, Encoder
 from patchword.layers.text.model import TextEmbedding, TextModel
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, words
 from patchword.models.text.config import ActivationName
 from patchword.models.text.parts import norm, text_head
@@ -24,18 +24,18 @@ class AlbertConfig(BertConfig):
     vocabulary: PositiveInt = 30000
     embedding: PositiveInt = 128  # width of the tables
     activation: ActivationName = "gelu-tanh"
-    dropout: Share = 0.0  # of the second version of the weights
-    attention_dropout: Share = 0.0
+    dropout: Probability = 0.0  # of the second version of the weights
+    attention_dropout: Probability = 0.0
 
 
 def build(c: AlbertConfig) -> TextModel:
     entrance = TextEmbedding(
         c.vocabulary,
         c.embedding,
-        c.positions,
+        c.max_length,
         norm(c, c.embedding),
         segments=c.segments,
-        scheme=TEXT_POSITIONS[c.scheme],
+        position=TEXT_POSITIONS[c.position],
         dropout=c.dropout,
         widen=nn.Linear(c.embedding, c.width),
     )

@@ -47,13 +47,13 @@ def assembled(entrance: TextEmbedding, encoder: Encoder, head: nn.Module) -> Tex
 
 
 def entrance(c: TextConfig, **parts: Any) -> TextEmbedding:
-    scheme = TEXT_POSITIONS[c.scheme]
-    return TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=scheme, dropout=c.dropout, **parts)
+    position = TEXT_POSITIONS[c.position]
+    return TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=position, dropout=c.dropout, **parts)
 
 
 def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
     """norm(x + attention(x)), then norm(x + feed_forward(x))"""
-    pattern = Pattern(position=TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(position=TEXT_POSITIONS[c.position].in_attention(c.width, c.heads))
     attention = attention or Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
     feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
     return Block(

@@ -37,7 +37,7 @@ class BigBirdConfig(BertConfig):
     """Sizes of a Big Bird."""
 
     vocabulary: PositiveInt = 50358
-    positions: PositiveInt = 4096
+    max_length: PositiveInt = 4096
     activation: ActivationName = "gelu-tanh"
     block: PositiveInt = 64  # tokens of a block
     random_blocks: PositiveInt = 3  # drawn for each block and head
@@ -66,11 +66,11 @@ def build(c: BigBirdConfig) -> TextModel:
 
 
 def attention(c: BigBirdConfig, layer: int) -> Attention:
-    if c.scheme == "shaw":
+    if c.position == "shaw":
         raise UserError(
-            "attention in blocks", expected="positions on the tokens", got="scheme 'shaw', inside attention"
+            "attention in blocks", expected="positions on the tokens", got="position 'shaw', inside attention"
         )
-    partition = BlockSparse(layer, c.block, c.random_blocks, c.positions, c.random)
+    partition = BlockSparse(layer, c.block, c.random_blocks, c.max_length, c.random)
     return Attention(c.width, c.heads, patterns=[Pattern(partition)], dropout=c.attention_dropout)
 
 

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from patchword.core.text import Text
 from patchword.layers import TextPositionName
-from patchword.models.registry import Share
+from patchword.models.registry import Probability
 
 HeadName = Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"]
 PoolName = Literal["pooler", "pooler-relu", "first", "mean", "last"]
@@ -20,8 +20,8 @@ class TextConfig:
     """Sizes of what goes in and what comes out."""
 
     vocabulary: PositiveInt = 30522
-    positions: PositiveInt = 512  # tokens of the longest text
-    scheme: TextPositionName = "learned"  # how position enters
+    max_length: PositiveInt = 512  # tokens of the longest text
+    position: TextPositionName = "learned"  # how position enters
     classes: NonNegativeInt = 0  # of a head that has classes
     width: PositiveInt = 768
     depth: PositiveInt = 12
@@ -31,13 +31,13 @@ class TextConfig:
     pool: PoolName = "pooler"
     activation: ActivationName = "gelu"
     norm_eps: PositiveFloat = 1e-12
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.1
+    dropout: Probability = 0.1
+    attention_dropout: Probability = 0.1
 
     @property
     def tokens(self) -> int:
         """of a text of the usual length, for which models are counted"""
-        return min(128, self.positions)
+        return min(128, self.max_length)
 
     def example(self, tokens: int | None = None) -> Text:
         """A text, for counting and drawing."""

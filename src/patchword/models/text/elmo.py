@@ -34,7 +34,7 @@ from patchword.layers import (
     Tokens,
     TwoWayEncoder,
 )
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 
 PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
@@ -57,8 +57,8 @@ class ElmoConfig:
     vocabulary: NonNegativeInt = 0  # words that a language model tells apart
     classes: NonNegativeInt = 0
     head: Literal["tokens", "words", "classes", "tags"] = "tokens"
-    dropout: Share = 0.1  # of what enters a layer
-    head_dropout: Share = 0.5  # of the mixture, before classes and tags
+    dropout: Probability = 0.1  # of what enters a layer
+    head_dropout: Probability = 0.5  # of the mixture, before classes and tags
 
     @property
     def tokens(self) -> int:

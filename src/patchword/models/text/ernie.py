@@ -17,7 +17,7 @@ class ErnieConfig(BertConfig):
     """Sizes of an ERNIE."""
 
     vocabulary: PositiveInt = 18000
-    positions: PositiveInt = 513
+    max_length: PositiveInt = 513
     activation: ActivationName = "relu"
     norm_eps: PositiveFloat = 1e-5
 

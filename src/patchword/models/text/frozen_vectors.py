@@ -17,7 +17,7 @@ from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.layers import BothDirections, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class OverVectorsConfig:
     depth: NonNegativeInt = 1  # layers of LSTMs; 0: every word by itself
     head: Literal["tags", "classes"] = "tags"
     classes: PositiveInt = 2
-    dropout: Share = 0.3  # of what enters, of what leaves, and between layers
+    dropout: Probability = 0.3  # of what enters, of what leaves, and between layers
 
     @property
     def tokens(self) -> int:

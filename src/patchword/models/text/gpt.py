@@ -51,8 +51,8 @@ def build(c: GptConfig) -> TextModel:
 
 
 def entrance(c: GptConfig, norm: nn.Module) -> TextEmbedding:
-    scheme = TEXT_POSITIONS[c.scheme]
-    return TextEmbedding(c.vocabulary, c.width, c.positions, norm, scheme=scheme, dropout=c.dropout)
+    position = TEXT_POSITIONS[c.position]
+    return TextEmbedding(c.vocabulary, c.width, c.max_length, norm, position=position, dropout=c.dropout)
 
 
 def block(c: GptConfig, where: Norm) -> Block:
@@ -64,7 +64,7 @@ def block(c: GptConfig, where: Norm) -> Block:
 
 
 def attention(c: GptConfig) -> Attention:
-    pattern = Pattern(Causal(), TEXT_POSITIONS[c.scheme].in_attention(c.width, c.heads))
+    pattern = Pattern(Causal(), TEXT_POSITIONS[c.position].in_attention(c.width, c.heads))
     return Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
 
 

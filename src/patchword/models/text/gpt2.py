@@ -21,7 +21,7 @@ class Gpt2Config(GptConfig):
     """Sizes of a GPT-2."""
 
     vocabulary: PositiveInt = 50257
-    positions: PositiveInt = 1024
+    max_length: PositiveInt = 1024
 
 
 def build(c: Gpt2Config) -> TextModel:

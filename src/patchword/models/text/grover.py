@@ -15,7 +15,7 @@ from patchword.core.scope import Scope
 from patchword.layers import TEXT_POSITIONS, Block, Encoder, FeedForward, Norm, Residual
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.text.gpt import GptConfig, attention, head
 from patchword.models.text.parts import ACTIVATIONS, norm
 
@@ -25,9 +25,9 @@ class GroverConfig(GptConfig):
     """Sizes of a Grover."""
 
     vocabulary: PositiveInt = 50270
-    positions: PositiveInt = 1024
+    max_length: PositiveInt = 1024
     activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
-    attention_dropout: Share = 0.0
+    attention_dropout: Probability = 0.0
 
 
 class NormedFeedForward(FeedForward):
@@ -43,7 +43,7 @@ class NormedFeedForward(FeedForward):
 
 
 def build(c: GroverConfig) -> TextModel:
-    entrance = TextEmbedding(c.vocabulary, c.width, c.positions, norm(c), scheme=TEXT_POSITIONS[c.scheme])
+    entrance = TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=TEXT_POSITIONS[c.position])
     model = TextModel(entrance, Encoder(block(c) for _ in range(c.depth)), head(c))
     truncated(model)
     return model

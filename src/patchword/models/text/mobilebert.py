@@ -18,7 +18,7 @@ from patchword.layers import TEXT_POSITIONS, Attention, Encoder, FeedForward, No
 from patchword.layers.heads.text import MLMTransform
 from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.text.model import TextEmbedding, TextModel
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.text.bert import BertConfig, assembled, words
 from patchword.models.text.config import ActivationName, PoolName
 from patchword.models.text.parts import ACTIVATIONS, text_head
@@ -37,7 +37,7 @@ class MobileBertConfig(BertConfig):
     feed_forwards: PositiveInt = 4  # of a block
     activation: ActivationName = "relu"
     pool: PoolName = "first"
-    dropout: Share = 0.0
+    dropout: Probability = 0.0
 
     @property
     def narrow(self) -> int:
@@ -52,11 +52,11 @@ def build(c: MobileBertConfig) -> TextModel:
     entrance = TextEmbedding(
         c.vocabulary,
         c.width,
-        c.positions,
+        c.max_length,
         NoNorm(c.width),
         words=c.table,
         segments=c.segments,
-        scheme=TEXT_POSITIONS[c.scheme],
+        position=TEXT_POSITIONS[c.position],
         dropout=c.dropout,
         gather=Trigram(c.table, c.width),
     )
@@ -65,7 +65,7 @@ def build(c: MobileBertConfig) -> TextModel:
 
 def block(c: MobileBertConfig) -> Bottleneck:
     projection = BottleneckProjection(c.width, c.narrow)
-    pattern = Pattern(position=TEXT_POSITIONS[c.scheme].in_attention(c.narrow, c.heads))
+    pattern = Pattern(position=TEXT_POSITIONS[c.position].in_attention(c.narrow, c.heads))
     attention = Attention(c.narrow, c.heads, projection=projection, patterns=[pattern], dropout=c.attention_dropout)
     names = (*(f"feed_forward_{number}" for number in range(1, c.feed_forwards)), "feed_forward")
     residuals = {"attention": Residual(attention, NoNorm(c.narrow), Norm.POST)}

@@ -11,7 +11,7 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.models.registry import Share
+from patchword.models.registry import Probability
 
 PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number for each stage
 
@@ -27,7 +27,7 @@ class ImageConfig:
     image: Side | tuple[Side, Side] = 224  # one side, or (height, width)
     channels: PositiveInt = 3
     classes: PositiveInt = 1000
-    drop_path: Share = 0.0  # stochastic depth of the last block; grows linearly from 0
+    drop_path: Probability = 0.0  # stochastic depth of the last block; grows linearly from 0
 
     def example(self) -> Tensor:
         """An image of the config's size, for counting and drawing."""

@@ -5,18 +5,16 @@ whole map, the others in two directions, whatever the image size; the authors' c
 where a stripe happens to cover the map, which changes the shapes of the weights.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
-from patchword.core.grid import Grid, sides
+from patchword.core.grid import Grid
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     ImagePosition,
@@ -26,66 +24,54 @@ from patchword.layers import (
     Residual,
     Stage,
     Windows,
-    drop_path_rates,
     mean_of_patches,
     overlapping,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, build_pyramid, doubled
 
 
 @dataclass(frozen=True, kw_only=True)
-class CswinConfig(ImageConfig):
+class CswinConfig(PyramidConfig):
     """Sizes of a CSWin."""
 
-    width: PositiveInt = 64  # of the first stage; each later one has twice the width
+    width: PositiveInt = 64  # of the first stage; each later stage doubles it
     depths: PerStage = (1, 2, 21, 1)
     heads: PerStage = (2, 4, 8, 16)
     stripes: PerStage = (1, 2, 7, 7)  # width of a stripe; the last stage is one stripe
-    patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "local"
-    norm_eps: PositiveFloat = 1e-5
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "local"
 
 
-def build(c: CswinConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(depths=c.depths, heads=c.heads, stripes=c.stripes)
-    scheme = scheme or POSITIONS[c.positions]
-    rates = drop_path_rates(c.drop_path, c.depths)
-    channels, grid, stages = c.channels, Grid(*sides(c.image)), []
-    for index, (heads, stripe) in enumerate(zip(c.heads, c.stripes, strict=True)):
-        width, last = c.width * 2**index, index == len(c.depths) - 1
-        entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
-        grid = entrance.grid(grid.height, grid.width)
-        cuts = [Windows(None, None)] if last else [Windows(None, stripe), Windows(stripe, None)]
-        blocks = [block(c, scheme, width, heads, cuts, grid, rate) for rate in rates[index]]
-        positions = None if index else scheme.on_tokens(width, grid)
-        stages.append(Stage(entrance, Encoder(blocks), positions=positions))
-        channels = width
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
-    truncated_matrices(model)
-    return model
+def build(c: CswinConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: the position encoding, if not the one that c.position names."""
+    position = position or POSITIONS[c.position]
+    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
 
 
-def block(
-    c: CswinConfig, scheme: ImagePosition, width: int, heads: int, cuts: Sequence[Windows], grid: Grid, drop_path: float
-) -> Block:
-    """cuts: vertical, then horizontal, each with its share of the heads and channels"""
-    share = len(cuts)
-    patterns = [Pattern(cut, scheme.in_attention(width // share, heads // share, cut.inner(grid))) for cut in cuts]
-    attention = Attention(width, heads, patterns=patterns, dropout=c.attention_dropout)
-    feed_forward = FeedForward(width, round(c.expansion * width), dropout=c.dropout)
+def _stage(c: CswinConfig, position: ImagePosition, s: StageInput) -> Stage:
+    stem = overlapping(s.channels, s.width, 2 if s.index else c.patch, padding=1 if s.index else c.patch // 2)
+    grid = s.grid(stem)
+    blocks = [_block(c, position, s, grid, rate) for rate in s.drop_path]
+    return Stage(stem, Encoder(blocks), positions=None if s.index else position.on_tokens(s.width, grid))
+
+
+def _block(c: CswinConfig, position: ImagePosition, s: StageInput, grid: Grid, drop_path: float) -> Block:
+    """Each direction, vertical, then horizontal, has its own group of heads and their channels."""
+    width, stripe = s.width, c.stripes[s.index]
+    cuts = [Windows(None, None)] if s.is_last else [Windows(None, stripe), Windows(stripe, None)]
+    each = width // len(cuts), s.heads // len(cuts)
+    patterns = [Pattern(cut, position.in_attention(*each, cut.inner(grid))) for cut in cuts]
+    attention = Attention(width, s.heads, patterns=patterns, dropout=c.attention_dropout)
+    feed_forward = FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout)
 
     def residual(sublayer: nn.Module, dropout: float) -> Residual:
         return Residual(sublayer, nn.LayerNorm(width, c.norm_eps), dropout=dropout, drop_path=drop_path)
 
     return Block(
-        **scheme.in_block(width),
-        attention=residual(attention, 0.0),  # behind it the authors' block drops nothing
+        **position.in_block(width),
+        attention=residual(attention, 0.0),  # the authors' block has no dropout after attention
         feed_forward=residual(feed_forward, c.dropout),
     )
 

@@ -12,12 +12,10 @@ from typing import Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
-from patchword.core.grid import Grid, sides
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     Gelu,
@@ -29,63 +27,46 @@ from patchword.layers import (
     Stage,
     drop_path_rates,
     overlapping,
-    pre_norm_block,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"quick-gelu": QuickGelu, "gelu": Gelu}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CvtConfig(ImageConfig):
+class CvtConfig(PyramidConfig):
     """Sizes of a CvT."""
 
     widths: PerStage = (64, 192, 384)
     depths: PerStage = (1, 2, 10)
     heads: PerStage = (1, 3, 6)
     stride: PositiveInt = 2  # of the convolutions of keys and values
-    patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
     activation: Literal["quick-gelu", "gelu"] = "quick-gelu"
-    norm_eps: PositiveFloat = 1e-5
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
 
 
-def build(c: CvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(widths=c.widths, depths=c.depths, heads=c.heads)
-    scheme = scheme or POSITIONS[c.positions]
-    channels, grid, stages = c.channels, Grid(*sides(c.image)), []
-    for index, width in enumerate(c.widths):
-        last = index == len(c.widths) - 1
-        entrance = overlapping(channels, width, 2 if index else c.patch, padding=1 if index else c.patch // 2)
-        grid = entrance.grid(grid.height, grid.width)
-        rates = drop_path_rates(c.drop_path if last else 0.0, c.depths[index : index + 1])[0]
-        encoder = Encoder(block(c, scheme, index, rate) for rate in rates)
-        positions = None if index else scheme.on_tokens(width, grid)
-        stages.append(Stage(entrance, encoder, prefix=Prefix(1, width) if last else None, positions=positions))
-        channels = width
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes))
-    truncated_matrices(model)
-    return model
+def build(c: CvtConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: the position encoding, if not the one that c.position names."""
+    position = position or POSITIONS[c.position]
+    return build_pyramid(c, c.widths, lambda s: _stage(c, position, s))
 
 
-def block(c: CvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
-    width = c.widths[stage]
-    projection = SeparableProjection(width, c.stride)
-    return pre_norm_block(
-        width,
-        Attention(width, c.heads[stage], projection=projection, scale=width**-0.5, dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), ACTIVATIONS[c.activation](), c.dropout),
-        eps=c.norm_eps,
-        dropout=c.dropout,
-        drop_path=drop_path,
-        before=scheme.in_block(width),
-    )
+def _stage(c: CvtConfig, position: ImagePosition, s: StageInput) -> Stage:
+    stem = overlapping(s.channels, s.width, 2 if s.index else c.patch, padding=1 if s.index else c.patch // 2)
+    rates = drop_path_rates(c.drop_path if s.is_last else 0.0, [len(s.drop_path)])[0]
+    encoder = Encoder(_block(c, position, s, rate) for rate in rates)
+    positions = None if s.index else position.on_tokens(s.width, s.grid(stem))
+    return Stage(stem, encoder, prefix=Prefix(1, s.width) if s.is_last else None, positions=positions)
+
+
+def _block(c: CvtConfig, position: ImagePosition, s: StageInput, drop_path: float) -> Block:
+    projection, scale = SeparableProjection(s.width, c.stride), s.width**-0.5
+    attention = Attention(s.width, s.heads, projection=projection, scale=scale, dropout=c.attention_dropout)
+    feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), ACTIVATIONS[c.activation](), c.dropout)
+    return attention_block(c, s.width, attention, feed_forward, position, drop_path)
 
 
 def _row(depths: tuple[int, ...], image: int = 224) -> CvtConfig:

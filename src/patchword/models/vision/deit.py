@@ -21,10 +21,10 @@ class DeitConfig(VitConfig):
     distilled: bool = False
 
 
-def build(c: DeitConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
+def build(c: DeitConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
     head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
-    model = Pyramid([stage(c, 2 if c.distilled else 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), head)
+    model = Pyramid([stage(c, 2 if c.distilled else 1, position)], nn.LayerNorm(c.width, c.norm_eps), head)
     truncated(model)
     return model
 

@@ -27,7 +27,7 @@ from patchword.layers import (
 )
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import lecun
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.vision.config import ImageConfig
 from patchword.models.vision.vit import ACTIVATIONS, HALVES
 
@@ -43,7 +43,7 @@ class MixerConfig(ImageConfig):
     patch: PositiveInt = 16
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
     norm_eps: PositiveFloat = 1e-6
-    dropout: Share = 0.0
+    dropout: Probability = 0.0
 
 
 def build(c: MixerConfig) -> Pyramid:

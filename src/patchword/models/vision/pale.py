@@ -14,14 +14,12 @@ What the paper leaves open, and what is done here:
 from dataclasses import dataclass, replace
 
 from pydantic import PositiveFloat, PositiveInt
-from torch import nn
 
-from patchword.core.grid import Grid, sides
+from patchword.core.grid import Grid
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     ImagePosition,
@@ -31,66 +29,47 @@ from patchword.layers import (
     Pyramid,
     SeparableProjection,
     Stage,
-    drop_path_rates,
     mean_of_patches,
     overlapping,
-    pre_norm_block,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid, doubled
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaleConfig(ImageConfig):
+class PaleConfig(PyramidConfig):
     """Sizes of a Pale Transformer."""
 
-    width: PositiveInt = 64  # of the first stage; each later one has twice the width
+    width: PositiveInt = 64  # of the first stage; each later stage doubles it
     depths: PerStage = (2, 2, 16, 2)
     heads: PerStage = (2, 4, 8, 16)
     pales: PerStage = (7, 7, 7, 7)  # rows and columns of one pale
-    patch: PositiveInt = 4  # stride of the first convolution
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "conditional"
-    norm_eps: PositiveFloat = 1e-5
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "conditional"
 
 
-def build(c: PaleConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(depths=c.depths, heads=c.heads, pales=c.pales)
-    scheme = scheme or POSITIONS[c.positions]
-    rates = drop_path_rates(c.drop_path, c.depths)
-    channels, grid, stages = c.channels, Grid(*sides(c.image)), []
-    for index, (heads, pale) in enumerate(zip(c.heads, c.pales, strict=True)):
-        width = c.width * 2**index
-        entrance = overlapping(channels, width, 2 if index else c.patch)
-        grid = entrance.grid(grid.height, grid.width)
-        blocks = [block(c, scheme, width, heads, pale, grid, rate) for rate in rates[index]]
-        positions = None if index else scheme.on_tokens(width, grid)
-        stages.append(Stage(entrance, Encoder(blocks), positions=positions))
-        channels = width
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
-    truncated_matrices(model)
-    return model
+def build(c: PaleConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: the position encoding, if not the one that c.position names."""
+    position = position or POSITIONS[c.position]
+    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
 
 
-def block(
-    c: PaleConfig, scheme: ImagePosition, width: int, heads: int, pale: int, grid: Grid, drop_path: float
-) -> Block:
+def _stage(c: PaleConfig, position: ImagePosition, s: StageInput) -> Stage:
+    stem = overlapping(s.channels, s.width, 2 if s.index else c.patch)
+    grid = s.grid(stem)
+    blocks = [_block(c, position, s, grid, rate) for rate in s.drop_path]
+    return Stage(stem, Encoder(blocks), positions=None if s.index else position.on_tokens(s.width, grid))
+
+
+def _block(c: PaleConfig, position: ImagePosition, s: StageInput, grid: Grid, drop_path: float) -> Block:
+    width, pale = s.width, c.pales[s.index]
     cuts = (Interlaced(pale, None), Interlaced(None, pale))
-    patterns = [Pattern(cut, scheme.in_attention(width // 2, heads // 2, cut.inner(grid))) for cut in cuts]
+    patterns = [Pattern(cut, position.in_attention(width // 2, s.heads // 2, cut.inner(grid))) for cut in cuts]
     projection = SeparableProjection(width)
-    return pre_norm_block(
-        width,
-        Attention(width, heads, projection=projection, patterns=patterns, dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
-        eps=c.norm_eps,
-        dropout=c.dropout,
-        drop_path=drop_path,
-        before=scheme.in_block(width),
-    )
+    attention = Attention(width, s.heads, projection=projection, patterns=patterns, dropout=c.attention_dropout)
+    feed_forward = FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout)
+    return attention_block(c, width, attention, feed_forward, position, drop_path)
 
 
 TINY = PaleConfig()  # table 1 of the paper

@@ -8,15 +8,12 @@ rest). A position table is compared with its own stage's grid (theirs with the f
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pydantic import PositiveFloat, PositiveInt
-from torch import nn
+from pydantic import PositiveFloat
 
-from patchword.core.grid import Grid, sides
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     ImagePosition,
@@ -28,72 +25,57 @@ from patchword.layers import (
     Pyramid,
     ReducedProjection,
     Stage,
-    drop_path_rates,
-    pre_norm_block,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid
 
 
 @dataclass(frozen=True, kw_only=True)
-class PvtConfig(ImageConfig):
+class PvtConfig(PyramidConfig):
     """Sizes of a PVT."""
 
     widths: PerStage = (64, 128, 320, 512)
     depths: PerStage = (2, 2, 2, 2)
     heads: PerStage = (1, 2, 5, 8)
-    expansions: PerStage = (8, 8, 4, 4)  # hidden width of the feed-forward / width
+    mlp_ratios: PerStage = (8, 8, 4, 4)  # hidden width of the feed-forward / width
     reductions: PerStage = (8, 4, 2, 1)  # side of the patches that become one key
-    patch: PositiveInt = 4  # of the first stage; 2 in the others
-    positions: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
+    position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
     norm_eps: PositiveFloat = 1e-6
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
 
 
 # The authors resize their tables with a bilinear filter, the other families with a bicubic one.
 LEARNED = ImagePosition(on_tokens=lambda width, grid: LearnedPositions(width, grid, "bilinear"))
 
 
-def build(c: PvtConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(widths=c.widths, depths=c.depths, heads=c.heads, expansions=c.expansions, reductions=c.reductions)
-    scheme = scheme or (LEARNED if c.positions == "learned" else POSITIONS[c.positions])
-    rates = drop_path_rates(c.drop_path, c.depths)
-    channels, grid, stages = c.channels, Grid(*sides(c.image)), []
-    for index, width in enumerate(c.widths):
-        prefix = Prefix(1, width) if index == len(c.widths) - 1 else None  # [CLS] joins in the last stage
-        entrance = NormedStem(PatchEmbed(channels, width, 2 if index else c.patch))
-        grid = replace(entrance.grid(grid.height, grid.width), prefix=1 if prefix else 0)
-        blocks = [block(c, scheme, index, rate) for rate in rates[index]]
-        positions = scheme.on_tokens(width, grid)
-        stages.append(Stage(entrance, Encoder(blocks), prefix=prefix, positions=positions, dropout=c.dropout))
-        channels = width
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes))
-    truncated_matrices(model)
-    return model
+def build(c: PvtConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: the position encoding, if not the one that c.position names."""
+    position = position or (LEARNED if c.position == "learned" else POSITIONS[c.position])
+    return build_pyramid(c, c.widths, lambda s: _stage(c, position, s))
 
 
-def block(c: PvtConfig, scheme: ImagePosition, stage: int, drop_path: float) -> Block:
-    width, reduction = c.widths[stage], c.reductions[stage]
+def _stage(c: PvtConfig, position: ImagePosition, s: StageInput) -> Stage:
+    """Every stage has positions of its own; the last one adds [CLS]."""
+    prefix = Prefix(1, s.width) if s.is_last else None
+    stem = NormedStem(PatchEmbed(s.channels, s.width, 2 if s.index else c.patch))
+    blocks = [_block(c, position, s, rate) for rate in s.drop_path]
+    positions = position.on_tokens(s.width, replace(s.grid(stem), prefix=1 if prefix else 0))
+    return Stage(stem, Encoder(blocks), prefix=prefix, positions=positions, dropout=c.dropout)
+
+
+def _block(c: PvtConfig, position: ImagePosition, s: StageInput, drop_path: float) -> Block:
+    width, reduction = s.width, c.reductions[s.index]
     projection = ReducedProjection(width, reduction) if reduction > 1 else LinearProjection(width)
-    return pre_norm_block(
-        width,
-        Attention(width, c.heads[stage], projection=projection, dropout=c.attention_dropout),
-        FeedForward(width, c.expansions[stage] * width, dropout=c.dropout),
-        eps=c.norm_eps,
-        dropout=c.dropout,
-        drop_path=drop_path,
-        before=scheme.in_block(width),
-    )
+    attention = Attention(width, s.heads, projection=projection, dropout=c.attention_dropout)
+    feed_forward = FeedForward(width, c.mlp_ratios[s.index] * width, dropout=c.dropout)
+    return attention_block(c, width, attention, feed_forward, position, drop_path)
 
 
 MINI = PvtConfig(
     widths=(32, 64),
     depths=(2, 2),
     heads=(1, 2),
-    expansions=(4, 4),
+    mlp_ratios=(4, 4),
     reductions=(2, 1),
     patch=2,
     image=28,

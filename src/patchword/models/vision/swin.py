@@ -3,20 +3,18 @@
 Any image size: a map that the window does not divide is padded and the padding masked; on a side not longer than the
 window there is one window and no shift (each side for itself). The authors' detection code shifts there, too, and lets
 tokens read their padding, so its maps differ from their own classifier's at such sizes; here both are one network.
-With positions="local", which no paper defines for shifted windows, the convolution goes over the seam of the roll.
+With position="local", which no paper defines for shifted windows, the convolution goes over the seam of the roll.
 """
 
 from dataclasses import dataclass
 
 from pydantic import PositiveFloat, PositiveInt
-from torch import nn
 
-from patchword.core.grid import Grid, sides
+from patchword.core.grid import Grid
 from patchword.layers import (
     POSITIONS,
     Attention,
     Block,
-    ClassHead,
     Encoder,
     FeedForward,
     ImagePosition,
@@ -28,62 +26,46 @@ from patchword.layers import (
     Pyramid,
     Stage,
     Windows,
-    drop_path_rates,
     mean_of_patches,
-    pre_norm_block,
 )
-from patchword.layers.init import truncated_matrices
-from patchword.models.registry import Family, Share, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.registry import Family, Variant
+from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid, doubled
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwinConfig(ImageConfig):
+class SwinConfig(PyramidConfig):
     """Sizes of a Swin."""
 
-    width: PositiveInt = 96  # of the first stage; each later one has twice the width
+    width: PositiveInt = 96  # of the first stage; each later stage doubles it
     depths: PerStage = (2, 2, 6, 2)
     heads: PerStage = (3, 6, 12, 24)
     window: PositiveInt = 7
-    patch: PositiveInt = 4
-    expansion: PositiveFloat = 4  # hidden width of the feed-forward / width
-    positions: ImagePositionName = "relative"
-    norm_eps: PositiveFloat = 1e-5
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
+    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    position: ImagePositionName = "relative"
 
 
-def build(c: SwinConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    check_stages(depths=c.depths, heads=c.heads)
-    scheme = scheme or POSITIONS[c.positions]
-    rates = drop_path_rates(c.drop_path, c.depths)
-    width, grid, stages = c.width, Grid(*sides(c.image)), []
-    for index, heads in enumerate(c.heads):
-        patches = PatchMerge(width) if index else NormedStem(PatchEmbed(c.channels, width, c.patch), c.norm_eps)
-        width, grid = patches.width, patches.grid(grid.height, grid.width)
-        blocks = [block(c, scheme, width, heads, grid, number, rate) for number, rate in enumerate(rates[index])]
-        positions = None if index else scheme.on_tokens(width, grid)
-        stages.append(Stage(patches, Encoder(blocks), positions=positions, dropout=0.0 if index else c.dropout))
-    model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, mean_of_patches))
-    truncated_matrices(model)
-    return model
+def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: the position encoding, if not the one that c.position names."""
+    position = position or POSITIONS[c.position]
+    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
 
 
-def block(
-    c: SwinConfig, scheme: ImagePosition, width: int, heads: int, grid: Grid, number: int, drop_path: float
-) -> Block:
+def _stage(c: SwinConfig, position: ImagePosition, s: StageInput) -> Stage:
+    stem = PatchMerge(s.channels) if s.index else NormedStem(PatchEmbed(s.channels, s.width, c.patch), c.norm_eps)
+    grid = s.grid(stem)
+    blocks = [_block(c, position, s, grid, number, rate) for number, rate in enumerate(s.drop_path)]
+    if s.index:
+        return Stage(stem, Encoder(blocks))
+    return Stage(stem, Encoder(blocks), positions=position.on_tokens(s.width, grid), dropout=c.dropout)
+
+
+def _block(c: SwinConfig, position: ImagePosition, s: StageInput, grid: Grid, number: int, drop_path: float) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
-    pattern = Pattern(windows, scheme.in_attention(width, heads, windows.inner(grid)))
-    return pre_norm_block(
-        width,
-        Attention(width, heads, patterns=[pattern], dropout=c.attention_dropout),
-        FeedForward(width, round(c.expansion * width), dropout=c.dropout),
-        eps=c.norm_eps,
-        dropout=c.dropout,
-        drop_path=drop_path,
-        before=scheme.in_block(width),
-    )
+    pattern = Pattern(windows, position.in_attention(s.width, s.heads, windows.inner(grid)))
+    attention = Attention(s.width, s.heads, patterns=[pattern], dropout=c.attention_dropout)
+    feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), dropout=c.dropout)
+    return attention_block(c, s.width, attention, feed_forward, position, drop_path)
 
 
 def _row(width: int, depth: int, heads: int, image: int = 224) -> SwinConfig:

@@ -33,7 +33,7 @@ from patchword.layers import (
 )
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import xavier
-from patchword.models.registry import Family, Share, Variant
+from patchword.models.registry import Family, Probability, Variant
 from patchword.models.vision.config import ImageConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
@@ -49,37 +49,37 @@ class VitConfig(ImageConfig):
     heads: PositiveInt = 12
     hidden: PositiveInt = 3072  # width of the feed-forward
     patch: PositiveInt = 16
-    positions: ImagePositionName = "learned"
+    position: ImagePositionName = "learned"
     activation: Literal["gelu", "gelu-tanh"] = "gelu"
     norm_eps: PositiveFloat = 1e-6
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
+    dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
 
 
-def build(c: VitConfig, scheme: ImagePosition | None = None) -> Pyramid:
-    """scheme: how position enters, if not by the part that c.positions names."""
-    model = Pyramid([stage(c, 1, scheme)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
+def build(c: VitConfig, position: ImagePosition | None = None) -> Pyramid:
+    """position: how position enters, if not by the part that c.position names."""
+    model = Pyramid([stage(c, 1, position)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
     xavier(model)
     return model
 
 
-def stage(c: VitConfig, prefix: int, scheme: ImagePosition | None = None) -> Stage:
+def stage(c: VitConfig, prefix: int, position: ImagePosition | None = None) -> Stage:
     """The one stage of a ViT, behind `prefix` leading tokens."""
-    scheme = scheme or POSITIONS[c.positions]
+    position = position or POSITIONS[c.position]
     check_divisible(*sides(c.image), c.patch)
     patches = PatchEmbed(c.channels, c.width, c.patch)
     grid = replace(patches.grid(*sides(c.image)), prefix=prefix)
     return Stage(
         patches,
-        Encoder(block(c, scheme, grid, rate) for rate in drop_path_rates(c.drop_path, [c.depth])[0]),
+        Encoder(block(c, position, grid, rate) for rate in drop_path_rates(c.drop_path, [c.depth])[0]),
         prefix=Prefix(prefix, c.width),
-        positions=scheme.on_tokens(c.width, grid),
+        positions=position.on_tokens(c.width, grid),
         dropout=c.dropout,
     )
 
 
-def block(c: VitConfig, scheme: ImagePosition, grid: Grid, drop_path: float) -> Block:
-    pattern = Pattern(position=scheme.in_attention(c.width, c.heads, grid))
+def block(c: VitConfig, position: ImagePosition, grid: Grid, drop_path: float) -> Block:
+    pattern = Pattern(position=position.in_attention(c.width, c.heads, grid))
     return pre_norm_block(
         c.width,
         Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout),
@@ -87,7 +87,7 @@ def block(c: VitConfig, scheme: ImagePosition, grid: Grid, drop_path: float) -> 
         eps=c.norm_eps,
         dropout=c.dropout,
         drop_path=drop_path,
-        before=scheme.in_block(c.width),
+        before=position.in_block(c.width),
     )
 
 

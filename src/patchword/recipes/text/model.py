@@ -65,9 +65,9 @@ def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
 
 
 def check_length(length: int, model: TextModel) -> None:
-    positions = model.card.config["positions"]
-    if length > positions:
-        raise UserError("recipe field 'length'", expected=f"{positions} at most, as the model reads", got=length)
+    max_length = model.card.config["max_length"]
+    if length > max_length:
+        raise UserError("recipe field 'length'", expected=f"{max_length} at most, as the model reads", got=length)
 
 
 def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:

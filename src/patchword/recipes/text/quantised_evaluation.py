@@ -73,7 +73,7 @@ def compression(model: TextModel, texts: TextSet, metric: str, form: Form, token
             export(trained, Path(folder) / "int8.onnx", int8=True),
         ]
         runners = [FORMATS[".onnx"].open(done.path) for done in written]
-        spent = _milliseconds(runners, min(tokens, model.card.config["positions"]))
+        spent = _milliseconds(runners, min(tokens, model.card.config["max_length"]))
         scores = [
             texts.judge(outputs_of(Asking(run), texts.examples, form, _TEXTS)).measures[metric] for run in runners
         ]

@@ -115,7 +115,7 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str
             f"{where}, line {line}: a text is longer than the model can read",
             expected=f"{longest} tokens at most, with the one that ends it",
             got=f"{len(found[line - 1]) + 1}, {texts[line - 1][:40]!r}",
-            hint="leave it out, or train a model that reads more: model.positions=1024",
+            hint="leave it out, or train a model that reads more: model.max_length=1024",
         )
     return Ragged.of([np.append(ids, end) for ids in found])
 

@@ -67,7 +67,7 @@ def evaluate_translation(run: Run, recipe: TranslationRecipe, device: str = "aut
     require_sacrebleu()
     model, source, target = open_translator(run.folder)
     model, languages = model.to(pick_device(device)), Languages(source, target)
-    pairs, part = _pairs(recipe, languages, int(model.card.config["positions"]))
+    pairs, part = _pairs(recipe, languages, int(model.card.config["max_length"]))
     search = Search(recipe.beam, recipe.penalty)
     with Console(stderr=True).status(f"translating {len(pairs):,} texts"):
         written = in_words(languages, translated(model, languages, pairs.source, search))

@@ -109,7 +109,7 @@ def gather(recipe: TranslationRecipe, console: Console) -> TranslationTask:
         languages = languages_of(recipe, texts["train"]) if folder is None else Languages(*open_tokenizers(folder))
     torch.manual_seed(recipe.seed)
     model = _model(recipe, languages, folder)
-    longest = int(model.card.config["positions"])
+    longest = int(model.card.config["max_length"])
     pairs = tokenised(texts["train"], languages, longest, recipe.train)
     if share is None:
         validation = tokenised(texts["validation"], languages, longest, recipe.validation)

@@ -32,7 +32,7 @@ class Translating:
 
     def sources(self, asked: Sequence[Asked]) -> Ragged:
         where = str(asked[0].place.get("file", "the command line"))
-        longest = int(self.model.card.config["positions"])
+        longest = int(self.model.card.config["max_length"])
         return encoded(self.languages.source, [one.text for one in asked], longest, where)
 
     def texts(self, source: Ragged, search: Search, advance: Callable[[int], None]) -> list[str]:

@@ -52,7 +52,7 @@ class Bert:
 
     @torch.inference_mode()
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
-        length = int(self.model.card.config["positions"])
+        length = int(self.model.card.config["max_length"])
         examples, begun = in_pieces(self.tokenizer, self.name, sentences, None, length)
         batch = examples.batch(torch.arange(len(examples)), self.form)
         with autocast(pick_precision("auto", self.form.device), self.form.device):
@@ -82,7 +82,7 @@ class Translation:
     @torch.inference_mode()
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
         """A sentence of more pieces than the model reads is continued in another."""
-        room, end = int(self.model.card.config["positions"]) - 1, self.tokenizer.end
+        room, end = int(self.model.card.config["max_length"]) - 1, self.tokenizer.end
         assert end is not None, "what a translator reads has an end"
         rows, owners, counts = list[np.ndarray](), list[np.ndarray](), np.cumsum([0, *map(len, sentences)])
         for number, found in enumerate(self.tokenizer.encode_words(sentences)):

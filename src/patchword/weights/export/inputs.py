@@ -140,7 +140,7 @@ class TextInputs:
         }
 
     def _longest(self) -> int:
-        return int(self.card.config["positions"])
+        return int(self.card.config["max_length"])
 
     def _texts(self, count: int, length: int) -> Fed:
         """Random tokens; every text but the first is shorter than the longest."""

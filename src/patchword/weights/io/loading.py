@@ -14,6 +14,7 @@ from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
+from patchword.models.older_fields import rename_older_fields
 from patchword.models.resize import fit_resolution
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
@@ -89,7 +90,7 @@ def _closest(family: str, fields: Mapping[str, Any]) -> str:
     return max((name for name in REGISTRY.names() if REGISTRY.find(name)[0].name == family), key=shared)
 
 
-NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps", "head", "pool", "vocabulary", "positions")
+NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps", "head", "pool", "vocabulary", "max_length")
 
 
 def _lacks_heads(name: str, fields: Mapping[str, Any]) -> bool:
@@ -182,7 +183,8 @@ def _float(tensor: Tensor) -> Tensor:
 def card_from_dict(told: Mapping[str, Any]) -> Card:
     """The card that `describe` wrote; what is not one is refused."""
     try:
-        config = {field: tuple(value) if isinstance(value, list) else value for field, value in told["config"].items()}
+        fields = rename_older_fields(told["config"])
+        config = {field: tuple(value) if isinstance(value, list) else value for field, value in fields.items()}
         normalization = told.get("normalization", told.get("preparation"))  # the older name
         means, spreads = (tuple(float(value) for value in normalization[key]) for key in ("mean", "std"))
         labels = tuple(str(label) for label in told["labels"])

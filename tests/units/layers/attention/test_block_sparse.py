@@ -184,7 +184,7 @@ def test_short_texts_meet_everything_and_that_is_decided_for_each_batch():
 
 @torch.no_grad()
 def test_long_texts_in_one_row_equal_the_padded_batch():
-    sizes = {"width": 24, "depth": 2, "heads": 3, "hidden": 32, "vocabulary": 61, "positions": 64, "block": BLOCK}
+    sizes = {"width": 24, "depth": 2, "heads": 3, "hidden": 32, "vocabulary": 61, "max_length": 64, "block": BLOCK}
     model = randomise(patchword.create("bigbird-base", **sizes, random_blocks=DRAWN, head="tokens")).eval()
     batch = texts(50, 38, 61, 5)
     row = one_row(batch)

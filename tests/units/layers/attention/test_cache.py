@@ -78,7 +78,7 @@ def test_texts_that_go_on_bring_their_keys(model):
 
 @torch.no_grad()
 def test_room_grows_with_the_text():
-    model = tiny_text(positions=300, name="gpt2-small")
+    model = tiny_text(max_length=300, name="gpt2-small")
     ids = torch.randint(1, TINY_TEXT["vocabulary"], (2, 300), generator=torch.Generator().manual_seed(3))
     cache = Cache()
     found = [

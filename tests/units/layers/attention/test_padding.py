@@ -59,7 +59,7 @@ def noise(feature_map: Tensor) -> Tensor:
 
 
 def make(name: str, scheme: str) -> Pyramid:
-    return randomise(patchword.create(name, positions=scheme)).eval()
+    return randomise(patchword.create(name, position=scheme)).eval()
 
 
 def padded_roles(scheme: str) -> tuple[str, ...]:

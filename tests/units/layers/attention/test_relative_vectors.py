@@ -83,7 +83,7 @@ def test_padding_is_not_read():
 def test_a_model_reads_a_text_alike_wherever_it_begins():
     """All that is told is distance, so words in front that nobody may read change nothing."""
     sizes = {"vocabulary": 20, "width": WIDTH, "depth": 1, "heads": HEADS, "hidden": 8}
-    model = randomise(patchword.create("gpt", **sizes, scheme="shaw")).eval()
+    model = randomise(patchword.create("gpt", **sizes, position="shaw")).eval()
     attention = model.encoder.blocks[0].attention.sublayer
     tokens = pixels(1, TOKENS, WIDTH)
     mask = torch.arange(TOKENS)[None, None, None] >= 3

@@ -96,7 +96,7 @@ def test_sinusoidal_positions_need_a_width_that_four_divides():
 
 
 def test_a_model_with_sinusoids_has_no_table_and_takes_any_size():
-    model = tiny(positions="sinusoidal")
+    model = tiny(position="sinusoidal")
     assert not any("positions" in name for name in model.state_dict())
     assert model(pixels(1, 3, 16, 64)).shape == (1, 7)
     shuffled = pixels(1, 3, 32, 32).unflatten(2, (4, 8)).flip(2).flatten(2, 3)

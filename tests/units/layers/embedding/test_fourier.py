@@ -48,7 +48,7 @@ def test_the_frequencies_spread_by_one_over_gamma():
 
 def test_a_model_leaves_the_frequencies_as_they_start():
     """Matrices of a BERT start at N(0, 0.02); these are no matrices."""
-    part = patchword.create("bert-tiny", scheme="fourier").entrance.positions
+    part = patchword.create("bert-tiny", position="fourier").entrance.positions
     assert float(part.features.frequencies.detach().std()) == pytest.approx(0.1, rel=0.3)
 
 
@@ -70,7 +70,7 @@ def test_it_knows_places_between_and_beyond():
     assert whole.isfinite().all()
     near = part.features(torch.tensor([[[3.001]]]))[0] - whole[3]
     assert 0 < float(near.abs().max()) < 1e-2 * float(whole.abs().max())
-    assert patchword.create("vit-exercise", positions="fourier")(pixels(1, 1, 28, 40)).isfinite().all()
+    assert patchword.create("vit-exercise", position="fourier")(pixels(1, 1, 28, 40)).isfinite().all()
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -41,7 +41,7 @@ CASES += [(name, scheme) for name in ("pvt-mini", "cvt-mini") for scheme in OF_M
 
 
 def make(name: str, scheme: str, **overrides: object) -> nn.Module:
-    return randomise(patchword.create(name, positions=scheme, **overrides)).eval()
+    return randomise(patchword.create(name, position=scheme, **overrides)).eval()
 
 
 def test_a_config_can_name_every_scheme_and_no_other():
@@ -68,7 +68,7 @@ def test_a_family_takes_any_size_with_every_scheme(name, scheme):
 
 @pytest.mark.parametrize(("name", "scheme"), CASES)
 def test_a_scheme_adds_its_own_weights_and_changes_no_other(name, scheme):
-    bare, model = patchword.create(name, positions="none"), patchword.create(name, positions=scheme)
+    bare, model = patchword.create(name, position="none"), patchword.create(name, position=scheme)
     without = {key: value.shape for key, value in bare.state_dict().items()}
     shapes = {key: value.shape for key, value in model.state_dict().items()}
     added = {key for key in shapes if key not in without}
@@ -180,7 +180,7 @@ FAMILIES = {
 def test_a_scheme_of_ones_own_is_used_instead_of_the_named_one(name):
     """Sinusoids and CPE at once, which no name gives."""
     own = replace(POSITIONS["sinusoidal"], in_block=POSITIONS["conditional"].in_block)
-    config = REGISTRY.configure(name, {"positions": "learned"})
+    config = REGISTRY.configure(name, {"position": "learned"})
     model = randomise(FAMILIES[name].build(config, own)).eval()
     assert isinstance(model.stages[0].positions, SinusoidalPositions)
     assert not any(isinstance(module, LearnedPositions) for module in model.modules())

@@ -62,8 +62,8 @@ def test_an_odd_width_has_no_pairs():
 
 def test_a_config_can_name_every_scheme_and_no_other():
     assert set(get_args(TextPositionName)) == set(TEXT_POSITIONS)
-    with pytest.raises(UserError, match="scheme"):
-        patchword.create("bert-tiny", scheme="nowhere")
+    with pytest.raises(UserError, match="position"):
+        patchword.create("bert-tiny", position="nowhere")
 
 
 FAMILIES = ["bert-tiny", "roberta-base", "albert-base", "distilbert-base", "mobilebert", "xlm-en", "gpt", "gpt2-small"]
@@ -72,7 +72,7 @@ FAMILIES = ["bert-tiny", "roberta-base", "albert-base", "distilbert-base", "mobi
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @pytest.mark.parametrize("name", [*FAMILIES, "grover-base"])
 def test_a_family_learns_with_every_scheme(name, scheme):
-    model = randomise(patchword.create(name, **TINY_TEXT | {"head": "tokens"}, scheme=scheme)).train()
+    model = randomise(patchword.create(name, **TINY_TEXT | {"head": "tokens"}, position=scheme)).train()
     model.encode(texts(9, 5)).square().mean().backward()
     learned = [key for key, value in model.named_parameters() if value.grad is not None and value.grad.any()]
     own = [key for key, _ in model.named_parameters() if key.startswith("entrance.positions.") or ".position." in key]
@@ -84,7 +84,7 @@ def test_a_family_learns_with_every_scheme(name, scheme):
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_only_a_table_ends(scheme):
-    model, text = tiny_text(scheme=scheme, head="tokens"), texts(LONGER)
+    model, text = tiny_text(position=scheme, head="tokens"), texts(LONGER)
     if scheme == "learned":
         with pytest.raises(UserError, match="longer than the model can read"):
             model(text)
@@ -95,7 +95,7 @@ def test_only_a_table_ends(scheme):
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_only_without_positions_the_order_cannot_be_told(scheme):
-    model = tiny_text(scheme=scheme, head="pooled", pool="mean")
+    model = tiny_text(position=scheme, head="pooled", pool="mean")
     ids = texts(12).ids
     changed = difference(model(ids[:, torch.randperm(12, generator=torch.Generator().manual_seed(1))]), model(ids))
     assert changed < 1e-5 if scheme == "none" else changed > 1e-3
@@ -104,14 +104,14 @@ def test_only_without_positions_the_order_cannot_be_told(scheme):
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_texts_in_a_row_and_texts_with_padding_are_read_alike(scheme):
-    model, text = tiny_text(scheme=scheme, head="tokens"), texts(9, 5, 14)
+    model, text = tiny_text(position=scheme, head="tokens"), texts(9, 5, 14)
     assert difference(model(one_row(text))[0], model(text)[text.mask]) < 1e-5
 
 
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_a_text_read_word_by_word_is_the_same(scheme):
-    model, ids = tiny_text("gpt", scheme=scheme), texts(10).ids
+    model, ids = tiny_text("gpt", position=scheme), texts(10).ids
     cache, last = Cache(), []
     for place in range(10):
         text = Text(ids[:, place : place + 1], positions=torch.tensor([[place]]))
@@ -121,7 +121,7 @@ def test_a_text_read_word_by_word_is_the_same(scheme):
 
 @torch.no_grad()
 def test_a_model_without_a_table_may_write_for_ever():
-    steps = CausalSteps(tiny_text("gpt", scheme="sinusoidal"), [[3] * LONGER])
+    steps = CausalSteps(tiny_text("gpt", position="sinusoidal"), [[3] * LONGER])
     assert steps.step().shape == (1, 61)
     assert int(steps.room) > 10**6
     with pytest.raises(UserError, match="23 tokens at most"):
@@ -131,24 +131,24 @@ def test_a_model_without_a_table_may_write_for_ever():
 @pytest.mark.parametrize("name", [*FAMILIES, "grover-base", "bigbird-base"])
 def test_a_table_is_the_default(name):
     config = REGISTRY.configure(name, {})
-    assert config.scheme == "learned"
+    assert config.position == "learned"
     assert patchword.create(name, **TINY_TEXT).entrance.positions.weight.shape[1] in (32, 128)
 
 
 def test_other_libraries_have_no_name_for_another_scheme(tmp_path):
-    with pytest.raises(UserError, match="scheme"):
-        save(tiny_text(scheme="fourier"), tmp_path / "other", layout="huggingface")
+    with pytest.raises(UserError, match="position"):
+        save(tiny_text(position="fourier"), tmp_path / "other", layout="huggingface")
     save(tiny_text(), tmp_path / "table", layout="huggingface")
 
 
 @pytest.mark.parametrize("scheme", TEXT_POSITIONS)
 @torch.no_grad()
 def test_a_model_is_saved_and_loaded_with_its_scheme(scheme, tmp_path):
-    model = tiny_text(scheme=scheme)
+    model = tiny_text(position=scheme)
     save(model, tmp_path / "model")
     assert torch.equal(patchword.load(tmp_path / "model")(texts(8)), model(texts(8)))
 
 
 def test_attention_in_blocks_refuses_vectors_of_pairs():
     with pytest.raises(UserError, match="blocks"):
-        patchword.create("bigbird-base", **TINY_TEXT, scheme="shaw")
+        patchword.create("bigbird-base", **TINY_TEXT, position="shaw")

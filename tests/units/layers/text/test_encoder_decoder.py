@@ -83,7 +83,7 @@ def test_keys_of_the_memory_are_worked_out_once(name):
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "shaw"])
 @torch.no_grad()
 def test_a_target_in_pieces_equals_the_whole(norm, scheme):
-    model = tiny_pair(norm=norm, scheme=scheme)
+    model = tiny_pair(norm=norm, position=scheme)
     memory, cache = model.encode(BATCH.source), Cache()
     whole = model.decode(BATCH.target, memory)
     cuts = [0, 1, 2, 7, 8, 24]

@@ -115,11 +115,11 @@ def _require_pooler(reader: Reader, layer: int) -> None:
 
 def _length(reader: Reader, asked: int | None) -> int:
     if asked is not None:
-        if not 3 <= asked <= reader.positions:
-            raise UserError("--length", expected=f"3 to {reader.positions} tokens, as the model reads", got=asked)
+        if not 3 <= asked <= reader.max_length:
+            raise UserError("--length", expected=f"3 to {reader.max_length} tokens, as the model reads", got=asked)
         return asked
     folders = (reader.folder, encoder_folder(reader.folder))
     path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)
     told = read_json(path) if path else {}
     said = told.get("max_seq_length") if isinstance(told, dict) else None
-    return min(said, reader.positions) if isinstance(said, int) and said > 2 else reader.positions
+    return min(said, reader.max_length) if isinstance(said, int) and said > 2 else reader.max_length

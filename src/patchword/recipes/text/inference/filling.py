@@ -53,8 +53,8 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         name = reader.tokenizer.tokens([mask])[0]
         raise UserError(f"there is no {name} in the text", hint=f'write it for a word: "The {name} sat on the mat"')
     ids, _ = joined(reader.tokenizer, found.ids)
-    if len(ids) > reader.positions:
-        expected = f"{reader.positions} tokens at most, special ones included"
+    if len(ids) > reader.max_length:
+        expected = f"{reader.max_length} tokens at most, special ones included"
         raise UserError("the text is longer than the model reads", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)

@@ -32,7 +32,7 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
         heads = dict.fromkeys(goal.head for goal in TEXT_TASKS.values())
         hint = "fine-tune it: `patchword train classify-text --set model=FOLDER train=FILE`"
         raise UserError(f"{reader.folder} has no head that answers", expected=" or ".join(heads), hint=hint)
-    return TextRecipe(task=task, length=reader.positions, pair="pair" if paired else "")
+    return TextRecipe(task=task, length=reader.max_length, pair="pair" if paired else "")
 
 
 def may_be_unanswered(folder: Path) -> bool:

@@ -53,8 +53,8 @@ class Reader:
         return int(self.model.card.config["depth"])
 
     @property
-    def positions(self) -> int:
-        return int(self.model.card.config["positions"])
+    def max_length(self) -> int:
+        return int(self.model.card.config["max_length"])
 
     @property
     def labels(self) -> tuple[str, ...]:

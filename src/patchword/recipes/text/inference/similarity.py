@@ -98,7 +98,7 @@ def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequenc
     """(layers, width) of each place that the model reaches"""
     found = reader.tokenizer.encode([text])[0]
     frame = reader.tokenizer.frame
-    room = reader.positions - frame.single
+    room = reader.max_length - frame.single
     ids, _ = joined(reader.tokenizer, found.ids[:room])
     states = reader.model.states(Text(torch.as_tensor(ids).long()[None]).to(reader.form.device))
     stacked = torch.stack([states[layer][0] for layer in layers]).float().cpu()

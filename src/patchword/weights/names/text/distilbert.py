@@ -50,7 +50,7 @@ NAMES = TextNames(
         "depth": "n_layers",
         "heads": "n_heads",
         "hidden": "hidden_dim",
-        "positions": "max_position_embeddings",
+        "max_length": "max_position_embeddings",
         "dropout": "dropout",
         "attention_dropout": "attention_dropout",
     },

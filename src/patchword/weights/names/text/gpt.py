@@ -34,7 +34,7 @@ _FIELDS = {
     "width": "n_embd",
     "depth": "n_layer",
     "heads": "n_head",
-    "positions": "n_positions",
+    "max_length": "n_positions",
     "norm_eps": "layer_norm_epsilon",
     "dropout": "resid_pdrop",
     "attention_dropout": "attn_pdrop",
@@ -101,7 +101,7 @@ class GptNames:
             self.read_config,
             self.write_config,
             ("lm_head.weight", f"{prefix}h.{{i}}.attn.bias", f"{prefix}h.{{i}}.attn.masked_bias"),
-            {"head": needed, "scheme": "learned", **({"pool": "last"} if head == "classes" else {})},
+            {"head": needed, "position": "learned", **({"pool": "last"} if head == "classes" else {})},
             twin=("lm_head.weight", table),
         )
 
@@ -143,7 +143,7 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     return {
         "vocabulary": vocabulary,
         "width": width,
-        "positions": shapes["entrance.positions.weight"][0],
+        "max_length": shapes["entrance.positions.weight"][0],
         "hidden": shapes[f"encoder.blocks.0.{up}"][0],
         "depth": sum(name.endswith(up) for name in shapes),
         **({"classes": last[0]} if last else {}),

@@ -77,6 +77,6 @@ LAYOUTS = (
         ("newslm/embeddings/word_embed", "newslm/layer00/LayerNorm_mlp_ln0/gamma"),
         sizes,
         {"head": "words"},
-        needs={"head": "words", "scheme": "learned", "activation": "gelu", "norm_eps": 1e-5},
+        needs={"head": "words", "position": "learned", "activation": "gelu", "norm_eps": 1e-5},
     ),
 )

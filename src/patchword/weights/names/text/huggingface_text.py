@@ -22,7 +22,7 @@ FIELDS = {
     "depth": "num_hidden_layers",
     "heads": "num_attention_heads",
     "hidden": "intermediate_size",
-    "positions": "max_position_embeddings",
+    "max_length": "max_position_embeddings",
     "segments": "type_vocab_size",
     "norm_eps": "layer_norm_eps",
     "dropout": "hidden_dropout_prob",
@@ -30,7 +30,7 @@ FIELDS = {
 }
 SIZES: dict[str, tuple[str, ...]] = {
     "entrance.words.weight": ("vocabulary", "width"),
-    "entrance.positions.weight": ("positions",),
+    "entrance.positions.weight": ("max_length",),
     "entrance.segments.weight": ("segments",),
     "encoder.blocks.0.feed_forward.sublayer.up.weight": ("hidden",),
 }
@@ -110,7 +110,7 @@ class TextNames:
             self.read_config,
             self.write_config,
             (*self.twice, *(start + name for name in self.dropped for start in ("", self.prefix))),
-            {**self.needs, "scheme": "learned", "head": head.ours} | ({"pool": self.pooling} if head.pools else {}),
+            {**self.needs, "position": "learned", "head": head.ours} | ({"pool": self.pooling} if head.pools else {}),
             self.serves,
             kinds=self.kinds,
             twin=(self.twice[0] if self.twice else "", f"{self.prefix}{self.table}"),
@@ -128,7 +128,7 @@ class TextNames:
             self.read_config,
             self.write_config,
             tuple(start + name for name in self.dropped for start in ("", self.prefix)),
-            {**self.needs, "scheme": "learned", "head": head} | ({"pool": pool} if head != "tokens" else {}),
+            {**self.needs, "position": "learned", "head": head} | ({"pool": pool} if head != "tokens" else {}),
             self.serves,
             kinds=self.kinds,
         )
@@ -147,7 +147,7 @@ class TextNames:
             told["depth"] = sum(name.endswith("attention.sublayer.output.weight") for name in shapes)
         for name, fields in self.sizes.items():
             told |= dict(zip(fields, shapes.get(name, ()), strict=False))
-        return told | ({"positions": told["positions"] - self.first} if "positions" in told else {})
+        return told | ({"max_length": told["max_length"] - self.first} if "max_length" in told else {})
 
     def _sizes_with_classes(self, shapes: Shapes) -> dict[str, Any]:
         return self.read_sizes(shapes) | {"classes": shapes["head.linear.weight"][0]}
@@ -155,8 +155,8 @@ class TextNames:
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         require(self.title, config, self.expected)
         told = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
-        if "positions" in told:
-            told["positions"] -= self.first
+        if "max_length" in told:
+            told["max_length"] -= self.first
         if self.activation[0]:
             told["activation"] = self._read_activation(config.get(*self.activation))
         return told | _sentence_vector(config.get("sentence_transformers"))
@@ -172,8 +172,8 @@ class TextNames:
     def write_config(self, card: Card) -> dict[str, Any]:
         architecture = next((head.theirs for head in self.heads if head.ours == card.config["head"]), self.bare)
         told = {theirs: card.config[ours] for ours, theirs in self.fields.items()} | dict(self.written)
-        if "positions" in self.fields:
-            told[self.fields["positions"]] += self.first
+        if "max_length" in self.fields:
+            told[self.fields["max_length"]] += self.first
         if self.activation[0]:
             told[self.activation[0]] = next(
                 name for name, ours in ACTIVATIONS.items() if ours == card.config["activation"]

@@ -112,7 +112,7 @@ def _names(pooler: bool) -> MobileNames:
         sizes={
             **SIZES,
             "entrance.words.weight": ("vocabulary", "embedding"),
-            "entrance.positions.weight": ("positions", "width"),
+            "entrance.positions.weight": ("max_length", "width"),
             "encoder.blocks.0.narrow.weight": ("bottleneck",),
         },
         expected={

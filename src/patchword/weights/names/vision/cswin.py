@@ -46,7 +46,7 @@ _FIELDS = {
     "depths": "depth",
     "heads": "num_heads",
     "stripes": "split_size",
-    "expansion": "mlp_ratio",
+    "mlp_ratio": "mlp_ratio",
     "drop_path": "drop_path_rate",
     "dropout": "drop_rate",
     "attention_dropout": "attn_drop_rate",
@@ -78,6 +78,6 @@ LAYOUTS = (
         doubling_sizes,
         read_config=reads_arguments(_FIELDS),
         write_config=_write,
-        needs={"positions": "local", "patch": 4, "norm_eps": 1e-5},
+        needs={"position": "local", "patch": 4, "norm_eps": 1e-5},
     ),
 )

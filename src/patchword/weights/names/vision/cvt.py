@@ -83,8 +83,8 @@ def _huggingface_rows() -> tuple[Row, ...]:
 def sizes(shapes: Shapes) -> dict[str, Any]:
     """Neither the heads nor the stride of the keys can be told by the shapes."""
     told = pyramid_sizes(shapes)
-    expansions = told.pop("expansions")
-    return told | ({"expansion": expansions[0]} if expansions else {})
+    mlp_ratios = told.pop("mlp_ratios")
+    return told | ({"mlp_ratio": mlp_ratios[0]} if mlp_ratios else {})
 
 
 _ACTIVATIONS = {"gelu_with_fast_backward": "quick-gelu", "gelu": "gelu"}
@@ -116,7 +116,7 @@ def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
     stages = len(c["depths"])
     later = stages - 1
     every = {
-        "mlp_ratio": float(c["expansion"]),
+        "mlp_ratio": float(c["mlp_ratio"]),
         "attention_drop_rate": c["attention_dropout"],
         "drop_rate": c["dropout"],
         "qkv_bias": True,
@@ -151,7 +151,7 @@ def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
         "heads": tuple(got["num_heads"]),
         "patch": got["patch_stride"][0],
         "stride": got["stride_kv"][0],
-        "expansion": got["mlp_ratio"][0],
+        "mlp_ratio": got["mlp_ratio"][0],
         "dropout": got["drop_rate"][0],
         "attention_dropout": got["attention_drop_rate"][0],
         "drop_path": got["drop_path_rate"][-1],
@@ -188,7 +188,7 @@ def _write_authors(card: Card) -> dict[str, Any]:
 
 
 _layout = partial(Layout, family="cvt", sizes=sizes)
-_NEEDS = {"positions": "none", "norm_eps": 1e-5}
+_NEEDS = {"position": "none", "norm_eps": 1e-5}
 
 LAYOUTS = (
     _layout(

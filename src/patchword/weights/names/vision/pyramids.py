@@ -13,12 +13,12 @@ STAGES = 8  # more than any of them has
 
 
 def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
-    """widths, depths and expansions of the stages; channels, patch and classes, where the tensors are there"""
+    """widths, depths and mlp_ratios of the stages; channels, patch and classes, where the tensors are there"""
     stages = 1 + max((int(name.split(".")[1]) for name in shapes if name.startswith("stages.")), default=-1)
     found = [shapes[name] for name in in_each_stage(stages, "feed_forward.sublayer.up.weight") if name in shapes]
     told: dict[str, Any] = {
         "widths": tuple(width for _, width in found),
-        "expansions": tuple(hidden / width if hidden % width else hidden // width for hidden, width in found),
+        "mlp_ratios": tuple(hidden / width if hidden % width else hidden // width for hidden, width in found),
         "depths": tuple(_depth(shapes, stage) for stage in range(stages)),
     }
     if first := shapes.get("stages.0.entrance.patches.convolution.weight"):
@@ -31,10 +31,10 @@ def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
 
 
 def doubling_sizes(shapes: Shapes) -> dict[str, Any]:
-    """The same of a family that has one width, doubled from stage to stage, and one expansion."""
+    """The same of a family that has one width, doubled from stage to stage, and one ratio of the MLP."""
     told = pyramid_sizes(shapes)
-    widths, expansions = told.pop("widths"), told.pop("expansions")
-    return {"width": widths[0], "expansion": expansions[0], **told} if widths else told
+    widths, mlp_ratios = told.pop("widths"), told.pop("mlp_ratios")
+    return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **told} if widths else told
 
 
 def in_each_stage(stages: int, name: str) -> list[str]:

@@ -116,7 +116,7 @@ _FIELDS = {
     "depths": "depths",
     "heads": "num_heads",
     "window": "window_size",
-    "expansion": "mlp_ratio",
+    "mlp_ratio": "mlp_ratio",
     "drop_path": "drop_path_rate",
     "dropout": "drop_rate",
     "attention_dropout": "attn_drop_rate",
@@ -170,7 +170,7 @@ def _buffers(root: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{root}.{stage}.blocks.{{i}}.{name}" for stage in range(STAGES) for name in names)
 
 
-_layout = partial(Layout, family="swin", sizes=sizes, needs={"positions": "relative", "norm_eps": 1e-5})
+_layout = partial(Layout, family="swin", sizes=sizes, needs={"position": "relative", "norm_eps": 1e-5})
 _official = partial(_layout, dropped=_buffers("layers", "attn_mask", "attn.relative_position_index"))
 _huggingface = partial(
     _layout,

@@ -204,7 +204,7 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     timm_heads = ("head", "head_dist") if distilled else ("head",)
     timm_rows = _timm_rows(timm_tokens, timm_heads)
     distinct = ("dist_token",) if distilled else ("blocks.0.attn.qkv.weight",)
-    needs = {"distilled": distilled, "positions": "learned"}
+    needs = {"distilled": distilled, "position": "learned"}
     serves = () if distilled else ("deit",)  # without its token, DeiT is a ViT
 
     def huggingface(root: str, layer: _Names) -> Layout:
