@@ -148,7 +148,7 @@ def test_a_disk_that_forgets_is_noticed_before_an_older_one_goes(two, monkeypatc
             path.write_bytes(spoil(path.read_bytes()))
 
     monkeypatch.setattr(checkpoint, "flush", forgetful)
-    with pytest.raises(UserError, match=r"cannot write the checkpoint .*read back other than it was written"):
+    with pytest.raises(UserError, match=r"cannot write the checkpoint .*differs from what was written"):
         save(two, 3)
     assert names(two.folder) == [place(1), place(2)]
     assert two.newest(pytest.fail)[1] == {"batch": 2}

@@ -115,7 +115,7 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
         if locked:
             fcntl.flock(other, fcntl.LOCK_EX)
         with monkeypatch.context() as patch:
-            patch.setattr(lock, "_touched", lambda _: next(beats))
+            patch.setattr(lock, "_touch_time", lambda _: next(beats))
             with pytest.raises(
                 UserError, match=rf"got process {os.getpid()} on {where.get('host', LockOwner.this().host)}"
             ):
@@ -131,8 +131,8 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
 def test_a_holder_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.01)
     with exclusive(tmp_path):
-        assert lock._beats(tmp_path / ".lock")
-    assert not lock._beats(tmp_path / ".lock")
+        assert lock._is_touched(tmp_path / ".lock")
+    assert not lock._is_touched(tmp_path / ".lock")
     assert (tmp_path / ".lock").read_text() == ""  # left in peace
 
 
@@ -167,7 +167,7 @@ def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, 
 
     asked = []
     monkeypatch.setattr(recipe_run, "check_unlocked", asked.append)
-    monkeypatch.setattr(recipe_run, "joined", met)
+    monkeypatch.setattr(recipe_run, "join_group", met)
     with pytest.raises(InterruptedError):
         recipe_run.train(tiny_recipe(), tmp_path / "run", silent())
     assert asked == [tmp_path / "run"] * looked

@@ -21,8 +21,10 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.checkpoint.manifest import Digest, manifest_of
 from patchword.training.journal import RunLog
 from patchword.training.lock.lock import exclusive
+from patchword.training.state import _OLD_NAMES
 from support.material import differing, everything_below, silent, tiny_recipe, write_classes
 
 RECIPE = tiny_recipe()
@@ -118,6 +120,26 @@ def test_saved_at_every_step(whole, tmp_path, stop_after):
     stop_after(0)
     assert train(tiny_recipe("save_minutes=0"), folder, silent(), resume=True)
     (folder / "recipe.yaml").write_text(RECIPE.to_yaml())
+    assert_the_same(folder, whole)
+
+
+def test_a_checkpoint_with_the_earlier_names_of_the_state_is_resumed(whole, tmp_path, stop_after):
+    folder = tmp_path / "run"
+    stop_after(STEPS + 7)
+    assert not train(RECIPE, folder, silent())
+    checkpoint = folder / "checkpoints" / "epoch-00001-batch-0000007"
+    values = json.loads((checkpoint / "state.json").read_text())
+    earlier = {new: old for old, new in _OLD_NAMES.items()}
+    assert earlier.keys() < values.keys()
+    (checkpoint / "state.json").write_text(json.dumps({earlier.get(name, name): values[name] for name in values}))
+    digests = {name: Digest() for name in ("tensors.safetensors", "state.json")}
+    for name, digest in digests.items():
+        digest.update((checkpoint / name).read_bytes())
+    (checkpoint / "manifest.json").write_text(manifest_of(digests))
+    stop_after(0)
+    console = silent()
+    assert train(RECIPE, folder, console, resume=True)
+    assert "resuming from epoch 2, batch 8" in console.file.getvalue()
     assert_the_same(folder, whole)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,9 +15,11 @@ from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.recipes import find_recipe
-from patchword.recipes.steps import step_of
+from patchword.recipes.steps import build_step
 from patchword.recipes.train import train
 from patchword.training import sam
+from patchword.training.guard.nonfinite import NonFiniteGuard
+from patchword.training.guard.oom_retry import OomRetry
 from patchword.training.optimizer import adamw
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
 from patchword.training.step import PlainStep
@@ -302,12 +305,18 @@ def test_processes_share_both_gradients():
 # From a recipe
 
 
-def test_a_recipe_asks_for_it():
+def test_a_recipe_asks_for_it(tmp_path):
+    """The guard of every step holds the retry, which holds SAM where the recipe asks for it."""
     base, model = find_recipe("digits-vit"), model_of()
+    task, optimizer = SimpleNamespace(model=model, device=torch.device("cpu")), adamw(model, 1e-3, 0.0)
     made = {}
     for words in ("sam=0", "sam=0.05", "sam=2 sam_adaptive=true"):
         recipe = base.with_settings(words.split())
-        made[words] = step_of(recipe, Classification(model), adamw(model, 1e-3, 0.0), model, torch.device("cpu"))
+        guard = build_step(recipe, task, Classification(model), optimizer, tmp_path, silent())
+        assert isinstance(guard, NonFiniteGuard)
+        assert isinstance(guard.step, OomRetry)
+        made[words] = guard.step.step
+        assert guard.plain is guard.step.plain is getattr(made[words], "plain", made[words])
     assert isinstance(made["sam=0"], PlainStep)
     assert made["sam=0.05"].ascent == Steepest(0.05)
     assert made["sam=2 sam_adaptive=true"].ascent == Adaptive(2.0)

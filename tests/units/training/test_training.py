@@ -421,7 +421,7 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         validate=lambda: Validation(1.0, next(answers)),
         save_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),
-        journal=Silence(),
+        run_log=Silence(),
         step_seed=lambda step: step,
         epochs=len(accuracies),
         steps_per_epoch=3,

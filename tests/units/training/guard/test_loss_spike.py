@@ -147,7 +147,7 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
 
     mark_outdated = Checkpoints.mark_outdated
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "outdate", outdated)
+        patch.setattr(Checkpoints, "mark_outdated", outdated)
         with pytest.raises(Killed):
             train(recipe_of("save_minutes=0"), folder, silent())
     assert there == ["epoch-00000-batch-0000035", "epoch-00000-batch-0000036"]
@@ -158,7 +158,7 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_a_place_is_saved_anew_before_later_ones_go(tmp_path):
-    checkpoints = Checkpoints(tmp_path, save_snapshot=3)
+    checkpoints = Checkpoints(tmp_path, keep=3)
     for number in (1, 2, 3):
         checkpoints.save(f"epoch-{number}", {"weight": torch.zeros(1)}, {"way": 1})
     checkpoints.mark_outdated("epoch-2")
