@@ -11,7 +11,7 @@ SIZE = 12
 
 
 def model_of() -> nn.Module:
-    """Convolutions with batch norms, whose statistics a bad sample would spoil."""
+    """Convolutions with batch norms, whose running statistics a non-finite sample would spoil."""
     torch.manual_seed(0)
     return patchword.create("resnet-mini", channels=3, image=32, classes=7, width=4, depths=(1, 1)).train()
 
@@ -23,7 +23,7 @@ def batch_of(seed: int = 0) -> Batch:
 
 
 def everything(guard: NonFiniteGuard) -> list[Tensor]:
-    """What a checkpoint holds."""
+    """Return all tensors of a checkpoint."""
     moments = [value for state in guard.plain.optimizer.state.values() for value in state.values()]
     return [*guard.model.state_dict().values(), *moments]
 

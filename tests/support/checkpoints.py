@@ -12,8 +12,8 @@ def tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_close(folder: Path, other: Path, most: float = 1e-6) -> None:
-    """All but the biases of keys, which a softmax does not see: their gradient is zero but for rounding, and Adam makes
-    as large a step of it as of any other."""
+    """Compare all tensors except the biases of keys, which do not change a softmax: their gradient is zero except for
+    rounding, and Adam scales it to a full step."""
     mine, theirs = tensors(folder), tensors(other)
     assert mine.keys() == theirs.keys()
     for found in (mine, theirs):

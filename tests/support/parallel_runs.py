@@ -1,6 +1,6 @@
-"""Runs of the tests on several processes: a list of them is done one after the other by the same processes.
+"""Training runs of the tests on several processes; the same processes do a list of runs.
 
-`python parallel_runs.py PLAN.json` is one of the processes; the environment says which.
+`python parallel_runs.py PLAN.json` is one of the processes; environment variables give its rank.
 """
 
 import json
@@ -26,7 +26,7 @@ from support.material import silent
 
 @dataclass(frozen=True)
 class Asked:
-    """A run. stop: of which process a stop is asked after how many steps, or nobody."""
+    """A run. stop: (rank, steps): this process is asked to stop after so many steps; empty: none is"""
 
     folder: str
     recipe: str
@@ -36,11 +36,11 @@ class Asked:
 
 
 def do(run: Asked) -> bool:
-    """Trains, and notes which samples this process had in each step."""
-    noted, gradient = [], PlainStep.gradient
+    """Train, and record the samples of this process in each step."""
+    recorded, gradient = [], PlainStep.gradient
 
     def watched(self: PlainStep, batch: object) -> object:
-        noted.append(batch.samples.tolist())
+        recorded.append(batch.samples.tolist())
         return gradient(self, batch)
 
     @contextmanager
@@ -59,12 +59,12 @@ def do(run: Asked) -> bool:
         PlainStep.gradient, recipe_run.interruptible = gradient, before
     name = f"samples-{os.environ.get('RANK', 'alone')}.jsonl"
     with (Path(run.folder) / name).open("a") as file:
-        file.writelines(json.dumps(samples) + "\n" for samples in noted)
+        file.writelines(json.dumps(samples) + "\n" for samples in recorded)
     return done
 
 
 def norms(folder: Path) -> None:
-    """How far batch norms over uneven parts are from the whole at most: answers, gradients, running statistics."""
+    """Write the largest difference between batch norms over unequal splits and over the whole batch."""
     with join_group(device="cpu") as group:
         torch.manual_seed(0)
         model, inputs = torch.nn.Sequential(*_layers(), *_layers()).double(), torch.randn(9, 2, 5, 5).double()
@@ -89,7 +89,7 @@ def _layers() -> list[torch.nn.Module]:
 
 
 class Workers:
-    """Processes that do a list of runs."""
+    """Processes that do a list of runs, one after the other."""
 
     def __init__(self, plan: Sequence[Asked], folder: Path, size: int = 2) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,8 +99,8 @@ class Workers:
         )
         self.processes = []
         for number in range(size):
-            told = {"RANK": number, "WORLD_SIZE": size, "LOCAL_RANK": number, "MASTER_ADDR": "127.0.0.1"}
-            environment = os.environ | {name: str(value) for name, value in told.items()} | {"OMP_NUM_THREADS": "1"}
+            ranks = {"RANK": number, "WORLD_SIZE": size, "LOCAL_RANK": number, "MASTER_ADDR": "127.0.0.1"}
+            environment = os.environ | {name: str(value) for name, value in ranks.items()} | {"OMP_NUM_THREADS": "1"}
             here = [Path(patchword.__file__).parents[1], Path(__file__).parents[1]]
             environment["PYTHONPATH"] = os.pathsep.join(map(str, here))
             words = [sys.executable, __file__, str(folder / "plan.json")]
@@ -110,11 +110,11 @@ class Workers:
 
     def wait(self, seconds: float = 240) -> None:
         try:
-            told = [process.communicate(timeout=seconds)[0] for process in self.processes]
+            outputs = [process.communicate(timeout=seconds)[0] for process in self.processes]
         finally:
             for process in self.processes:
                 process.kill()
-        assert all(process.returncode == 0 for process in self.processes), "\n".join(told)
+        assert all(process.returncode == 0 for process in self.processes), "\n".join(outputs)
 
 
 def free_port() -> int:

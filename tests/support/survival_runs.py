@@ -1,7 +1,7 @@
-"""Runs of the command in processes of their own, to be killed and stopped from outside.
+"""Runs of `patchword train` in separate processes, which the tests kill and stop.
 
-Two kinds, pictures and masked words, each with dropout, an average of the weights, everything random that a recipe has,
-and threads that make batches ahead; saved after every step.
+There are two kinds, images and masked words, each with dropout, a weight average, all random augmentation of a recipe,
+and threads that prepare batches; saved after every step.
 """
 
 import json
@@ -19,7 +19,7 @@ from patchword.training.checkpoint.checkpoint import Checkpoints
 from support.material import RANDOM, TINY_MODEL, differing, settings
 from support.tiny_texts import QUICK, vocabulary_of
 
-COUNT = float(os.environ.get("SURVIVAL_SHARE", "1"))  # of the kills and stops: 0.1 is a tenth
+COUNT = float(os.environ.get("SURVIVAL_SHARE", "1"))  # fraction of the kills and stops that are done
 IMAGES = (
     *TINY_MODEL,
     *RANDOM,
@@ -54,7 +54,7 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of run: its recipe and fields. folder: where its runs and the sets it needs are"""
+    """A kind of run: its recipe and fields. folder: of its runs and data"""
 
     recipe: str
     fields: tuple[str, ...]
@@ -62,17 +62,17 @@ class Kind:
 
     def start(self, name: str) -> subprocess.Popen[str]:
         words = ["train", self.recipe, *settings(*self.fields), "--name", name, "--runs", str(self.folder), "--resume"]
-        surroundings = {**os.environ, "PYTHONUNBUFFERED": "1", "PATCHWORD_DATA": str(self.folder / "data")}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PATCHWORD_DATA": str(self.folder / "data")}
         return subprocess.Popen(
             [sys.executable, "-m", "patchword", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=surroundings,
+            env=environment,
         )
 
     def whole(self) -> Path:
-        """The run that nothing interrupted."""
+        """The uninterrupted run."""
         folder = self.folder / "whole"
         if not (folder / "evaluation.json").is_file():
             finished(self.start("whole"))
@@ -90,7 +90,7 @@ def kind_of(name: str, folder: Path) -> Kind:
 
 
 def _stories(syllables: list[str], documents: int = 90) -> str:
-    """a document a line; all words of one begin with the same letter"""
+    """Return one document per line; all words of a document begin with the same letter."""
     rng, lines = random.Random(0), []
     for number in range(documents):
         known = syllables[5 * (number % 8) : 5 * (number % 8) + 5]
@@ -99,13 +99,13 @@ def _stories(syllables: list[str], documents: int = 90) -> str:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    told = process.communicate()[0]
-    assert process.returncode == 0, told
-    return told
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    return output
 
 
 def acknowledged(folder: Path) -> str:
-    """The newest place that is saved, as anybody can see it; empty before the first save."""
+    """Return the name of the newest completed checkpoint; empty before the first save."""
     return max((path.name for path in (folder / "checkpoints").glob("epoch-*")), default="")
 
 
@@ -114,21 +114,21 @@ def in_a_save(folder: Path) -> bool:
 
 
 def whole_place(folder: Path) -> str:
-    """The newest place whose checkpoint is whole; there must be no damaged one at all."""
-    checkpoints, said = Checkpoints(folder / "checkpoints"), []
-    checkpoints.newest(said.append)
-    assert said == []
+    """Return the name of the newest checkpoint; none may be damaged."""
+    checkpoints, messages = Checkpoints(folder / "checkpoints"), []
+    checkpoints.newest(messages.append)
+    assert messages == []
     return acknowledged(folder)
 
 
-def begun_at(told: str) -> str:
-    """The place that a start says it went on from."""
-    found = re.search(r"resuming from epoch (\d+), batch (\d+)", told)
+def begun_at(output: str) -> str:
+    """Return the name of the checkpoint from which a run says that it resumed."""
+    found = re.search(r"resuming from epoch (\d+), batch (\d+)", output)
     return f"epoch-{int(found[1]) - 1:05d}-batch-{int(found[2]) - 1:07d}" if found else ""
 
 
 def wait_for(process: subprocess.Popen[str], seen: Callable[[], bool]) -> bool:
-    """Until `seen()`, however busy the machine is; False if the process ended before."""
+    """Wait until `seen()`, without a time limit; return False if the process ended first."""
     while not seen():
         if process.poll() is not None:
             return False
@@ -137,7 +137,7 @@ def wait_for(process: subprocess.Popen[str], seen: Callable[[], bool]) -> bool:
 
 
 def assert_the_same(folder: Path, whole: Path) -> None:
-    """Weights, the last checkpoint, metrics and the test's result: bit by bit, but for the time it took."""
+    """Weights, last checkpoint, metrics and test result are bit-equal, except for the time."""
     newest = acknowledged(whole)
     assert acknowledged(folder) == newest
     assert differing(folder / "model.safetensors", whole / "model.safetensors") == []

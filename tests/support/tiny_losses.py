@@ -1,4 +1,4 @@
-"""What the tests of sharpness and of surfaces share: losses whose curvature is known."""
+"""Losses with known curvature, for the tests of sharpness and loss landscapes."""
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,7 @@ def quadratic(values: list[float], slope: Tensor | None = None) -> SampleLoss:
 
 
 def network(seed: int = 0) -> SampleLoss:
-    """60 weights with a norm, a convolution and a kink, and 24 pictures."""
+    """60 weights with a norm, a convolution and a kink, and 24 images."""
     torch.manual_seed(seed)
     model = nn.Sequential(
         nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.GELU(), nn.Flatten(), nn.Linear(8, 3), nn.ReLU(), nn.Linear(3, 3)
@@ -38,9 +38,9 @@ def network(seed: int = 0) -> SampleLoss:
     inputs, labels = pixels(24, 1, 4, 4).double(), torch.arange(24) % 3
     model(inputs)  # statistics for the batch norm
 
-    def share(piece: Tensor) -> tuple[Tensor, Tensor]:
-        scores = model(inputs[piece])
-        loss = F.cross_entropy(scores, labels[piece], reduction="sum") / len(labels)
-        return loss, (scores.argmax(1) == labels[piece]).sum() / len(labels)
+    def part_of_loss(indices: Tensor) -> tuple[Tensor, Tensor]:
+        scores = model(inputs[indices])
+        loss = F.cross_entropy(scores, labels[indices], reduction="sum") / len(labels)
+        return loss, (scores.argmax(1) == labels[indices]).sum() / len(labels)
 
-    return SampleLoss(model, torch.arange(24).split, share, size=24, count=24)
+    return SampleLoss(model, torch.arange(24).split, part_of_loss, size=24, count=24)

@@ -1,4 +1,4 @@
-"""kill -9 at a hundred random moments; the same command goes on, loses no save, and ends with the same bits."""
+"""kill -9 at a hundred random moments: the same command resumes, no save is lost, and the result is bit-equal."""
 
 import os
 import random
@@ -22,12 +22,14 @@ from support.survival_runs import (
     whole_place,
 )
 
-KILLS = max(2, round(50 * COUNT))  # of each kind
+KILLS = max(2, round(50 * COUNT))  # per kind of run
 
 
 def killed(process: subprocess.Popen[str], folder: Path, rng: random.Random) -> str | None:
-    """Kills it a moment after it saved for the first time, every second time inside a save, rarely while it reads;
-    what was acknowledged just before, or None if it was done before."""
+    """Kill the process after its first save, half of the times during a save, rarely while it reads data.
+
+    Return the newest checkpoint just before the kill, or None if the run finished first.
+    """
     before = acknowledged(folder)
     if rng.random() < 0.9:
         wait_for(process, lambda: acknowledged(folder) > before)
@@ -53,21 +55,21 @@ def test_kills_change_nothing(tmp_path, name, capsys):
             process = kind.start(folder.name)
             seen = killed(process, folder, rng) if kills < KILLS else None
             if seen is None:
-                told = finished(process)
-                assert begun_at(told) == place
+                output = finished(process)
+                assert begun_at(output) == place
                 break
             kills += 1
             inside += in_a_save(folder)
-            told = process.communicate()[0]
-            assert begun_at(told) in (place, "")  # empty if it was killed before it said so
+            output = process.communicate()[0]
+            assert begun_at(output) in (place, "")  # empty if it was killed before it printed that
             kept = whole_place(folder)
-            assert kept >= seen >= place  # nothing that was acknowledged is lost
+            assert kept >= seen >= place  # no completed save is lost
             place = kept
         assert_the_same(folder, whole)
         runs += 1
     with capsys.disabled():
         print(
-            f"\n{name}: {kills} kills, {inside} of them inside a save, in {runs} runs, each with the bits of the whole "
-            f"run; no acknowledged save lost; {time.monotonic() - began:.0f} s"
+            f"\n{name}: {kills} kills, {inside} of them inside a save, in {runs} runs, each bit-equal to the whole "
+            f"run; no completed save lost; {time.monotonic() - began:.0f} s"
         )
-    assert inside > 0  # else the moments were too tame to prove anything
+    assert inside > 0  # otherwise the kills would not test saves

@@ -1,4 +1,4 @@
-"""SIGTERM or Ctrl-C at twenty random moments: no step is lost, the exit is clean, and it says how to go on."""
+"""SIGTERM or Ctrl-C at twenty random moments: no step is lost, and the output has the command to resume."""
 
 import random
 import re
@@ -19,14 +19,14 @@ from support.survival_runs import (
     whole_place,
 )
 
-STOPS = max(1, round(10 * COUNT))  # of each kind
+STOPS = max(1, round(10 * COUNT))  # per kind of run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["images", "masked words"])
 def test_stops_lose_no_step(tmp_path, name, capsys):
     kind = kind_of(name, tmp_path)
-    # saved rarely: what a stop keeps, it keeps by itself
+    # saved rarely, so that the stop itself must save
     rarely = type(kind)(kind.recipe, tuple(field for field in kind.fields if "save_minutes" not in field), tmp_path)
     whole, rng, stops, runs, longest = kind.whole(), random.Random(name), 0, 0, 0.0
     ended = 0.0
@@ -44,9 +44,9 @@ def test_stops_lose_no_step(tmp_path, name, capsys):
             asked = time.time()
             process.send_signal(number)
             told = process.communicate()[0]
-            if process.returncode == 0:  # it was done before it heard
+            if process.returncode == 0:  # it finished before the signal
                 break
-            kept = (folder / "checkpoints" / acknowledged(folder)).stat().st_ctime  # when it took its name
+            kept = (folder / "checkpoints" / acknowledged(folder)).stat().st_ctime  # when it was renamed
             longest, ended = max(longest, kept - asked), max(ended, time.time() - asked)
             stops += 1
             assert process.returncode == 128 + number, told

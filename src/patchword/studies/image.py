@@ -23,7 +23,7 @@ def fashion_mnist_positions() -> Study:
     runs = {}
     for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
         for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
-            model = ModelChoice.model_validate({"name": base.model.name, "positions": scheme})
+            model = ModelChoice.model_validate({"name": base.model.name, "position": scheme})
             expect = Expect()
             family = base.model.name.removesuffix("-mini")
             runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})

@@ -1,4 +1,4 @@
-"""Checkpoints against the list of what goes wrong: flipped bits, cut files, foreign folders, faulty disks."""
+"""Checkpoints with flipped bits, truncated files, foreign folders and faulty disks."""
 
 import json
 import random
@@ -20,9 +20,9 @@ def place(batch: int, epoch: int = 0) -> str:
     return f"epoch-{epoch:05d}-batch-{batch:07d}"
 
 
-def save(checkpoints: Checkpoints, batch: int, spared: str = "", epoch: int = 0) -> None:
+def save(checkpoints: Checkpoints, batch: int, also_keep: str = "", epoch: int = 0) -> None:
     tensors = {"weight": torch.full((64,), float(batch)), "steps": torch.tensor(batch)}
-    checkpoints.save(place(batch, epoch), tensors, {"batch": batch}, spared)
+    checkpoints.save(place(batch, epoch), tensors, {"batch": batch}, also_keep)
 
 
 def names(folder: Path) -> list[str]:
@@ -55,7 +55,7 @@ def test_a_file_is_what_safetensors_reads(tmp_path):
     assert size_of(tensors) == len(content)
 
 
-def test_a_large_tensor_comes_in_pieces(monkeypatch):
+def test_a_large_tensor_is_written_in_chunks(monkeypatch):
     monkeypatch.setattr("patchword.core.safetensors_bytes._PIECE", 64)
     tensors = {"a": torch.randn(100)}
     parts = list(pieces(tensors))
@@ -67,23 +67,23 @@ def test_a_large_tensor_comes_in_pieces(monkeypatch):
 
 
 def damaged(two: Checkpoints, file: Path, content: bytes) -> None:
-    """The damage is noticed and named, and the one before is taken."""
-    good, said = file.read_bytes(), []
+    """The damage is detected and named, and the checkpoint before is used."""
+    good, messages = file.read_bytes(), []
     file.write_bytes(content)
-    found = Checkpoints(two.folder).newest(said.append)
+    found = Checkpoints(two.folder).newest(messages.append)
     file.write_bytes(good)
     assert found is not None
     assert found[1] == {"batch": 1}, file.name
-    assert len(said) == 1
-    assert said[0].startswith(f"checkpoint {place(2)} is skipped: ")
-    assert file.name in said[0] or "its manifest" in said[0]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"checkpoint {place(2)} is skipped: ")
+    assert file.name in messages[0] or "its manifest" in messages[0]
 
 
 FILES = ("tensors.safetensors", "state.json", "manifest.json")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_fifty_flipped_bits_are_noticed_in_every_file(two, name):
+def test_fifty_flipped_bits_are_detected_in_every_file(two, name):
     file, rng = two.folder / place(2) / name, random.Random(name)
     content = file.read_bytes()
     bits = rng.sample(range(8 * len(content)), min(50, 8 * len(content)))
@@ -96,7 +96,7 @@ def test_fifty_flipped_bits_are_noticed_in_every_file(two, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_ten_cut_files_are_noticed_of_every_kind(two, name):
+def test_ten_truncations_are_detected_of_every_file(two, name):
     file, rng = two.folder / place(2) / name, random.Random(name)
     content = file.read_bytes()
     for length in [0, 1, len(content) - 1, *rng.sample(range(2, len(content) - 1), 7)]:
@@ -104,7 +104,7 @@ def test_ten_cut_files_are_noticed_of_every_kind(two, name):
 
 
 def test_every_bit_of_a_manifest_counts(two):
-    """All of them, since a manifest is the one file that no other file vouches for."""
+    """All of them, since no other file has a digest of the manifest."""
     content = (two.folder / place(2) / "manifest.json").read_bytes()
     entries, unnoticed = manifest.entries(content), []
     assert entries.keys() == set(FILES[:2])
@@ -113,17 +113,17 @@ def test_every_bit_of_a_manifest_counts(two):
         changed[bit // 8] ^= 1 << bit % 8
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             unnoticed.append((bit, manifest.entries(bytes(changed))))
-    # a "files" of another name is no manifest of ours: its entries are no digests
-    assert all("sha256" not in told.get("tensors.safetensors", {}) for _, told in unnoticed)
+    # without the key "files" it is not one of our manifests: its entries are not digests
+    assert all("sha256" not in entries.get("tensors.safetensors", {}) for _, entries in unnoticed)
     assert len(unnoticed) <= 8 * len("files")
 
 
-def test_a_file_that_was_added_to_the_manifest_only_is_missed(two):
+def test_a_file_that_only_the_manifest_names_is_reported_missing(two):
     file = two.folder / place(2) / "state.json"
     file.unlink()
-    said = []
-    assert two.newest(said.append)[1] == {"batch": 1}
-    assert said == [f"checkpoint {place(2)} is skipped: its manifest cannot be used (state.json is missing)"]
+    messages = []
+    assert two.newest(messages.append)[1] == {"batch": 1}
+    assert messages == [f"checkpoint {place(2)} is skipped: its manifest cannot be used (state.json is missing)"]
 
 
 def test_checkpoints_of_the_first_format_are_read(two):
@@ -138,8 +138,8 @@ def test_checkpoints_of_the_first_format_are_read(two):
 
 
 @pytest.mark.parametrize("spoil", [lambda content: content[:-9] + b"\1" + content[-8:], lambda content: content[:-1]])
-def test_a_disk_that_forgets_is_noticed_before_an_older_one_goes(two, monkeypatch, spoil):
-    """What is read back is compared with what was to be written; the older ones are as they were."""
+def test_a_faulty_disk_is_detected_before_an_older_checkpoint_is_removed(two, monkeypatch, spoil):
+    """What is read back is compared with what was written; older checkpoints stay unchanged."""
     written = checkpoint.flush
 
     def forgetful(path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_disk_that_forgets_is_noticed_before_an_older_one_goes(two, monkeypatc
             path.write_bytes(spoil(path.read_bytes()))
 
     monkeypatch.setattr(checkpoint, "flush", forgetful)
-    with pytest.raises(UserError, match=r"cannot write the checkpoint .*read back other than it was written"):
+    with pytest.raises(UserError, match=r"cannot write the checkpoint .*differs from what was written"):
         save(two, 3)
     assert names(two.folder) == [place(1), place(2)]
     assert two.newest(pytest.fail)[1] == {"batch": 2}
@@ -157,7 +157,7 @@ def test_a_disk_that_forgets_is_noticed_before_an_older_one_goes(two, monkeypatc
 # Retention
 
 
-def test_the_spared_one_stays(tmp_path):
+def test_the_best_one_is_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     for batch in range(1, 7):
         save(checkpoints, batch, spared=place(2))
@@ -167,7 +167,7 @@ def test_the_spared_one_stays(tmp_path):
 
 
 def test_a_damaged_one_does_not_count_as_kept(tmp_path):
-    """The last two good ones: else a damaged one would push a good one out."""
+    """The last two intact ones are kept: a damaged one does not replace an intact one."""
     first = Checkpoints(tmp_path, keep=3)
     for batch in (1, 2, 3):
         save(first, batch)
@@ -178,7 +178,7 @@ def test_a_damaged_one_does_not_count_as_kept(tmp_path):
     assert names(tmp_path) == [place(2), place(4)]
 
 
-def test_a_newer_one_that_is_damaged_is_not_read_and_not_in_the_way(two):
+def test_a_newer_damaged_one_is_not_read_and_does_not_block(two):
     (two.folder / place(2) / "state.json").write_text("{}")
     again = Checkpoints(two.folder)
     assert again.newest(lambda _: None)[1] == {"batch": 1}
@@ -186,7 +186,7 @@ def test_a_newer_one_that_is_damaged_is_not_read_and_not_in_the_way(two):
     assert again.newest(pytest.fail)[1] == {"batch": 2}
 
 
-def test_what_is_not_ours_is_left_alone(two):
+def test_other_folders_are_never_touched(two):
     foreign = ["epoch-notes", f"{place(1)}-mine", f"{place(1)} (copy)", ".epoch-old", "best", ".cache.tmp"]
     for name in foreign:
         shutil.copytree(two.folder / place(1), two.folder / name)
@@ -210,7 +210,7 @@ def test_deleting_begins_with_a_rename(two, monkeypatch):
     assert all(name.startswith(".") for name in removed)
 
 
-def test_an_older_one_goes_only_after_the_newer_has_its_name(two, monkeypatch):
+def test_an_older_one_is_removed_only_after_the_newer_one_is_renamed(two, monkeypatch):
     remove, there = Checkpoints._remove, []
 
     def watched(self: Checkpoints, folder: Path) -> None:
@@ -223,7 +223,7 @@ def test_an_older_one_goes_only_after_the_newer_has_its_name(two, monkeypatch):
     assert (place(1), False) not in there
 
 
-def test_a_save_tells_its_cost(two):
+def test_a_save_measures_its_cost(two):
     save(two, 3)
     assert two.cost.bytes >= size_of({"weight": torch.zeros(64), "steps": torch.tensor(1)})
     assert two.cost.seconds == two.cost.waited > 0

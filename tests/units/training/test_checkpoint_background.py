@@ -1,4 +1,4 @@
-"""Saves beside training: what is saved is what was there, one at a time, and nothing that goes wrong is silent."""
+"""Background saves: a consistent copy, one save at a time, and no error is lost."""
 
 import threading
 
@@ -26,11 +26,11 @@ def gate(monkeypatch):
     return opened
 
 
-def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path, gate):
+def test_a_save_has_the_values_of_the_moment_of_the_call(tmp_path, gate):
     checkpoints, weight = BackgroundCheckpoints(tmp_path), torch.zeros(8)
     state = {"batch": 1}
     checkpoints.save("epoch-1", {"weight": weight}, state)
-    weight += 1  # training goes on while the thread has not yet begun to write
+    weight += 1  # training continues before the thread writes
     state["batch"] = 2
     assert checkpoints.all() == []
     gate.set()
@@ -40,7 +40,7 @@ def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path, gate):
     assert kept == {"batch": 1}
 
 
-def test_the_next_save_waits_for_the_one_under_way(tmp_path, gate):
+def test_the_next_save_waits_for_the_running_one(tmp_path, gate):
     checkpoints = BackgroundCheckpoints(tmp_path)
     checkpoints.save("epoch-1", {"weight": torch.ones(8)}, {})
     threading.Timer(0.05, gate.set).start()
@@ -51,7 +51,7 @@ def test_the_next_save_waits_for_the_one_under_way(tmp_path, gate):
     assert checkpoints.cost.waited > 0
 
 
-def test_leaving_waits(tmp_path, gate):
+def test_leaving_the_context_waits(tmp_path, gate):
     threading.Timer(0.05, gate.set).start()
     with BackgroundCheckpoints(tmp_path) as checkpoints:
         checkpoints.save("epoch-1", {"weight": torch.ones(8)}, {})
@@ -73,7 +73,7 @@ def broken(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("look", ["check", "wait", "save", "leave"])
-def test_a_failure_is_raised_at_the_next_look(broken, look):
+def test_a_failure_is_raised_at_the_next_call(broken, look):
     looks = {
         "check": broken.check,
         "wait": broken.wait,
@@ -82,7 +82,7 @@ def test_a_failure_is_raised_at_the_next_look(broken, look):
     }
     with pytest.raises(ValueError, match="No space left on device"):
         looks[look]()
-    broken.check()  # told once
+    broken.check()  # raised once
     assert list(broken.folder.iterdir()) == []
 
 
@@ -95,18 +95,18 @@ def test_a_failure_does_not_hide_the_error_before_it(broken):
         fail()
 
 
-def test_without_memory_for_a_copy_a_save_is_written_at_once(tmp_path, monkeypatch):
+def test_without_memory_for_a_copy_a_save_is_synchronous(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "free_memory", lambda: 32)
-    told = []
-    checkpoints = BackgroundCheckpoints(tmp_path, on_first_save=told.append)
+    costs = []
+    checkpoints = BackgroundCheckpoints(tmp_path, on_first_save=costs.append)
     checkpoints.save("epoch-1", {"weight": torch.ones(8)}, {})
     assert checkpoints._thread is None
     assert checkpoints.newest(pytest.fail) is not None
-    assert told == [checkpoints.cost]
-    assert told[0].waited == told[0].seconds
+    assert costs == [checkpoints.cost]
+    assert costs[0].waited == costs[0].seconds
 
 
-def test_the_memory_of_a_save_is_used_again(tmp_path):
+def test_the_buffers_of_a_save_are_reused(tmp_path):
     checkpoints = BackgroundCheckpoints(tmp_path)
     places = []
     for number, size in enumerate((8, 8, 9)):
@@ -117,10 +117,10 @@ def test_the_memory_of_a_save_is_used_again(tmp_path):
     assert places[0] == places[1] != places[2]
 
 
-def test_the_cost_is_told_once(tmp_path):
-    told = []
-    with BackgroundCheckpoints(tmp_path, on_first_save=told.append) as checkpoints:
+def test_the_cost_is_reported_once(tmp_path):
+    costs = []
+    with BackgroundCheckpoints(tmp_path, on_first_save=costs.append) as checkpoints:
         for number in range(3):
             checkpoints.save(f"epoch-{number}", {"weight": torch.ones(8)}, {})
-    assert len(told) == 1
-    assert told[0].bytes > 32
+    assert len(costs) == 1
+    assert costs[0].bytes > 32

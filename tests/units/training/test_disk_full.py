@@ -1,4 +1,4 @@
-"""A full disk: what was there stays good, the message says how much is needed and free, and the run goes on after."""
+"""A full disk: earlier files stay intact, the message has needed and free space, and the run can be resumed."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def test_bytes_in_words(count, words):
     assert in_bytes(count) == words
 
 
-def test_free_room_of_what_is_not_there_yet(tmp_path):
+def test_free_space_for_a_path_that_does_not_exist_yet(tmp_path):
     assert free_bytes(tmp_path / "a" / "b") > 0
     check_disk_space("no", tmp_path / "a", 1)
     with pytest.raises(
@@ -43,15 +43,15 @@ def test_which_errors_are_a_full_disk(tmp_path):
     assert is_full(RuntimeError("I/O error: No space left on device (os error 28)"))
     assert not is_full(OSError(errno.EACCES, ""))
     assert not is_full(RuntimeError("os error 13"))
-    told = str(disk_full("no", tmp_path, "Disk quota exceeded", 100))
-    assert "a quota may allow less\nmake room for 100 bytes more there" in told
+    message = str(disk_full("no", tmp_path, "Disk quota exceeded", 100))
+    assert "a quota may allow less\nmake room for 100 bytes more there" in message
 
 
 def full(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_any_file_tells(tmp_path, monkeypatch):
+def test_any_file_reports_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("patchword.core.files.flush", full)
     with pytest.raises(
         DiskFullError, match=r"cannot write .*file: got No space left on device: .* free on the disk of"
@@ -60,7 +60,7 @@ def test_any_file_tells(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-# A run whose disk becomes full, with a stand-in for the disk
+# A run whose disk becomes full, with a simulated disk
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def assert_the_same(folder: Path, whole: Path) -> None:
 
 @pytest.mark.parametrize("place", ["tensors.safetensors", "state.json", "manifest.json", "weights", "log"])
 @pytest.mark.parametrize("after", [0, 5])
-def test_whichever_file_it_was_the_run_says_so_and_goes_on(whole, tmp_path, monkeypatch, place, after):
+def test_whichever_file_fails_the_run_reports_it_and_can_be_resumed(whole, tmp_path, monkeypatch, place, after):
     folder, recipe = tmp_path / "run", tiny_recipe("save_minutes=0")
     times, plain = iter(range(10_000)), checkpoint.flush
 
@@ -93,9 +93,9 @@ def test_whichever_file_it_was_the_run_says_so_and_goes_on(whole, tmp_path, monk
             patch.setattr("patchword.recipes.image.task.save", full)
         if place == "log":
             patch.setattr(RunLog, "epoch", full)
-        with pytest.raises(DiskFullError) as told:
+        with pytest.raises(DiskFullError) as error:
             train(recipe, folder, silent())
-    text = str(told.value)
+    text = str(error.value)
     assert "No space left on device" in text
     assert "free on the disk of" in text
     assert text.endswith(
@@ -104,7 +104,7 @@ def test_whichever_file_it_was_the_run_says_so_and_goes_on(whole, tmp_path, monk
     if place not in ("weights", "log"):
         assert f"{in_bytes(room_of(whole))} needed" in text
     kept = Checkpoints(folder / "checkpoints")
-    found = kept.newest(pytest.fail)  # nothing half-written is there
+    found = kept.newest(pytest.fail)  # no half-written checkpoint exists
     assert (found is None) == (after == 0 and place not in ("weights", "log"))
     assert not list((folder / "checkpoints").glob(".*")) if kept.folder.exists() else True
     assert train(recipe, folder, silent(), resume=True)
@@ -116,10 +116,10 @@ def room_of(folder: Path) -> int:
     return (newest / "tensors.safetensors").stat().st_size + checkpoint._BESIDE
 
 
-# What is needed is known before
+# The space that is needed, known before the run
 
 
-def test_the_need_is_told_before_the_first_step(whole, tmp_path):
+def test_the_needed_space_is_known_before_the_first_step(whole, tmp_path):
     loop = assemble(tiny_recipe(), gather(tiny_recipe(), silent()), tmp_path / "run", silent())
     newest = max((whole / "checkpoints").iterdir())
     real = (newest / "tensors.safetensors").stat().st_size
@@ -128,22 +128,22 @@ def test_the_need_is_told_before_the_first_step(whole, tmp_path):
     assert run_bytes(loop) == 4 * checkpoint_bytes(loop) + 2 * weights
     recipe = tiny_recipe("loss_spike_factor=3")
     loop = assemble(recipe, gather(recipe, silent()), tmp_path / "run", silent())
-    assert run_bytes(loop) == (4 + 3) * checkpoint_bytes(loop) + 2 * weights  # two places to come back to, and a third
+    assert run_bytes(loop) == (4 + 3) * checkpoint_bytes(loop) + 2 * weights  # two snapshots, and a third
 
 
-def test_a_run_that_cannot_be_held_is_refused_before_its_first_step(tmp_path, monkeypatch):
+def test_a_run_that_does_not_fit_is_refused_before_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "free_bytes", lambda _: 1000)
     taken = []
     monkeypatch.setattr(RunLog, "step", lambda *_: taken.append(1))
-    told = (
+    message = (
         r"not enough disk space for the run .*: got too little room: .* needed, 1\.0 kB free(.|\n)*then resume with:\n"
     )
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         train(tiny_recipe(), tmp_path / "run", silent())
     assert not taken
 
 
-def test_a_save_that_cannot_fit_is_not_begun(tmp_path, monkeypatch):
+def test_a_save_that_does_not_fit_is_not_started(tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save("epoch-1", {"weight": torch.ones(1000)}, {})
     monkeypatch.setattr(room, "free_bytes", lambda _: 3000)
@@ -153,12 +153,12 @@ def test_a_save_that_cannot_fit_is_not_begun(tmp_path, monkeypatch):
     assert checkpoints.newest(pytest.fail) is not None
 
 
-# A real one
+# A real disk
 
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
-    """Two megabytes of memory as a disk, where we may mount one."""
+    """Mount two megabytes of memory as a disk, if permitted."""
     folder = tmp_path / "disk"
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
@@ -173,13 +173,13 @@ def small_disk(tmp_path) -> Iterator[Path]:
 
 
 def fill(disk: Path, leave: int) -> None:
-    """Files of others, until so many bytes are free."""
+    """Write other files until `leave` bytes are free."""
     with (disk / "others").open("ab") as file:
         file.write(os.urandom(max(0, free_bytes(disk) - leave)))
 
 
 @pytest.mark.parametrize("leave", [0, 40_000, 90_000, 150_000])
-def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave):
+def test_a_disk_that_other_files_fill(whole, small_disk, monkeypatch, command, leave):
     folder, plain = small_disk / "runs" / "run", RunLog.step
 
     def watched(self: RunLog, state, *rest: object) -> None:
@@ -191,20 +191,20 @@ def test_a_disk_that_others_fill(whole, small_disk, monkeypatch, command, leave)
     words = ["train", "digits-vit", *settings(*fields), "--name", "run", "--runs", str(folder.parent), "--resume"]
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", watched)
-        code, told, complaint = command(*words)
-    assert code == 2, told
-    assert "Traceback" not in told + complaint
-    assert " needed, " in complaint
-    assert f" free on the disk of {folder}" in complaint
-    assert "--resume" in complaint.splitlines()[-1]
+        code, output, errors = command(*words)
+    assert code == 2, output
+    assert "Traceback" not in output + errors
+    assert " needed, " in errors
+    assert f" free on the disk of {folder}" in errors
+    assert "--resume" in errors.splitlines()[-1]
     found = Checkpoints(folder / "checkpoints").newest(pytest.fail)
     assert found is not None
-    assert found[1]["step"] >= 4  # saved at every step, one being under way
-    code, told, complaint = command(*words)  # still full
-    assert code == 2, told
-    assert "Traceback" not in told + complaint
+    assert found[1]["step"] >= 4  # saved at every step, with one save running
+    code, output, errors = command(*words)  # still full
+    assert code == 2, output
+    assert "Traceback" not in output + errors
     (small_disk / "others").unlink()
-    code, told, complaint = command(*words)
-    assert code == 0, complaint
-    assert "resuming from epoch 1" in told
+    code, output, errors = command(*words)
+    assert code == 0, errors
+    assert "resuming from epoch 1" in output
     assert_the_same(folder, whole)

@@ -1,4 +1,4 @@
-"""One process a run folder; a lock whose holder is gone never blocks."""
+"""One process per run folder; a lock whose owner has ended never blocks."""
 
 import fcntl
 import json
@@ -30,7 +30,7 @@ with exclusive(Path(sys.argv[1])):
 
 
 def holding(folder, child: bool = False) -> tuple[subprocess.Popen[str], int]:
-    """A process that holds the folder, and the number of a process it has started."""
+    """Start a process that holds the lock; return it and the PID of its child."""
     words = [sys.executable, "-c", HOLD, str(folder), "with a child" if child else ""]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     return process, int(process.stdout.readline())
@@ -41,12 +41,12 @@ def enter(folder) -> None:
         pass
 
 
-def test_the_holder_is_named_and_a_killed_one_never_blocks(tmp_path):
+def test_the_owner_is_named_and_a_killed_one_never_blocks(tmp_path):
     process, _ = holding(tmp_path)
     since = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-    told = rf"is in use by another run: got process {process.pid} on \S+, since {since}\nwait until it ends"
+    message = rf"is in use by another run: got process {process.pid} on \S+, since {since}\nwait until it ends"
     for ask in (enter, check_unlocked):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             ask(tmp_path)
     process.kill()
     process.wait()
@@ -55,7 +55,7 @@ def test_the_holder_is_named_and_a_killed_one_never_blocks(tmp_path):
 
 
 def test_a_child_that_outlives_its_parent_does_not_block(tmp_path):
-    """It has inherited the lock, which the system therefore keeps."""
+    """It has inherited the flock, so the system keeps it."""
     process, child = holding(tmp_path, child=True)
     try:
         with pytest.raises(UserError, match="is in use"):
@@ -72,11 +72,11 @@ def test_a_child_that_outlives_its_parent_does_not_block(tmp_path):
 
 
 def left_by(folder, **changes: object) -> None:
-    """A lock file that was not left in peace."""
+    """Write a lock file as an owner leaves it that did not release it."""
     (folder / ".lock").write_text(replace(LockOwner.this(), **changes).text())
 
 
-def test_what_a_crash_left_does_not_block(tmp_path):
+def test_the_lock_file_of_a_crash_does_not_block(tmp_path):
     for text in ("", "4711", "{}", "half of {", json.dumps({**asdict(LockOwner.this()), "more": 1})):
         (tmp_path / ".lock").write_text(text)
         enter(tmp_path)
@@ -84,20 +84,20 @@ def test_what_a_crash_left_does_not_block(tmp_path):
     enter(tmp_path)
 
 
-def test_who_is_gone():
+def test_which_owners_have_ended():
     here = LockOwner.this()
     assert not here.is_gone()
-    assert replace(here, began="1").is_gone()  # its number was given to another process
+    assert replace(here, began="1").is_gone()  # its PID was reused by another process
     assert not here.is_elsewhere()
     for other in (replace(here, boot="another"), replace(here, host="other")):
         assert other.is_elsewhere()
-        assert not other.is_gone()  # nobody can tell
+        assert not other.is_gone()  # cannot be known
     ended = subprocess.Popen(["sleep", "60"])
     child = replace(here, process=ended.pid, began=_start_time(ended.pid))
     assert not child.is_gone()
     ended.kill()
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-    assert child.is_gone()  # a zombie, too
+    assert child.is_gone()  # a zombie has ended, too
     ended.wait()
     assert child.is_gone()
     assert not replace(here, processes="a container's", process=ended.pid).is_gone()
@@ -106,8 +106,8 @@ def test_who_is_gone():
 
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("where", [{"host": "other"}, {"boot": "of another machine of this name"}])
-def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkeypatch, where, locked):
-    """Whatever the lock says: a disk may not pass it between machines, or may keep that of a dead one."""
+def test_an_owner_on_another_machine_counts_while_it_touches_the_file(tmp_path, monkeypatch, where, locked):
+    """Whatever flock says: a network disk may not share it, or may keep that of a machine that failed."""
     monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.02)
     left_by(tmp_path, **where)
     beats = iter([1, 1, 1, 2])
@@ -115,7 +115,7 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
         if locked:
             fcntl.flock(other, fcntl.LOCK_EX)
         with monkeypatch.context() as patch:
-            patch.setattr(lock, "_touched", lambda _: next(beats))
+            patch.setattr(lock, "_touch_time", lambda _: next(beats))
             with pytest.raises(
                 UserError, match=rf"got process {os.getpid()} on {where.get('host', LockOwner.this().host)}"
             ):
@@ -125,18 +125,18 @@ def test_a_holder_on_another_machine_is_believed_while_it_beats(tmp_path, monkey
             exclusive(tmp_path),
             pytest.raises(UserError, match=f"got process {os.getpid()} on {LockOwner.this().host}"),
         ):
-            enter(tmp_path)  # it was silent, and now it is ours
+            enter(tmp_path)  # the file was not touched, so the lock was taken over
 
 
-def test_a_holder_beats(tmp_path, monkeypatch):
+def test_an_owner_touches_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "TOUCH_SECONDS", 0.01)
     with exclusive(tmp_path):
-        assert lock._beats(tmp_path / ".lock")
-    assert not lock._beats(tmp_path / ".lock")
-    assert (tmp_path / ".lock").read_text() == ""  # left in peace
+        assert lock._is_touched(tmp_path / ".lock")
+    assert not lock._is_touched(tmp_path / ".lock")
+    assert (tmp_path / ".lock").read_text() == ""  # released
 
 
-def test_a_disk_without_locks_still_tells_who_holds(tmp_path, monkeypatch):
+def test_a_disk_without_flock_still_names_the_owner(tmp_path, monkeypatch):
     def none(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
@@ -157,8 +157,8 @@ def test_a_disk_without_locks_still_tells_who_holds(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("rank", "looked"), [("0", 1), ("1", 0)])
-def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, looked):
-    """They would wait for a silent holder one after the other, and for each other's looking."""
+def test_only_the_main_process_checks_the_lock(tmp_path, monkeypatch, rank, looked):
+    """Otherwise each would wait for an owner that has ended, and for the checks of the others."""
     for name, value in {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "a"}.items():
         monkeypatch.setenv(name, value)
 
@@ -167,13 +167,13 @@ def test_of_several_processes_only_the_first_looks(tmp_path, monkeypatch, rank, 
 
     asked = []
     monkeypatch.setattr(recipe_run, "check_unlocked", asked.append)
-    monkeypatch.setattr(recipe_run, "joined", met)
+    monkeypatch.setattr(recipe_run, "join_group", met)
     with pytest.raises(InterruptedError):
         recipe_run.train(tiny_recipe(), tmp_path / "run", silent())
     assert asked == [tmp_path / "run"] * looked
 
 
-def test_looking_early_makes_nothing(tmp_path):
+def test_the_early_check_creates_nothing(tmp_path):
     check_unlocked(tmp_path / "run")
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()

@@ -1,4 +1,4 @@
-"""Adam without its correction, rates by layer, and the linear schedule; test_training.py has the rest."""
+"""Adam without bias correction, layer-wise learning rates, the linear schedule; the rest is in test_training.py."""
 
 import copy
 import math
@@ -53,7 +53,7 @@ def uncorrected(model: nn.Module) -> torch.optim.AdamW:
     return adamw(model, RATE, DECAY, BETAS, bias_correction=False)
 
 
-def test_without_correction_it_is_the_formula():
+def test_without_bias_correction_it_is_the_formula():
     ours, reference = small(), small().double()
     by_hand(reference, 10)
     optimizer = uncorrected(ours)
@@ -63,8 +63,8 @@ def test_without_correction_it_is_the_formula():
         assert (parameter - expected).abs().max() < 1e-6
 
 
-def test_going_back_counts_anew():
-    """as when a run returns to before a spike of its loss"""
+def test_a_rewind_resets_the_step_count():
+    """As when a run is rewound to before a loss spike."""
     model = small()
     optimizer = uncorrected(model)
     taken(model, optimizer, range(4))
@@ -80,7 +80,7 @@ def test_going_back_counts_anew():
         assert torch.equal(one, other)
 
 
-def test_it_goes_on_from_a_checkpoint(tmp_path):
+def test_it_resumes_from_a_checkpoint(tmp_path):
     whole, reference = small(), small().double()
     by_hand(reference, 10)
     optimizer = uncorrected(whole)
@@ -96,8 +96,8 @@ def test_it_goes_on_from_a_checkpoint(tmp_path):
         assert (one - expected).abs().max() < 1e-6
 
 
-def test_the_first_step_is_larger_without_the_correction():
-    """By (1 - 0.9) / sqrt(1 - 0.999): the second moment is yet smaller than the first."""
+def test_the_first_step_is_larger_without_bias_correction():
+    """By (1 - 0.9) / sqrt(1 - 0.999): at first the second moment is even smaller than the first."""
     models = [small(), small()]
     starts = [parameter.detach().clone() for parameter in models[0].parameters()]
     for model, bias_correction in zip(models, (False, True), strict=True):
@@ -116,7 +116,7 @@ def test_a_step_leaves_the_settings_as_they_were():
     assert before == [{"lr": RATE, "eps": EPS, "weight_decay": decay} for decay in (DECAY, 0.0)]
 
 
-# Rates by layer
+# Layer-wise learning rates
 
 
 def rates(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, float]:
@@ -155,14 +155,14 @@ def test_each_block_scales_the_learning_rate_of_the_one_above(head):
     assert len(set(found.values())) == 5
 
 
-def test_without_layer_decay_all_learn_at_the_rate():
+def test_without_layer_decay_all_have_the_same_learning_rate():
     model = tiny_text(head="classes", classes=2)
     optimizer = adamw(model, 0.3, 0.01)
     assert len(optimizer.param_groups) == 2
     assert all(group["lr_scale"] == 1 for group in optimizer.param_groups)
 
 
-def test_layer_decay_goes_with_weight_decay_on_matrices_only():
+def test_layer_decay_keeps_weight_decay_on_matrices_only():
     model = tiny_text(head="classes", classes=2)
     for group in adamw(model, 0.3, 0.01, layer_decay=0.9).param_groups:
         kinds = {parameter.ndim > 1 for parameter in group["params"]}
@@ -172,7 +172,7 @@ def test_layer_decay_goes_with_weight_decay_on_matrices_only():
 # The schedule
 
 
-def test_the_rate_rises_and_falls_along_lines():
+def test_the_learning_rate_rises_and_falls_linearly():
     schedule = WarmupLinear(peak=2.0, total=10, warmup=4)
     assert [schedule(step) for step in range(4)] == [0.5, 1.0, 1.5, 2.0]
     assert [schedule(step) for step in range(4, 11)] == pytest.approx([2 * (1 - done / 6) for done in range(7)])

@@ -1,4 +1,4 @@
-"""A run that is stopped anywhere and started again ends as if nothing had happened, bit by bit."""
+"""A run that is stopped anywhere and resumed is bit-equal to an uninterrupted run."""
 
 import json
 from collections.abc import Iterator
@@ -21,8 +21,10 @@ from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
+from patchword.training.checkpoint.manifest import Digest, manifest_of
 from patchword.training.journal import RunLog
 from patchword.training.lock.lock import exclusive
+from patchword.training.state import _OLD_NAMES
 from support.material import differing, everything_below, silent, tiny_recipe, write_classes
 
 RECIPE = tiny_recipe()
@@ -31,12 +33,12 @@ LAST = "epoch-00002-batch-0000000"
 
 
 class Died(BaseException):
-    """Stands for a kill: nothing of ours catches it."""
+    """Simulates a kill: no code of the library catches it."""
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
-    """The run that nothing interrupted."""
+    """The uninterrupted run."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
     assert train(RECIPE, folder, silent())
     return folder
@@ -44,7 +46,7 @@ def whole(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def stop_after(monkeypatch):
-    """The next run is asked to stop after so many steps; 0 is never."""
+    """Ask the next run to stop after `steps` steps; 0 is never."""
 
     def arrange(steps: int) -> None:
         @contextmanager
@@ -111,13 +113,33 @@ def test_interrupted_every_three_steps(whole, tmp_path, stop_after):
 
 
 def test_saved_at_every_step(whole, tmp_path, stop_after):
-    """How often a run saves may be changed on a restart; it changes nothing else."""
+    """A resumed run may save at another interval; nothing else changes."""
     folder = tmp_path / "run"
     stop_after(7)
     assert not train(RECIPE, folder, silent())
     stop_after(0)
     assert train(tiny_recipe("save_minutes=0"), folder, silent(), resume=True)
     (folder / "recipe.yaml").write_text(RECIPE.to_yaml())
+    assert_the_same(folder, whole)
+
+
+def test_a_checkpoint_with_the_earlier_names_of_the_state_is_resumed(whole, tmp_path, stop_after):
+    folder = tmp_path / "run"
+    stop_after(STEPS + 7)
+    assert not train(RECIPE, folder, silent())
+    checkpoint = folder / "checkpoints" / "epoch-00001-batch-0000007"
+    values = json.loads((checkpoint / "state.json").read_text())
+    earlier = {new: old for old, new in _OLD_NAMES.items()}
+    assert earlier.keys() < values.keys()
+    (checkpoint / "state.json").write_text(json.dumps({earlier.get(name, name): values[name] for name in values}))
+    digests = {name: Digest() for name in ("tensors.safetensors", "state.json")}
+    for name, digest in digests.items():
+        digest.update((checkpoint / name).read_bytes())
+    (checkpoint / "manifest.json").write_text(manifest_of(digests))
+    stop_after(0)
+    console = silent()
+    assert train(RECIPE, folder, console, resume=True)
+    assert "resuming from epoch 2, batch 8" in console.file.getvalue()
     assert_the_same(folder, whole)
 
 
@@ -158,14 +180,14 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(whole, tmp_path, stop_
     stop_after(0)
     console = silent()
     assert train(RECIPE, folder, console, resume=True)
-    told = console.file.getvalue()
-    assert "checkpoint epoch-00000-batch-0000007 is skipped: tensors.safetensors has changed" in told
-    assert "resuming from epoch 1, batch 5" in told
+    output = console.file.getvalue()
+    assert "checkpoint epoch-00000-batch-0000007 is skipped: tensors.safetensors has changed" in output
+    assert "resuming from epoch 1, batch 5" in output
     assert_the_same(folder, whole)
 
 
-def test_where_no_checkpoint_can_be_used_nothing_is_begun_anew(tmp_path, stop_after):
-    """It would write over the best weights and the log."""
+def test_a_run_without_an_intact_checkpoint_is_not_started_again(tmp_path, stop_after):
+    """It would overwrite the best weights and the log."""
     folder = tmp_path / "run"
     stop_after(STEPS + 3)
     assert not train(RECIPE, folder, silent(), resume=True)
@@ -182,14 +204,14 @@ def test_where_no_checkpoint_can_be_used_nothing_is_begun_anew(tmp_path, stop_af
     assert changed <= {".lock", "machine.json"}
 
 
-def test_what_a_kill_left_half_written_is_cleared_away(whole):
+def test_half_written_files_of_a_kill_are_removed(whole):
     litter = whole / ".model.safetensors.4711.tmp"
     litter.write_bytes(b"half")
     assert train(RECIPE, whole, silent(), resume=True)
     assert not litter.exists()
 
 
-def test_resuming_what_never_began_begins_it(whole, tmp_path):
+def test_resuming_a_run_that_never_started_starts_it(whole, tmp_path):
     assert train(RECIPE, tmp_path / "run", silent(), resume=True)
     assert_the_same(tmp_path / "run", whole)
 
@@ -245,7 +267,7 @@ def test_the_test_set_is_read_only_at_the_end(tmp_path, monkeypatch):
 
 
 def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
-    """Every picture carries its number in two pixels, and those the loss sees are written down."""
+    """Every image has its index in two pixels, and the indices that the loss receives are recorded."""
     read = DigitsSource.read
 
     def numbered(self: DigitsSource, *arguments: object) -> object:
@@ -286,7 +308,7 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
     assert trained | validated == set(range(1438))
 
 
-def test_a_sets_own_validation_part_is_used_and_all_of_training_is_trained_on(tmp_path):
+def test_an_own_validation_split_is_used_and_all_training_samples_are_trained_on(tmp_path):
     for part, count in (("train", 6), ("val", 2), ("test", 3)):
         write_classes(tmp_path / part, count=count)
     material = recipe_run.gather(tiny_recipe(f"data={tmp_path}"), silent())

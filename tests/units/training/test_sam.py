@@ -1,7 +1,8 @@
-"""SAM: exact to two passes written by hand, and the plain step where it does not climb."""
+"""SAM: equal to two passes written by hand, and to the plain step with rho 0."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,9 +15,11 @@ from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.recipes import find_recipe
-from patchword.recipes.steps import step_of
+from patchword.recipes.steps import build_step
 from patchword.recipes.train import train
 from patchword.training import sam
+from patchword.training.guard.nonfinite import NonFiniteGuard
+from patchword.training.guard.oom_retry import OomRetry
 from patchword.training.optimizer import adamw
 from patchword.training.sam import Adaptive, SharpnessAware, Steepest
 from patchword.training.step import PlainStep
@@ -40,18 +43,18 @@ def model_of(name: str = "vit-tiny-16", **fields: object) -> Model:
 
 
 def steps_of(model: Model, ascent: sam.Ascent | None, count: int, **options: object) -> list[tuple[Tensor, Tensor]]:
-    """So many steps on so many batches, seeded as the loop does it."""
+    """Take `count` steps on `count` batches, seeded as in the loop."""
     plain = PlainStep(Classification(model, 0.1), adamw(model, 1e-2, 0.05), **options)
     step = plain if ascent is None else SharpnessAware(plain, model, ascent)
-    told = []
+    results = []
     for number in range(count):
         torch.manual_seed(number)
-        told.append(step(batch_of(seed=number), 1e-2))
-    return told
+        results.append(step(batch_of(seed=number), 1e-2))
+    return results
 
 
 def by_hand(model: Model, top: Callable[[dict[str, Tensor], dict[str, Tensor]], dict[str, Tensor]], clip: float = 0.0):
-    """One step without any of the library's own: the weights behind it."""
+    """One step without code of the library; returns both gradients."""
     batch = batch_of()
     optimizer = adamw(model, 1e-2, 0.05)
     weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
@@ -89,7 +92,7 @@ ASCENTS = {"steepest": (Steepest(RHO), steepest), "adaptive": (Adaptive(RHO), ad
 
 
 def caught_gradient(model: Model, ascent: sam.Ascent, **options: object) -> tuple[dict[str, Tensor], Tensor]:
-    """The gradient that the optimizer gets, and the loss that is told."""
+    """The gradient that the optimizer receives, and the loss that is returned."""
     optimizer, caught = adamw(model, 1e-2, 0.05), {}
     optimizer.register_step_pre_hook(
         lambda *_: caught.update({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
@@ -101,7 +104,7 @@ def caught_gradient(model: Model, ascent: sam.Ascent, **options: object) -> tupl
 
 
 def furthest(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    """of all numbers, as a share of the largest"""
+    """The largest difference, relative to the largest value."""
     largest = max(float(tensor.abs().max()) for tensor in expected.values())
     return max(float((found[name] - expected[name]).abs().max()) for name in expected) / largest
 
@@ -118,11 +121,11 @@ def test_a_step_is_the_two_passes_written_by_hand(kind, fields, clip):
         second = {name: parameter.grad for name, parameter in expected.named_parameters()}
         assert torch.cat([gradient.flatten() for gradient in second.values()]).norm() == pytest.approx(clip, rel=1e-4)
     assert furthest(caught, second) < 1e-5
-    assert furthest(caught, first) > 1e-2  # it did climb
+    assert furthest(caught, first) > 1e-2  # the weights were perturbed
 
 
 @pytest.mark.parametrize("kind", ASCENTS)
-def test_the_optimizer_finds_the_weights_exactly_where_they_were(kind):
+def test_the_optimizer_receives_the_unperturbed_weights(kind):
     model = model_of("resnet-mini")
     before, found, optimizer = sam.clones(model.parameters()), [], adamw(model, 1e-2, 0.05)
     optimizer.register_step_pre_hook(lambda *_: found.extend(sam.clones(model.parameters())))
@@ -131,7 +134,7 @@ def test_the_optimizer_finds_the_weights_exactly_where_they_were(kind):
     assert not torch.equal(before[0], next(model.parameters()))
 
 
-def test_the_two_kinds_of_ball_are_not_one():
+def test_the_two_ascents_differ():
     caught = [caught_gradient(model_of(), ascent)[0] for ascent, _ in ASCENTS.values()]
     assert furthest(*caught) > 1e-2
 
@@ -148,7 +151,7 @@ def check_equal(ascent: sam.Ascent, name: str, fields: dict[str, object], count:
 
 @pytest.mark.parametrize("ascent", [Steepest(0.0), Adaptive(0.0)], ids=["steepest", "adaptive"])
 @pytest.mark.parametrize("options", [{}, {"micro_batches": 3}, {"clip": 0.1}])
-def test_without_a_radius_it_is_the_plain_step_bit_for_bit(ascent, options):
+def test_without_a_radius_it_is_bit_equal_to_the_plain_step(ascent, options):
     check_equal(ascent, "vit-tiny-16", {"dropout": 0.2, "drop_path": 0.2}, **options)
     check_equal(ascent, "resnet-mini", {"drop_path": 0.2}, **options)
 
@@ -159,14 +162,14 @@ def test_without_a_radius_it_is_the_plain_step_in_half_precision_too():
     check_equal(Steepest(0.0), "vit-tiny-16", fields, 1, micro_batches=2, precision="bfloat16")
 
 
-def test_pieces_climb_together():
-    """Not each by itself: a batch in pieces is the batch."""
+def test_micro_batches_share_one_perturbation():
+    """The perturbation is that of the whole batch, not of each micro-batch."""
     whole, _ = caught_gradient(model_of(), Steepest(RHO))
     pieces, _ = caught_gradient(model_of(), Steepest(RHO), micro_batches=4)
     assert furthest(pieces, whole) < 1e-5
 
 
-def test_the_loss_that_is_told_is_that_of_the_weights_themselves():
+def test_the_returned_loss_is_that_of_the_unperturbed_weights():
     model = model_of()
     batch = batch_of()
     torch.manual_seed(5)
@@ -185,20 +188,20 @@ def test_running_statistics_change_once():
         assert torch.equal(buffer, other.get_buffer(name)), name
 
 
-def test_running_statistics_of_both_passes_would_be_seen(monkeypatch):
+def test_the_comparison_detects_running_statistics_of_both_passes(monkeypatch):
     monkeypatch.setattr(sam, "with_buffers", lambda model, earlier: nullcontext())
     with pytest.raises(AssertionError):
         test_running_statistics_change_once()
 
 
-def test_other_random_numbers_in_the_second_pass_would_be_seen(monkeypatch):
+def test_the_comparison_detects_other_random_numbers_in_the_second_pass(monkeypatch):
     monkeypatch.setattr(sam, "drawing", lambda device: lambda: None)
     with pytest.raises(AssertionError):
         check_equal(Steepest(0.0), "vit-tiny-16", {"dropout": 0.2})
 
 
-def test_the_random_numbers_of_the_second_device_are_those_that_come_back(monkeypatch):
-    """Not those of the first one, which is what the device's module answers unless told."""
+def test_the_generator_of_the_given_device_is_restored(monkeypatch):
+    """Not that of the default device of the module."""
 
     class Module:
         def __init__(self) -> None:
@@ -219,7 +222,7 @@ def test_the_random_numbers_of_the_second_device_are_those_that_come_back(monkey
 
 
 class Halves(nn.Module):
-    """Its second half gets a gradient at first, and none from then on."""
+    """Its second half has a gradient in the first pass, and none after it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +235,7 @@ class Halves(nn.Module):
         return answer + self.second(inputs) if self.calls == 1 else answer
 
 
-def test_a_weight_that_gets_no_gradient_up_there_comes_back():
+def test_a_weight_without_a_gradient_in_the_second_pass_is_restored():
     model = Halves()
     before = model.second.weight.detach().clone()
     batch = Batch(torch.randn(5, 4), torch.randint(0, 3, (5,)), torch.arange(5))
@@ -242,7 +245,7 @@ def test_a_weight_that_gets_no_gradient_up_there_comes_back():
     assert model.calls == 2
 
 
-def test_nothing_is_left_behind_when_the_second_pass_fails():
+def test_the_weights_are_restored_when_the_second_pass_fails():
     model = model_of()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     calls = []
@@ -258,7 +261,7 @@ def test_nothing_is_left_behind_when_the_second_pass_fails():
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_a_gradient_of_nothing_leads_nowhere():
+def test_a_zero_gradient_gives_no_perturbation():
     weights, gradients = [torch.ones(3), torch.ones(2)], [torch.zeros(3), torch.zeros(2)]
     for ascent in (Steepest(1.0), Adaptive(1.0)):
         assert all(not moved.any() for moved in ascent(weights, gradients))
@@ -274,8 +277,8 @@ def one_process() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-def test_processes_share_both_gradients():
-    """So that all climb one way, as one process with all samples would."""
+def test_processes_synchronize_both_gradients():
+    """So that all have the same perturbation, as one process with all samples."""
     alone, shared = model_of(), model_of()
     steps_of(alone, Steepest(RHO), count=2)
     calls = []
@@ -302,12 +305,18 @@ def test_processes_share_both_gradients():
 # From a recipe
 
 
-def test_a_recipe_asks_for_it():
+def test_a_recipe_selects_the_step(tmp_path):
+    """NonFiniteGuard contains OomRetry, which contains SAM if the recipe sets it, or the plain step."""
     base, model = find_recipe("digits-vit"), model_of()
+    task, optimizer = SimpleNamespace(model=model, device=torch.device("cpu")), adamw(model, 1e-3, 0.0)
     made = {}
     for words in ("sam=0", "sam=0.05", "sam=2 sam_adaptive=true"):
         recipe = base.with_settings(words.split())
-        made[words] = step_of(recipe, Classification(model), adamw(model, 1e-3, 0.0), model, torch.device("cpu"))
+        guard = build_step(recipe, task, Classification(model), optimizer, tmp_path, silent())
+        assert isinstance(guard, NonFiniteGuard)
+        assert isinstance(guard.step, OomRetry)
+        made[words] = guard.step.step
+        assert guard.plain is guard.step.plain is getattr(made[words], "plain", made[words])
     assert isinstance(made["sam=0"], PlainStep)
     assert made["sam=0.05"].ascent == Steepest(0.05)
     assert made["sam=2 sam_adaptive=true"].ascent == Adaptive(2.0)
@@ -320,7 +329,7 @@ def test_a_negative_radius_is_refused_in_every_kind_of_recipe(recipe):
         find_recipe(recipe).with_settings(["sam=-0.05"])
 
 
-def test_an_adaptive_ball_needs_a_radius(tmp_path):
+def test_adaptive_sam_needs_a_radius(tmp_path):
     with pytest.raises(UserError, match="'sam_adaptive' has no effect without 'sam'"):
         train(find_recipe("digits-vit").with_settings(["sam_adaptive=true"]), tmp_path / "run", silent())
     assert not (tmp_path / "run").exists()

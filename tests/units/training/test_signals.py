@@ -1,4 +1,4 @@
-"""Asked to stop: after the step while training, at once in validation and while reading; twice is at once."""
+"""Signals stop a run: after the step in training, immediately in validation and while reading; two immediately."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def ask(number: signal.Signals = signal.SIGTERM) -> None:
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_the_exit_code_is_the_signals(number):
+def test_the_exit_code_is_that_of_the_signal(number):
     with interruptible() as asked:
         assert not asked()
         ask(number)
@@ -37,7 +37,7 @@ def test_the_exit_code_is_the_signals(number):
         assert stop_requested()
     assert stop_code() == 128 + number
     with interruptible() as asked:
-        assert not asked()  # asked anew
+        assert not asked()  # a new context starts without a request
     assert stop_code() == 130
 
 
@@ -55,7 +55,7 @@ def test_while_reading_either_signal_is_an_interrupt(number):
     assert stop_code() == 128 + number
 
 
-def test_two_signals_at_once_are_one_wish():
+def test_two_signals_at_the_same_time_count_as_one():
     """As from a terminal and from a launcher that passes it on."""
     with interruptible() as asked:
         ask(signal.SIGINT)
@@ -98,8 +98,8 @@ def test_the_second_signal_ends_it_at_once(kind):
     assert process.wait(20) in (-signal.SIGTERM, 143)
 
 
-def test_threads_that_do_not_end_are_left_behind():
-    """A pool that reads a million pictures would be waited for."""
+def test_the_process_does_not_wait_for_threads_that_do_not_end():
+    """Such as a pool that reads a million images."""
     script = (
         "import time\nfrom patchword.training import signals\nsignals._PATIENCE_SECONDS = 0.1\n"
         "with signals.breakable():\n"
@@ -115,8 +115,8 @@ def block():
     return nn.Sequential(nn.Sequential(nn.Linear(2, 2)))
 
 
-def test_a_model_is_left_in_the_middle():
-    """between two of its blocks; what a block is made of is not watched, so that it may run in one kernel"""
+def test_a_forward_pass_is_cancelled_between_blocks():
+    """The parts of a block have no hooks, so that they can be fused."""
     model, asked, reached = nn.Sequential(block(), block()), [], []
     model[0].register_forward_hook(lambda *_: asked.append(1))
     model[1].register_forward_hook(lambda *_: reached.append(1))
@@ -130,7 +130,7 @@ def test_a_model_is_left_in_the_middle():
     with pytest.raises(Cancelled):
         leave()
     assert not reached
-    model(torch.ones(2))  # outside, nothing is asked
+    model(torch.ones(2))  # outside of the context nothing is checked
     assert reached
 
 
@@ -148,7 +148,7 @@ def saved(folder: Path) -> str:
     return max(path.name for path in (folder / "checkpoints").iterdir())
 
 
-def assert_goes_on(folder: Path, whole: Path) -> None:
+def assert_resumes(folder: Path, whole: Path) -> None:
     assert train(tiny_recipe(), folder, silent(), resume=True)
     assert differing(folder / "model.safetensors", whole / "model.safetensors") == []
     last = Path("checkpoints") / saved(whole) / "tensors.safetensors"
@@ -171,11 +171,11 @@ def test_a_signal_loses_no_step(whole, tmp_path, monkeypatch, step):
         patch.setattr(RunLog, "step", watched)
         assert not train(tiny_recipe(), folder, silent())
     assert saved(folder) == f"epoch-{(step - 1) // STEPS:05d}-batch-{(step - 1) % STEPS + 1:07d}"
-    assert_goes_on(folder, whole)
+    assert_resumes(folder, whole)
 
 
-def test_validation_is_left_and_begun_again(whole, tmp_path, monkeypatch):
-    """With the average in the model: what is saved are the trained weights all the same."""
+def test_validation_is_cancelled_and_repeated(whole, tmp_path, monkeypatch):
+    """The checkpoint has the trained weights, although the model has the average at that moment."""
     folder, plain, ended = tmp_path / "run", image_task.score, []
 
     def asked_in_the_middle(*arguments: object) -> object:
@@ -190,7 +190,7 @@ def test_validation_is_left_and_begun_again(whole, tmp_path, monkeypatch):
     assert not ended
     assert saved(folder) == f"epoch-00000-batch-{STEPS:07d}"
     assert not (folder / "model.safetensors").exists()
-    assert_goes_on(folder, whole)
+    assert_resumes(folder, whole)
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
@@ -206,7 +206,7 @@ def test_a_signal_at_the_end_of_an_epoch_takes_no_other_step(whole, tmp_path, mo
         patch.setattr(RunLog, "epoch", watched)
         assert not train(tiny_recipe(), folder, silent())  # the test set is not read now, even after the last epoch
     assert saved(folder) == f"epoch-{epoch:05d}-batch-0000000"
-    assert_goes_on(folder, whole)
+    assert_resumes(folder, whole)
 
 
 # The command
@@ -217,14 +217,14 @@ def test_a_stop_while_reading_writes_nothing(command, monkeypatch, tmp_path, num
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("patchword.recipes.train.gather", lambda *_: ask(number))
     words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu")]
-    found, told, complaint = command(*words)
+    found, output, errors = command(*words)
     assert found == code
-    assert "stopped; nothing was written yet" in told
-    assert "Traceback" not in told + complaint
+    assert "stopped; nothing was written yet" in output
+    assert "Traceback" not in output + errors
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stop_while_testing_says_how_to_go_on(command, monkeypatch, tmp_path):
+def test_a_stop_while_testing_prints_how_to_resume(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu", "epochs=1", "batch_size=128"), "--name", "a b"]
     with monkeypatch.context() as patch:

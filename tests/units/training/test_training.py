@@ -54,14 +54,14 @@ def test_decay_is_decoupled_and_only_where_it_should_be():
         assert torch.allclose(parameter, before[name] * factor), name
 
 
-def test_frozen_weights_are_left_out():
+def test_frozen_weights_are_not_optimized():
     model = tiny()
     model.norm.requires_grad_(False)
     given = [p for group in adamw(model, 1e-3, 0.05).param_groups for p in group["params"]]
     assert len(given) == len(list(model.parameters())) - 2
 
 
-def test_an_optimizer_goes_through_a_checkpoint(tmp_path):
+def test_an_optimizer_is_restored_from_a_checkpoint(tmp_path):
     def trained(model, optimizer, steps):
         for step in steps:
             torch.manual_seed(step)
@@ -118,7 +118,7 @@ def test_without_warmup_and_floor_it_is_half_a_cosine():
 
 
 def gradients_and_weights(micro_batches: int, clip: float = 0.0, count: int = 10, smoothing: float = 0.1):
-    """One step of a tiny model; the gradient is caught before the weights move."""
+    """One step of a tiny model; the gradient is copied before the weights change."""
     model = tiny().train()
     optimizer = adamw(model, 1e-3, 0.05)
     caught: dict[str, torch.Tensor] = {}
@@ -130,8 +130,8 @@ def gradients_and_weights(micro_batches: int, clip: float = 0.0, count: int = 10
     torch.manual_seed(3)
     inputs, labels = torch.randn(count, 3, 32, 32), torch.randint(0, 7, (count,))
     step = PlainStep(Classification(model, smoothing), optimizer, clip=clip, micro_batches=micro_batches)
-    told = step(batch_of(inputs, labels), 1e-3)
-    return caught, dict(model.named_parameters()), told, (model, inputs, labels)
+    result = step(batch_of(inputs, labels), 1e-3)
+    return caught, dict(model.named_parameters()), result, (model, inputs, labels)
 
 
 def batch_of(inputs: torch.Tensor, labels: torch.Tensor) -> Batch:
@@ -143,8 +143,8 @@ def norm_of(tensors) -> float:
 
 
 @pytest.mark.parametrize("micro_batches", [2, 4, 10, 32])
-def test_a_batch_in_parts_is_the_same_step(micro_batches):
-    """10 is not a multiple of 4, so the last part is smaller and must weigh less."""
+def test_a_batch_in_micro_batches_is_the_same_step(micro_batches):
+    """10 is not a multiple of 4, so the last micro-batch is smaller and must have less weight."""
     gradients, weights, (loss, right), _ = gradients_and_weights(micro_batches)
     whole_gradients, whole_weights, (whole_loss, whole_right), _ = gradients_and_weights(1)
     scale = max(float(gradient.abs().max()) for gradient in whole_gradients.values())
@@ -156,7 +156,7 @@ def test_a_batch_in_parts_is_the_same_step(micro_batches):
     assert float(right) == float(whole_right)
 
 
-def test_a_step_tells_the_summed_loss_and_the_right_answers():
+def test_a_step_returns_the_summed_loss_and_the_correct_predictions():
     _, _, (loss, right), (_, inputs, labels) = gradients_and_weights(micro_batches=3, smoothing=0.0)
     scores = tiny().train()(inputs).detach()
     assert float(loss) == pytest.approx(float(F.cross_entropy(scores, labels, reduction="sum")), rel=1e-5)
@@ -174,7 +174,7 @@ def test_gradients_are_clipped_to_their_norm():
     assert all(torch.equal(untouched[name], gradient) for name, gradient in free.items())
 
 
-def test_a_step_uses_the_rate_it_is_given_and_leaves_no_gradient():
+def test_a_step_uses_the_given_learning_rate_and_resets_the_gradient():
     model = tiny()
     optimizer = adamw(model, 1.0, 0.0)
     before = model.head.linear.bias.detach().clone()
@@ -239,7 +239,7 @@ def test_the_average_is_in_the_model_only_inside():
     assert torch.equal(average.shadow["weight"], before["weight"])
 
 
-def test_the_average_leaves_the_model_whatever_happens():
+def test_the_average_is_removed_from_the_model_after_an_error():
     model = nn.Linear(3, 2)
     average = WeightAverage(model, 0.9)
     with torch.no_grad():
@@ -281,7 +281,7 @@ def two(tmp_path):
     return checkpoints
 
 
-def test_the_newest_checkpoint_comes_back(two):
+def test_the_newest_checkpoint_is_read(two):
     tensors, state = two.newest(pytest.fail)
     assert state == {"batch": 2}
     assert torch.equal(tensors["weight"], torch.full((64,), 2.0))
@@ -315,21 +315,21 @@ def truncate(path):
 )
 def test_a_damaged_checkpoint_is_skipped_with_a_message(two, file, damage, reason):
     damage(two.folder / place(2) / file)
-    said = []
-    tensors, state = two.newest(said.append)
+    messages = []
+    tensors, state = two.newest(messages.append)
     assert state == {"batch": 1}
     assert float(tensors["weight"][0]) == 1
-    assert len(said) == 1
-    assert said[0].startswith(f"checkpoint {place(2)} is skipped: ")
-    assert reason in said[0]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"checkpoint {place(2)} is skipped: ")
+    assert reason in messages[0]
 
 
-def test_when_all_are_damaged_the_run_begins_again(two):
+def test_when_all_are_damaged_there_is_no_checkpoint(two):
     for batch in (1, 2):
         truncate(two.folder / place(batch) / "tensors.safetensors")
-    said = []
-    assert two.newest(said.append) is None
-    assert [line.split(" ")[1] for line in said] == [place(2), place(1)]
+    messages = []
+    assert two.newest(messages.append) is None
+    assert [line.split(" ")[1] for line in messages] == [place(2), place(1)]
 
 
 def test_a_damaged_checkpoint_is_written_again_in_its_place(two):
@@ -339,7 +339,7 @@ def test_a_damaged_checkpoint_is_written_again_in_its_place(two):
     assert float(tensors["weight"][0]) == 5
 
 
-def test_half_written_folders_are_never_read_and_are_cleared_away(two):
+def test_half_written_folders_are_never_read_and_are_removed(two):
     for name in (f".{place(3)}.4711.tmp", f".{place(1)}.old"):
         shutil.copytree(two.folder / place(2), two.folder / name)
     assert two.newest(pytest.fail)[1] == {"batch": 2}
@@ -367,7 +367,7 @@ def test_a_save_that_fails_leaves_the_old_ones(two, monkeypatch):
 
 
 def test_everything_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
-    """The order that makes it safe: files and their folder flushed, renamed, then the list of names flushed."""
+    """The safe order: flush the files and their folder, rename, then flush the parent folder."""
     flushed = []
 
     def record(path):
@@ -389,8 +389,8 @@ def test_a_folder_without_checkpoints_has_none(tmp_path):
 # The loop
 
 
-class Silence:
-    """A journal that keeps the records."""
+class RecordingLog:
+    """A log that keeps the records."""
 
     def __init__(self) -> None:
         self.records, self.stars, self.stopped = [], [], 0
@@ -407,7 +407,7 @@ class Silence:
 
 
 def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
-    """A loop over nothing much, whose validation answers are given."""
+    """A loop over random data with given validation scores."""
     model = nn.Linear(2, 2)
     optimizer = adamw(model, 0.1, 0.0)
     answers, kept = iter(accuracies), []
@@ -421,7 +421,7 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         validate=lambda: Validation(1.0, next(answers)),
         save_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),
-        journal=Silence(),
+        run_log=RecordingLog(),
         step_seed=lambda step: step,
         epochs=len(accuracies),
         steps_per_epoch=3,
@@ -455,20 +455,20 @@ def test_a_run_out_of_patience_stays_finished(tmp_path):
     assert again.run_log.records == []
 
 
-def test_records_tell_the_means_of_an_epoch(tmp_path):
+def test_records_have_the_means_of_an_epoch(tmp_path):
     loop = loop_of(tmp_path, [0.5, 0.75])
-    told = []
+    results = []
 
     class Recorded(PlainStep):
         def __call__(self, *arguments):
-            told.append(super().__call__(*arguments))
-            return told[-1]
+            results.append(super().__call__(*arguments))
+            return results[-1]
 
     loop.step = Recorded(loop.step.objective, loop.optimizer)
     loop.run()
     first = loop.run_log.records[0]
-    assert first["loss"] == pytest.approx(sum(float(loss) for loss, _ in told[:3]) / 12)
-    assert first["accuracy"] == pytest.approx(sum(float(right) for _, right in told[:3]) / 12)
+    assert first["loss"] == pytest.approx(sum(float(loss) for loss, _ in results[:3]) / 12)
+    assert first["accuracy"] == pytest.approx(sum(float(right) for _, right in results[:3]) / 12)
     assert [record["epoch"] for record in loop.run_log.records] == [1, 2]
     assert [record["step"] for record in loop.run_log.records] == [3, 6]
     assert [record["validation_accuracy"] for record in loop.run_log.records] == [0.5, 0.75]
@@ -494,13 +494,13 @@ def test_validation_sees_the_average_in_evaluation_mode(tmp_path):
 
 
 def test_the_average_follows_every_step_of_the_run(tmp_path):
-    loop, told = loop_of(tmp_path, [0.5, 0.6]), []
-    loop.average.update = told.append
+    loop, steps = loop_of(tmp_path, [0.5, 0.6]), []
+    loop.average.update = steps.append
     loop.run()
-    assert told == [1, 2, 3, 4, 5, 6]
+    assert steps == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_journal_is_stopped_when_training_fails(tmp_path):
+def test_the_log_is_stopped_when_training_fails(tmp_path):
     loop = loop_of(tmp_path, [0.5])
 
     def fail() -> Validation:
@@ -512,7 +512,7 @@ def test_the_journal_is_stopped_when_training_fails(tmp_path):
     assert loop.run_log.stopped == 1
 
 
-def test_a_state_goes_through_json():
+def test_a_state_is_restored_from_json():
     for state in (State(), State(best_score=0.1 + 0.2, loss=1 / 3, skipped_steps=[3, 4])):
         assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state
 
@@ -545,7 +545,7 @@ def test_a_folder_has_one_process(tmp_path):
     enter()  # free again
 
 
-def test_signals_ask_and_do_not_kill():
+def test_signals_request_a_stop_and_do_not_kill():
     import os
     import signal
 
@@ -557,7 +557,7 @@ def test_signals_ask_and_do_not_kill():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_outside_the_main_thread_nobody_asks():
+def test_outside_of_the_main_thread_no_stop_is_requested():
     answers = []
 
     def work() -> None:
@@ -570,7 +570,7 @@ def test_outside_the_main_thread_nobody_asks():
     assert answers == [False]
 
 
-def test_a_log_line_cut_short_is_left_out(tmp_path):
+def test_an_incomplete_log_line_is_dropped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     assert read_metrics(path) == []
     path.write_text('{"epoch": 1}\n{"epoch": 2}\n{"epo')

@@ -1,4 +1,4 @@
-"""A spike of the loss: the run goes back before it and past its batches, and a kill changes nothing of that."""
+"""A loss spike: the run is rewound and skips the batches; a kill does not change the result."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ from patchword.training.state import State
 from support.material import differing, silent, tiny_recipe
 from support.tiny_texts import stop_after
 
-RISE = 36  # the step, of 40, whose batch is planted
+RISE = 36  # the step, of 40, whose batch has the high loss
 LAST = Path("checkpoints") / "epoch-00001-batch-0000000"
 
 
@@ -31,7 +31,7 @@ def recipe_of(*fields: str) -> Recipe:
 
 @pytest.fixture(autouse=True)
 def planted(monkeypatch):
-    """One sample, in the batch of step RISE, has a loss 200 times as large; places to come back to are close."""
+    """One sample, in the batch of step RISE, has a loss 200 times as large; snapshots are frequent."""
     batches = recipe_run.gather(recipe_of(), silent()).data(0, 0)
     sample = next(int(batch.samples[3]) for number, batch in enumerate(batches) if number == RISE)
 
@@ -59,15 +59,16 @@ def assert_the_same(folder: Path, whole: Path) -> None:
     assert state(folder) == state(whole)
 
 
-def test_it_is_as_if_the_batches_had_not_been(tmp_path, monkeypatch):
+def test_the_result_is_that_of_a_run_without_the_batches(tmp_path, monkeypatch):
     console = silent()
     assert train(recipe_of(), tmp_path / "run", console)
     skipped = list(range(RISE - WIDTH + 1, RISE + 1))
     assert state(tmp_path / "run")["skipped_steps"] == skipped
     assert state(tmp_path / "run")["seen"] == 0
-    told = " ".join(console.file.getvalue().split())
+    output = " ".join(console.file.getvalue().split())
     assert (
-        told.count("the loss is above 4 times its median. The run is rewound to step 16 and skips steps 30 to 37") == 1
+        output.count("the loss is above 4 times its median. The run is rewound to step 16 and skips steps 30 to 37")
+        == 1
     )
 
     def assembled(*arguments: object) -> object:
@@ -86,12 +87,12 @@ def test_it_is_as_if_the_batches_had_not_been(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("stops", "field"),
     [
-        ((RISE - 4, RISE + 3), "save_minutes=1"),  # within the spike, and after going back
+        ((RISE - 4, RISE + 3), "save_minutes=1"),  # within the spike, and after the rewind
         pytest.param(range(RISE - 9, RISE + 18, 2), "save_minutes=0", marks=pytest.mark.slow),
     ],
     ids=["saved then", "saved at every step"],
 )
-def test_stopped_anywhere_it_ends_the_same(tmp_path, monkeypatch, stops, field):
+def test_a_stop_anywhere_does_not_change_the_result(tmp_path, monkeypatch, stops, field):
     assert train(recipe_of(), tmp_path / "whole", silent())
     for steps in stops:
         folder = tmp_path / f"run-{steps}"
@@ -108,14 +109,14 @@ def test_without_the_field_nothing_is_kept_or_skipped(tmp_path):
     assert (state(tmp_path / "run")["skipped_steps"], state(tmp_path / "run")["recent_losses"]) == ([], [])
 
 
-def test_a_factor_that_every_loss_is_above_is_refused(tmp_path):
+def test_a_factor_of_one_or_less_is_refused(tmp_path):
     with pytest.raises(
         UserError, match=r"recipe field 'loss_spike_factor': expected 0, or a number above 1, e\.g\. 3, got 0\.5"
     ):
         train(recipe_of("loss_spike_factor=0.5"), tmp_path / "run", silent())
 
 
-def test_a_spike_is_of_one_epoch(tmp_path):
+def test_a_spike_belongs_to_one_epoch(tmp_path):
     rewind, now = LossSpikeRewind(2.0, tmp_path, print), State(recent_losses=[1.0] * 60)
     with pytest.raises(LossSpike) as found:
         rewind.record(now, StepIndex(3, 2, 302), 100.0)
@@ -129,7 +130,7 @@ def test_no_spike_is_seen_where_there_is_none(tmp_path, losses):
         LossSpikeRewind(2.0, tmp_path, print).record(now, StepIndex(0, number, number), loss)
 
 
-def test_it_is_given_up_after_some_times(tmp_path):
+def test_the_run_stops_after_too_many_spikes(tmp_path):
     rewind = LossSpikeRewind(2.0, tmp_path, print)
     rewind.save_snapshot(State(), {"weight": torch.zeros(1)})
     assert rewind.rewind(LossSpike(1, 8), State())[1]["skipped_steps"] == list(range(1, 9))
@@ -137,8 +138,8 @@ def test_it_is_given_up_after_some_times(tmp_path):
         rewind.rewind(LossSpike(91, 98), State(skipped_steps=list(range(80))))
 
 
-def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
-    """What was saved before stays until the place that it went back to is saved."""
+def test_a_kill_during_a_rewind_loses_nothing(tmp_path, monkeypatch):
+    """Later checkpoints stay until the restored state is saved."""
     assert train(recipe_of("save_minutes=0"), tmp_path / "whole", silent())
     folder, there = tmp_path / "run", []
 
@@ -149,7 +150,7 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
 
     mark_outdated = Checkpoints.mark_outdated
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "outdate", outdated)
+        patch.setattr(Checkpoints, "mark_outdated", outdated)
         with pytest.raises(Killed):
             train(recipe_of("save_minutes=0"), folder, silent())
     assert there == ["epoch-00000-batch-0000035", "epoch-00000-batch-0000036"]
@@ -159,13 +160,13 @@ def test_a_kill_on_the_way_back_loses_nothing(tmp_path, monkeypatch):
     assert_the_same(folder, tmp_path / "whole")
 
 
-def test_a_place_is_saved_anew_before_later_ones_go(tmp_path):
-    checkpoints = Checkpoints(tmp_path, save_snapshot=3)
+def test_outdated_checkpoints_are_removed_after_the_next_save(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
     for number in (1, 2, 3):
         checkpoints.save(f"epoch-{number}", {"weight": torch.zeros(1)}, {"way": 1})
     checkpoints.mark_outdated("epoch-2")
     assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2", "epoch-3"]
     checkpoints.save("epoch-2", {"weight": torch.ones(1)}, {"way": 2})
     assert [folder.name for folder in checkpoints.all()] == ["epoch-1", "epoch-2"]
-    tensors, told = checkpoints.newest(pytest.fail)
-    assert (float(tensors["weight"]), told["way"]) == (1, 2)
+    tensors, values = checkpoints.newest(pytest.fail)
+    assert (float(tensors["weight"]), values["way"]) == (1, 2)

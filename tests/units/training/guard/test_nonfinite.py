@@ -1,4 +1,4 @@
-"""Numbers that are none: they never reach what is kept, and the rows that they come from are named."""
+"""Non-finite losses and gradients never reach weights or buffers, and the samples that cause them are named."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from support.tiny_texts import vocabulary_of, write_table
 
 
 class NoGradient(torch.autograd.Function):
-    """Itself, with a gradient that is no number, as of the root of 0."""
+    """The identity with a non-finite gradient, such as that of the square root at 0."""
 
     @staticmethod
     def forward(_: object, scores: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class NoGradient(torch.autograd.Function):
 
 
 class Planted:
-    """Classification, but for some samples with a loss or a gradient that is no number."""
+    """Classification with a non-finite loss or gradient for some samples."""
 
     def __init__(self, model: nn.Module, kind: str, rows: Sequence[int]) -> None:
         self.plain, self.kind, self.rows = Classification(model, 0.1), kind, torch.tensor([*rows])
@@ -81,16 +81,16 @@ def guarded(
 ) -> NonFiniteGuard:
     plain = PlainStep(objective, adamw(model, 1e-2, 0.05, bias_correction=bias_correction), **options)
     step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
-    said: list[str] = []
+    messages: list[str] = []
     guard = NonFiniteGuard(
-        OomRetry(step, plain, model, said.append), plain, model, folder, said.append, on_nonfinite=on_nonfinite
+        OomRetry(step, plain, model, messages.append), plain, model, folder, messages.append, on_nonfinite=on_nonfinite
     )
-    guard.said = said
+    guard.messages = messages
     return guard
 
 
 def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = None) -> State:
-    """Steps on these batches, as the loop takes them."""
+    """Take steps on these batches, as the loop does."""
     state = state or State()
     for number in numbers:
         torch.manual_seed(number)
@@ -102,7 +102,7 @@ def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = N
     return state
 
 
-# A bad step is as if it had not been
+# A non-finite step changes nothing
 
 
 @pytest.mark.parametrize("kind", ["gradient", "apart", "overflow", "inputs"])
@@ -111,8 +111,8 @@ def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = N
     [{}, {"clip": 1.0, "micro_batches": 3}, {"sam": 0.05}, {"sam": 0.05, "micro_batches": 2, "bias_correction": False}],
     ids=["plain", "clipped", "sam", "all"],
 )
-def test_a_bad_step_changes_nothing(tmp_path, kind, options):
-    """Neither weights nor moments nor statistics: bit by bit those of a run without that batch."""
+def test_a_nonfinite_step_changes_nothing(tmp_path, kind, options):
+    """Weights, moments and statistics are bit-equal to those of a run without that batch."""
     model = model_of()
     guard = guarded(model, Planted(model, kind, [SIZE + 5]), tmp_path, **options)
     state = taken(guard, [0, 1, 2, 3])
@@ -120,7 +120,7 @@ def test_a_bad_step_changes_nothing(tmp_path, kind, options):
     other = model_of()
     without = guarded(other, Classification(other, 0.1), tmp_path, **options)
     taken(without, [0])
-    if options.get("bias_correction") is False:  # where a step that is left out is counted
+    if options.get("bias_correction") is False:  # it counts skipped steps
         for moments in without.plain.optimizer.state.values():
             moments["step"] += 1
         without.plain.optimizer.steps_done += 1
@@ -128,7 +128,7 @@ def test_a_bad_step_changes_nothing(tmp_path, kind, options):
     assert_equal(guard, without)
 
 
-def test_a_bad_first_step_leaves_what_was_there(tmp_path):
+def test_a_nonfinite_first_step_changes_nothing(tmp_path):
     model = model_of()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     taken(guarded(model, Planted(model, "inputs", [0]), tmp_path), [0])
@@ -144,7 +144,7 @@ def test_without_the_guard_statistics_would_be_spoiled(tmp_path):
     assert all(weight.isfinite().all() for weight in model.parameters())
 
 
-def test_an_optimizer_that_cannot_look_is_not_asked(tmp_path):
+def test_an_optimizer_that_cannot_check_is_not_called(tmp_path):
     model = model_of()
     plain = PlainStep(Planted(model, "gradient", [5]), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9))
     before = [weight.detach().clone() for weight in model.parameters()]
@@ -153,7 +153,7 @@ def test_an_optimizer_that_cannot_look_is_not_asked(tmp_path):
 
 
 def test_a_step_reads_nothing_from_the_device():
-    """A tensor without values cannot be read, as one of a GPU is not to be: only asking for the outcome does."""
+    """Fake tensors cannot be read, as those of a GPU should not be; only reading the result does."""
 
     def step_of(kind: Callable[[nn.Module], torch.optim.Optimizer]) -> NonFiniteGuard:
         model = nn.Sequential(nn.Flatten(), nn.Linear(48, 8), nn.BatchNorm1d(8), nn.Linear(8, 7))
@@ -170,11 +170,11 @@ def test_a_step_reads_nothing_from_the_device():
             step_of(lambda model: torch.optim.SGD(model.parameters(), 0.1))
 
 
-# Rows
+# Samples
 
 
 @pytest.mark.parametrize("rows", [(5,), (0, 11), (3, 4, 5), tuple(range(SIZE))])
-def test_the_rows_are_found(rows):
+def test_the_samples_are_found(rows):
     model = model_of()
     plain = PlainStep(Planted(model, "inputs", rows), adamw(model, 1e-2, 0.05))
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -185,8 +185,8 @@ def test_the_rows_are_found(rows):
     assert all(part.training for part in model.modules())
 
 
-def test_a_look_at_single_rows_leaves_nothing_behind():
-    """A batch norm over rows alone cannot learn from a single one; what is counted in training is not counted here."""
+def test_the_search_leaves_the_model_unchanged():
+    """A batch norm cannot train on a single sample; buffers that count forward passes do not count the search."""
 
     class Counting(nn.Flatten):
         def __init__(self) -> None:
@@ -204,7 +204,7 @@ def test_a_look_at_single_rows_leaves_nothing_behind():
     assert model[2].num_batches_tracked == 0
 
 
-def test_rows_that_are_bad_only_together_are_told_as_such(tmp_path):
+def test_samples_that_are_nonfinite_only_together_are_reported_as_such(tmp_path):
     model = model_of()
 
     class Together(Planted):
@@ -213,41 +213,41 @@ def test_rows_that_are_bad_only_together_are_told_as_such(tmp_path):
 
     guard = guarded(model, Together(model, "gradient", [5]), tmp_path)
     taken(guard, [0])
-    told = json.loads((tmp_path / "bad" / "step-1.json").read_text())
-    assert not told["alone"]
-    assert len(told["rows"]) == SIZE
-    assert "no single sample, only these together: sample 0, sample 1, sample 2 and 9 more" in guard.said[0]
+    report = json.loads((tmp_path / "bad" / "step-1.json").read_text())
+    assert not report["alone"]
+    assert len(report["rows"]) == SIZE
+    assert "no single sample, only these together: sample 0, sample 1, sample 2 and 9 more" in guard.messages[0]
 
 
-def test_when_it_is_not_the_rows_that_is_told(tmp_path, monkeypatch):
-    """All of them are looked at, however many, if not one by one."""
+def test_a_batch_without_a_finite_sample_is_reported_as_such(tmp_path, monkeypatch):
+    """The search covers all samples, even if it does not test each one."""
     for tries in (512, 4):
         monkeypatch.setattr("patchword.training.guard.report.TRIES", tries)
         model = model_of()
         guard = guarded(model, Planted(model, "gradient", range(SIZE)), tmp_path / str(tries))
         taken(guard, [0])
-        assert f"all {SIZE} samples of the batch" in guard.said[0]
+        assert f"all {SIZE} samples of the batch" in guard.messages[0]
 
 
-def test_the_report_holds_the_rows_as_the_model_got_them(tmp_path):
+def test_the_report_has_the_samples_as_the_model_received_them(tmp_path):
     model = model_of()
     guard = guarded(model, Planted(model, "overflow", [SIZE + 4, SIZE + 7]), tmp_path)
     taken(guard, [0, 1])
-    told = json.loads((tmp_path / "bad" / "step-2.json").read_text())
-    assert told["rows"] == ["sample 16", "sample 19"]
-    assert told["batch_rows"] == [f"sample {number}" for number in range(SIZE, 2 * SIZE)]
-    assert (told["epoch"], told["batch"], told["step"], told["alone"]) == (1, 2, 2, True)
+    report = json.loads((tmp_path / "bad" / "step-2.json").read_text())
+    assert report["rows"] == ["sample 16", "sample 19"]
+    assert report["batch_rows"] == [f"sample {number}" for number in range(SIZE, 2 * SIZE)]
+    assert (report["epoch"], report["batch"], report["step"], report["alone"]) == (1, 2, 2, True)
     kept = load_file(tmp_path / "bad" / "step-2.safetensors")
     assert torch.equal(kept["0.inputs"], batch_of(1).inputs[4:5])
     assert torch.equal(kept["1.samples"], torch.tensor([19]))
-    assert guard.said == [
+    assert guard.messages == [
         "the loss is inf in epoch 1, step 2; the step is skipped. Cause: sample 16, sample 19. "
         f"To do: see {tmp_path / 'bad' / 'step-2.json'}; fix or remove these samples; "
         "if they are correct, lower the learning rate (rate) or clip gradients (clip)"
     ]
 
 
-def test_it_stops_where_that_is_chosen(tmp_path):
+def test_the_run_stops_if_the_user_chose_that(tmp_path):
     model = model_of()
     guard = guarded(model, Planted(model, "gradient", [5]), tmp_path, on_nonfinite="stop")
     expected = (
@@ -258,16 +258,16 @@ def test_it_stops_where_that_is_chosen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bad", "steps", "told"),
+    ("bad", "steps", "message"),
     [(range(3, 99), 12, "10 steps in a row"), (range(0, 99, 2), 20, "11 steps had to be skipped")],
     ids=["in a row", "too many"],
 )
-def test_leaving_out_is_given_up(tmp_path, monkeypatch, bad, steps, told):
+def test_the_run_stops_after_too_many_skipped_steps(tmp_path, monkeypatch, bad, steps, message):
     monkeypatch.setattr(guard_module, "MAX_REPORTS", 2)
     model = model_of()
     guard = guarded(model, Planted(model, "gradient", [SIZE * number for number in bad]), tmp_path)
     state = State()
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         taken(guard, range(99), state)
     assert state.step == steps + 1
     assert len(list((tmp_path / "bad").glob("*.json"))) == 2
@@ -277,7 +277,7 @@ def test_leaving_out_is_given_up(tmp_path, monkeypatch, bad, steps, told):
 
 
 def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool]) -> None:
-    """The model of the next runs answers NaN to whatever the look finds."""
+    """The model of the next runs returns NaN for inputs that `look` finds."""
     original = recipe_run.gather
 
     def gathered(*arguments: object) -> object:
@@ -296,8 +296,8 @@ def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool])
     monkeypatch.setattr(recipe_run, "gather", gathered)
 
 
-def pictures(folder: Path, *fields: str) -> Recipe:
-    """Of two classes; one picture is white."""
+def images(folder: Path, *fields: str) -> Recipe:
+    """A recipe on images of two classes; one image is white."""
     from PIL import Image
 
     write_classes(folder / "train", count=12)
@@ -317,12 +317,12 @@ def pictures(folder: Path, *fields: str) -> Recipe:
 
 
 def masked_words(folder: Path, *fields: str) -> Recipe:
-    """Of a corpus in which one word is only in one document."""
+    """A recipe on a corpus in which one word occurs in one document only."""
     words = [f"{first}{second}" for first in "abcdefgh" for second in "aeiou"]
-    vocabulary_of([*words, "zz", "."], folder / "tokenizer")  # which makes the folder, too
-    told = [" ".join(words[(7 * line + place) % len(words)] for place in range(10)) + "." for line in range(40)]
-    told[11] = "zz zz zz zz zz zz."
-    (folder / "texts.txt").write_text("\n".join(told) + "\n")
+    vocabulary_of([*words, "zz", "."], folder / "tokenizer")  # also creates the folder
+    lines = [" ".join(words[(7 * line + place) % len(words)] for place in range(10)) + "." for line in range(40)]
+    lines[11] = "zz zz zz zz zz zz."
+    (folder / "texts.txt").write_text("\n".join(lines) + "\n")
     fixed = (
         "documents=line",
         "length=16",
@@ -345,24 +345,24 @@ def look_of(kind: str, folder: Path) -> Callable[[object], bool]:
 
 @pytest.mark.parametrize("kind", ["vision", "masked words"])
 def test_one_bad_sample_of_a_run(tmp_path, monkeypatch, kind):
-    """The promise: weights stay finite, the row is named; stopping is as good as leaving out and going on."""
-    make = {"vision": pictures, "masked words": masked_words}[kind]
-    row = {"vision": "white.png", "masked words": "zz zz"}[kind]
+    """Weights stay finite and the sample is named; stopping and resuming gives the same result as skipping."""
+    make = {"vision": images, "masked words": masked_words}[kind]
+    sample = {"vision": "white.png", "masked words": "zz zz"}[kind]
     recipe = make(tmp_path / "data", "on_nonfinite=skip")
     watch_model(monkeypatch, look_of(kind, tmp_path / "data"))
     console = silent()
     assert train(recipe, tmp_path / "skip", console)
-    told = "".join(console.file.getvalue().split("\n"))
-    assert "the loss is nan in epoch 1, step" in told
+    output = "".join(console.file.getvalue().split("\n"))
+    assert "the loss is nan in epoch 1, step" in output
     for file in ("model.safetensors", "checkpoints/*/tensors.safetensors"):
         for path in (tmp_path / "skip").glob(file):
             assert all(tensor.isfinite().all() for tensor in load_file(path).values())
     reports = [json.loads(path.read_text()) for path in (tmp_path / "skip" / "bad").glob("*.json")]
     assert len(reports) >= recipe.epochs - 1
-    assert all(report["alone"] and all(row in name for name in report["rows"]) for report in reports)
+    assert all(report["alone"] and all(sample in name for name in report["rows"]) for report in reports)
     assert all(len(report["batch_rows"]) == 4 for report in reports)
     stopping = recipe.with_settings(["on_nonfinite=stop"])
-    with pytest.raises(UserError, match=rf"the loss is nan in epoch 1, step \d+: got .*{row}"):
+    with pytest.raises(UserError, match=rf"the loss is nan in epoch 1, step \d+: got .*{sample}"):
         train(stopping, tmp_path / "stop", silent())
     with pytest.raises(UserError, match="the loss is nan in epoch 1, step"):
         train(stopping, tmp_path / "stop", silent(), resume=True)

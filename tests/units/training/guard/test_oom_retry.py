@@ -1,4 +1,4 @@
-"""Out of memory: the same step in smaller pieces, with the same gradient, and so on from there."""
+"""Out of memory: the same gradient in smaller micro-batches, also in all later steps."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from support.tiny_texts import stop_after
 
 
 class Small:
-    """An objective on a machine that holds so many samples at once; calls: from which on."""
+    """An objective that runs out of memory with more than `limit` samples, after `calls` calls."""
 
     error = torch.OutOfMemoryError("CUDA out of memory")
 
@@ -38,7 +38,7 @@ class Small:
 
     def __call__(self, piece: Batch, batch: Batch) -> Outcome:
         self.sizes.append(len(piece.samples))
-        outcome = self.objective(piece, batch)  # changes statistics and draws numbers, as one that fails in the middle
+        outcome = self.objective(piece, batch)  # changes statistics and draws random numbers before it fails
         if len(piece.samples) > self.limit and len(self.sizes) > self.calls:
             raise self.error
         return outcome
@@ -58,30 +58,30 @@ def taught(model: Model) -> Distillation:
 def guard_of(model: nn.Module, objective: object, folder: Path, sam: float = 0.0, **options: object) -> NonFiniteGuard:
     plain = PlainStep(objective, adamw(model, 1e-2, 0.05), **options)
     step = SharpnessAware(plain, model, Steepest(sam)) if sam else plain
-    said: list[str] = []
-    guard = NonFiniteGuard(OomRetry(step, plain, model, said.append), plain, model, folder, said.append)
-    guard.said = said
+    messages: list[str] = []
+    guard = NonFiniteGuard(OomRetry(step, plain, model, messages.append), plain, model, folder, messages.append)
+    guard.messages = messages
     return guard
 
 
 def taken(guard: NonFiniteGuard, steps: int) -> list[Tensor]:
-    state, told = State(), []
+    state, results = State(), []
     for number in range(steps):
         torch.manual_seed(number)
         batch = batch_of(number)
-        told += guard(batch, 1e-2)
+        results += guard(batch, 1e-2)
         state.step, state.batch, state.seen = state.step + 1, state.batch + 1, state.seen + batch.weight
         guard.on_step(state, batch)
-    assert state.micro_batches == (guard.plain.micro_batches if guard.said else 0)
-    return told
+    assert state.micro_batches == (guard.plain.micro_batches if guard.messages else 0)
+    return results
 
 
 @pytest.mark.parametrize("model", [random_model, with_batch_norms], ids=["dropout", "batch norm"])
 @pytest.mark.parametrize(
     "options", [{}, {"sam": 0.05}, {"clip": 0.5, "micro_batches": 2}], ids=["plain", "sam", "parts"]
 )
-def test_it_is_as_if_the_pieces_had_been_asked_for(tmp_path, model, options):
-    """Bit by bit: a failed try has left nothing behind, neither gradient nor statistics nor random numbers."""
+def test_the_result_is_that_of_a_run_with_as_many_micro_batches(tmp_path, model, options):
+    """Bit-equal: a failed try changes neither gradients nor statistics nor random numbers."""
     ours, theirs = model(), model()
     small = Small(Classification(ours, 0.1), limit=3)
     guard = guard_of(ours, small, tmp_path, **options)
@@ -90,7 +90,7 @@ def test_it_is_as_if_the_pieces_had_been_asked_for(tmp_path, model, options):
     assert guard.plain.micro_batches == 4
     assert_equal(guard, other)
     pieces = [2] * ("micro_batches" not in options) + [4]
-    assert guard.said == [
+    assert guard.messages == [
         f"out of memory: each batch is now computed in {count} micro-batches; "
         "the batch size and the gradient stay the same"
         for count in pieces
@@ -122,7 +122,7 @@ def test_in_half_precision_too(tmp_path):
     assert_equal(guard, other)
 
 
-def test_pieces_that_were_done_before_the_failure_do_not_count_twice(tmp_path):
+def test_micro_batches_before_the_failure_do_not_count_twice(tmp_path):
     ours, theirs = random_model(), random_model()
     guard = guard_of(ours, Small(Classification(ours), limit=3, calls=1), tmp_path, micro_batches=2)
     other = guard_of(theirs, Classification(theirs), tmp_path, micro_batches=4)
@@ -131,8 +131,8 @@ def test_pieces_that_were_done_before_the_failure_do_not_count_twice(tmp_path):
     assert_equal(guard, other)
 
 
-def test_both_gradients_of_sam_are_taken_anew(tmp_path):
-    """Also where only the second one was too much: both are to see one function, with the same dropout."""
+def test_both_gradients_of_sam_are_computed_again(tmp_path):
+    """Also if only the second one failed: both must use the same dropout."""
     ours, theirs = random_model(), random_model()
     guard = guard_of(ours, Small(Classification(ours, 0.1), limit=6, calls=1), tmp_path, sam=0.05)
     other = guard_of(theirs, Classification(theirs, 0.1), tmp_path, sam=0.05, micro_batches=2)
@@ -150,7 +150,7 @@ def test_a_student_is_taught_the_same(tmp_path):
     assert_equal(guard, other)
 
 
-def test_what_does_not_fit_at_all_is_said(tmp_path):
+def test_a_sample_that_does_not_fit_is_reported(tmp_path):
     model = tiny().train()
     guard = guard_of(model, Small(Classification(model), limit=0), tmp_path)
     with pytest.raises(UserError, match=rf"a batch does not fit into memory in {SIZE} micro-batches\n.*smaller model"):
@@ -158,25 +158,25 @@ def test_what_does_not_fit_at_all_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "micro_batches", "told"),
+    ("limit", "micro_batches", "message"),
     [
         (3, 1, r"into memory as a whole\nresume with twice as many micro-batches:\nagain gradient_accumulation=6$"),
         (0, SIZE, rf"in {SIZE} micro-batches\n.*smaller model.*\nagain activation_checkpointing=true$"),
     ],
 )
-def test_several_processes_are_told_how_to_go_on(tmp_path, monkeypatch, limit, micro_batches, told):
-    """Three of them, so that each works on a third of the pieces that are asked for."""
+def test_several_processes_stop_with_the_command_to_resume(tmp_path, monkeypatch, limit, micro_batches, message):
+    """Three processes, so that each computes a third of the requested micro-batches."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
     model = tiny().train()
     guard = guard_of(model, Small(Classification(model), limit), tmp_path, micro_batches=micro_batches)
     guard.step.resume_command = "again"
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         taken(guard, 1)
 
 
-def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
-    """More pieces than it was begun with, and than the memory had forced; it is the same run up to rounding."""
+def test_a_run_can_be_resumed_with_settings_that_save_memory(tmp_path, monkeypatch):
+    """With more micro-batches than before; it is the same run up to rounding."""
     recipe, sizes, gradient = tiny_recipe("epochs=1"), [], PlainStep.gradient
 
     def watched(self: PlainStep, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -195,15 +195,15 @@ def test_a_run_goes_on_with_what_saves_memory(tmp_path, monkeypatch):
     assert Run(tmp_path / "run").recipe().gradient_accumulation == 2
 
 
-def test_pieces_that_are_asked_for_and_those_that_were_forced(tmp_path):
+def test_requested_micro_batches_and_those_after_running_out_of_memory(tmp_path):
     guard = guard_of(tiny(), None, tmp_path, micro_batches=4)
     for forced, micro_batches in ((0, 4), (2, 4), (8, 8)):
         guard.on_resume(State(micro_batches=forced))
         assert guard.plain.micro_batches == micro_batches
 
 
-def test_the_processor_says_it_in_other_words(tmp_path):
-    """This is what torch raises where the system gives no memory."""
+def test_the_cpu_allocator_has_another_message(tmp_path):
+    """This is what torch raises if the system has no memory."""
     model = tiny().train()
     small = Small(Classification(model), limit=6)
     with pytest.raises(RuntimeError, match=r"not enough memory|can't allocate memory") as raised:
@@ -214,7 +214,7 @@ def test_the_processor_says_it_in_other_words(tmp_path):
     assert guard.plain.micro_batches == 2
 
 
-def test_other_failures_are_not_taken_for_it(tmp_path):
+def test_other_errors_are_raised(tmp_path):
     def fails(piece: Batch, batch: Batch) -> Outcome:
         raise RuntimeError("something else")
 
@@ -222,8 +222,8 @@ def test_other_failures_are_not_taken_for_it(tmp_path):
         taken(guard_of(tiny(), fails, tmp_path), 1)
 
 
-def test_a_run_goes_on_in_pieces_after_a_restart(tmp_path, monkeypatch):
-    """The memory is full once, from the fourth step on; a restart has room again, and keeps to the pieces."""
+def test_a_resumed_run_keeps_the_number_of_micro_batches(tmp_path, monkeypatch):
+    """The fourth step runs out of memory; the resumed run has enough, and keeps the micro-batches."""
     full = {"calls": 3}
 
     class Once(image_task.Classification):
@@ -243,4 +243,4 @@ def test_a_run_goes_on_in_pieces_after_a_restart(tmp_path, monkeypatch):
     full["calls"] = 1000
     assert train(recipe, tmp_path / "run", silent(), resume=True)
     assert differing(tmp_path / "run" / "model.safetensors", tmp_path / "whole" / "model.safetensors") == []
-    assert full["calls"] == 1000 - 2 * 5  # two pieces for each of the steps that were left
+    assert full["calls"] == 1000 - 2 * 5  # two micro-batches for each of the remaining steps

@@ -1,4 +1,4 @@
-"""Two processes on one run: the same weights, measures and order of samples as one process with the whole batch."""
+"""Two processes have the same weights, metrics and order of samples as one process with the whole batch."""
 
 import json
 import random
@@ -59,7 +59,7 @@ def plan_of(folder: Path, together: bool) -> list[Asked]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    """All cases by one process, and by two; then the interrupted one goes on with one and with two."""
+    """All cases on one process, and on two; then the interrupted one is resumed on one and on two."""
     folder = tmp_path_factory.mktemp("runs")
     write_texts(folder)
     workers = Workers(plan_of(folder, together=True), folder / "plan")
@@ -76,7 +76,7 @@ def runs(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_end_as_one(runs, name):
-    """Weights, moments, average and running statistics, after 20 steps or so; and every measure of every epoch."""
+    """Weights, moments, average and running statistics, after 20 steps or so; and every metric of every epoch."""
     assert_close(runs / "one" / name, runs / "two" / name)
     alone, together = (Run(runs / place / name).metrics() for place in ("one", "two"))
     for mine, other in zip(alone, together, strict=True):
@@ -85,18 +85,18 @@ def test_two_processes_end_as_one(runs, name):
             assert mine[key] == pytest.approx(other[key], rel=2e-6, abs=2e-6), key
 
 
-def test_dealt_out_weights_end_as_whole_ones(runs):
+def test_sharded_weights_have_the_same_result(runs):
     assert_close(runs / "two" / "sharded", runs / "two" / "plain")
 
 
-def test_going_on_with_another_number_of_processes(runs):
-    """Two processes, of which one is asked to stop; one; and two with dealt out weights, to the end."""
+def test_a_run_is_resumed_with_another_number_of_processes(runs):
+    """Two processes, of which one is asked to stop; then one; then two with sharded weights, to the end."""
     assert_close(runs / "two" / "resumed", runs / "two" / "plain")
     assert len(Run(runs / "two" / "resumed").metrics()) == 2
 
 
 def steps(folder: Path, *names: str) -> list[list[int]]:
-    """of each step all samples"""
+    """Return all samples of each step."""
     parts = [
         [json.loads(line) for line in (folder / f"samples-{name}.jsonl").read_text().splitlines()] for name in names
     ]
@@ -104,20 +104,20 @@ def steps(folder: Path, *names: str) -> list[list[int]]:
 
 
 def test_batch_norms_see_the_samples_of_all(runs):
-    """Parts of 5 and 4 pictures, in double precision: answers, gradients, running statistics."""
-    told = [json.loads((runs / "two" / "norms" / f"{number}.json").read_text()) for number in (0, 1)]
-    assert [length for length, _ in told] == [5, 4]
-    assert max(apart for _, apart in told) < 1e-6
+    """5 and 4 images in float64: outputs, gradients, running statistics."""
+    results = [json.loads((runs / "two" / "norms" / f"{number}.json").read_text()) for number in (0, 1)]
+    assert [length for length, _ in results] == [5, 4]
+    assert max(apart for _, apart in results) < 1e-6
 
 
 @pytest.mark.parametrize("name", ["plain", "pieces"])
-def test_every_sample_is_dealt_out_once(runs, name):
+def test_every_sample_is_on_one_process(runs, name):
     alone, together = steps(runs / "one" / name, "alone"), steps(runs / "two" / name, "0", "1")
     assert [sorted(step) for step in together] == [sorted(step) for step in alone]
     assert all(len(set(step)) == len(step) for step in together)
 
 
-def test_the_order_does_not_depend_on_who_goes_on(runs):
+def test_the_order_does_not_depend_on_the_number_of_processes(runs):
     whole = [sorted(step) for step in steps(runs / "one" / "plain", "alone")]
     both, single = steps(runs / "two" / "resumed", "0", "1"), steps(runs / "two" / "resumed", "alone")
     assert [sorted(step) for step in [*both[:CUT], *single, *both[CUT:]]] == whole
