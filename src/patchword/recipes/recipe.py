@@ -1,18 +1,18 @@
 """The fields of a recipe: everything a run depends on, checked before anything starts."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from patchword.core.errors import UserError, nearest
-from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
-from patchword.recipes.older_fields import current_name, with_current_names
+from patchword.recipes.older_fields import current_name
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+R = TypeVar("R", bound="Recipe")
 
 
 class ModelChoice(BaseModel):
@@ -136,63 +136,48 @@ class Recipe(BaseModel):
                 raise UserError(f"a recipe has no field {path.strip()!r}", hint=f"did you mean {meant!r}?")
             _place(values, steps, model_value(text) if steps[0] == "model" else text)
             touched.add(steps[0])
-        changed = checked(values)
+        changed = validated(type(self), values)
         if "expect" not in touched and any(
             getattr(changed, name) != getattr(self, name) for name in touched - HARMLESS
         ):
             changed = changed.model_copy(update={"expect": Expect()})  # what was measured is not this run
-        return cast(Self, changed)
+        return changed
 
 
-def checked(values: Mapping[str, Any]) -> Recipe:
-    """A recipe from plain values; the first field that is wrong is named, with the nearest right one."""
-    from patchword.recipes.kinds import KINDS
-
-    kind = values.get("kind", "images")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError("recipe field 'kind'", expected=" or ".join(KINDS), got=kind)
+def validated(recipe: type[R], values: Mapping[str, Any]) -> R:
+    """Return a recipe of this class; the error message names the first wrong field and the nearest known one."""
     try:
-        return KINDS[kind].model_validate(values)
+        return recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values, KINDS[kind])) from None
+            raise UserError(f"a recipe has no field {path!r}", hint=_hint(path, values, recipe)) from None
         if first["type"] == "missing":
             raise UserError(f"the recipe lacks the field {path!r}") from None
         given = first["input"]
-        if first["loc"][0] == "activation_checkpointing":  # of two types, which pydantic tells apart
+        if first["loc"][0] == "activation_checkpointing":  # pydantic reports one error for each of its two types
             path, given = "activation_checkpointing", values["activation_checkpointing"]
-        told = given if str(given).strip() else repr(given)
-        raise UserError(f"recipe field {path!r}", expected=expected_of(KINDS[kind], path), got=told) from None
+        got = given if str(given).strip() else repr(given)
+        raise UserError(f"recipe field {path!r}", expected=expected_of(recipe, path), got=got) from None
 
 
-def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
-    """A field that a recipe lacks may be the model's."""
+def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
+    """Return the field that was probably meant; it may be a field of the model."""
     from patchword.models import REGISTRY
 
     model = values.get("model", {})
     name = model.get("name") if isinstance(model, Mapping) else model
     if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
         return f"did you mean 'model.{path}'?"
-    meant, known = current_name(path), field_names(kind)
+    meant, known = current_name(path), field_names(recipe)
     return f"did you mean {meant!r}?" if meant in known else nearest(path, known)
 
 
-def read_recipe(path: Path) -> Recipe:
-    """A recipe from a YAML file, such as the one every run saves."""
-    try:
-        values = parse_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
-    return checked(with_current_names(values))
-
-
-def field_names(kind: type[Recipe]) -> list[str]:
+def field_names(recipe: type[Recipe]) -> list[str]:
+    """Return the names of all fields, those of inner models with a dot."""
     names = []
-    for name, field in kind.model_fields.items():
+    for name, field in recipe.model_fields.items():
         inner = field.annotation
         nested = isinstance(inner, type) and issubclass(inner, BaseModel) and inner is not ModelChoice
         names += [f"{name}.{sub}" for sub in inner.model_fields] if nested else [name]  # type: ignore[union-attr]

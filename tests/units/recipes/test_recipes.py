@@ -8,7 +8,8 @@ from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.recipes.recipe import checked, field_names, read_recipe
+from patchword.recipes.reading import read_recipe, recipe_from
+from patchword.recipes.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
 
 BASE = ImageRecipe()
@@ -56,7 +57,7 @@ def test_there_is_a_recipe_for_every_task_on_texts():
 def test_files_of_a_pretraining_are_listed_with_commas():
     recipe = find_recipe("bert-pretrain").with_settings(["text=one.txt, two"])
     assert recipe.text == ("one.txt", "two")
-    assert checked(yaml.safe_load(recipe.to_yaml())) == recipe
+    assert recipe_from(yaml.safe_load(recipe.to_yaml())) == recipe
 
 
 def test_files_are_named_by_their_whole_paths(tmp_path, monkeypatch):
@@ -89,8 +90,8 @@ def test_the_yaml_has_every_field():
 
 
 def test_a_recipe_without_fields_is_the_default():
-    assert checked({}) == BASE
-    assert checked({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
+    assert recipe_from({}) == BASE
+    assert recipe_from({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
 
 
 def test_the_fields_of_augmentation_are_those_of_its_code():

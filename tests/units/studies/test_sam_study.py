@@ -81,7 +81,12 @@ def test_the_runs_differ_in_sam_and_nothing_else_flattens():
         plain, sam = study.runs[label], study.runs[f"{label}-sam"]
         assert (plain.model.name, plain.sam, sam.sam) == (model, 0, rho)
         assert plain.model_copy(update={"sam": rho}) == sam
-        assert (plain.augmentation.parts(), plain.label_smoothing, plain.ema_decay, plain.average_last_epochs) == ((), 0, 0, 0)
+        assert (plain.augmentation.parts(), plain.label_smoothing, plain.ema_decay, plain.average_last_epochs) == (
+            (),
+            0,
+            0,
+            0,
+        )
     assert {recipe.epochs for recipe in study.with_settings(["epochs=2"]).runs.values()} == {2}
     with pytest.raises(UserError, match="what this study compares"):
         study.with_settings(["sam=0.1"])

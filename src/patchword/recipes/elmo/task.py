@@ -103,7 +103,7 @@ def _perplexity(loss: float) -> float:
     return math.exp(min(50, loss))
 
 
-def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
+def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     device = pick_device(recipe.device)
     check(recipe)
     known = known_words(Path(recipe.model.name))

@@ -68,7 +68,7 @@ class ImageTask:
         return {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
 
 
-def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
+def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     """Reads the training part of the data and builds the model; the test part is not touched."""
     REGISTRY.require_images(recipe.model.name)
     device = pick_device(recipe.device)

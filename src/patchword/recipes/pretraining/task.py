@@ -116,7 +116,7 @@ def judge(model: TextModel, texts: Share, precision: str = "float32", group: Wor
     return told | ({f"{texts.second}_accuracy": follow / examples} if texts.second else {})
 
 
-def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
+def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     device = pick_device(recipe.device)
     check_named(recipe)
     torch.manual_seed(recipe.seed)

@@ -84,7 +84,7 @@ class TextTask:
         return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
-def gather(recipe: TextRecipe, console: Console) -> TextTask:
+def build_task(recipe: TextRecipe, console: Console) -> TextTask:
     device, goal = pick_device(recipe.device), task_spec_of(recipe)
     with console.status("reading the texts"):
         check_settings(goal)

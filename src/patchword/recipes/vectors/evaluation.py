@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from rich.console import Console
 
 from patchword.core.device import pick_device
 from patchword.layers import OverVectors
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TextSet
@@ -25,6 +25,7 @@ from patchword.recipes.vectors.task import bank_of, judge
 class VectorsEvaluation:
     """names: of the sources, in their order. part: of the data, "test", or "validation" where there is no test file."""
 
+    kind: ClassVar[str] = "over-vectors"
     model: OverVectors
     names: tuple[str, ...]
     texts: TextSet
@@ -55,7 +56,7 @@ class VectorsEvaluation:
         return {**told, **self.judged.measures, "metric": self.metric, "part": self.part, "layers": layers}
 
 
-def evaluate_over_vectors(run: Run, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
+def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
     target, goal = pick_device(device), task_spec_of(recipe.texts())
     model = cast(OverVectors, run.model().to(target))
     labels = model.card.labels

@@ -82,7 +82,7 @@ class OverVectorsTask:
         return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
-def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
+def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     device, goal = pick_device(recipe.device), task_spec_of(recipe.texts())
     listed_sources(recipe.vectors)
     check_choice(recipe)

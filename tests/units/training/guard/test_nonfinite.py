@@ -276,7 +276,7 @@ def test_leaving_out_is_given_up(tmp_path, monkeypatch, bad, steps, told):
 
 def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool]) -> None:
     """The model of the next runs answers NaN to whatever the look finds."""
-    original = recipe_run.gather
+    original = recipe_run.build_task
 
     def gathered(*arguments: object) -> object:
         task = original(*arguments)
@@ -291,7 +291,7 @@ def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool])
         task.model.register_forward_hook(spoil)
         return task
 
-    monkeypatch.setattr(recipe_run, "gather", gathered)
+    monkeypatch.setattr(recipe_run, "build_task", gathered)
 
 
 def pictures(folder: Path, *fields: str) -> Recipe:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import read_recipe
+from patchword.recipes.reading import read_recipe
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import Asked
 from patchword.recipes.text.inference.outputs import Advance, nobody
@@ -24,7 +23,7 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
         recipe = read_recipe(path)
         if isinstance(recipe, TextRecipe):
             return recipe
-        if isinstance(recipe, PretrainingRecipe):
+        if recipe.kind == "pretraining":
             hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows what it learned'
             raise UserError(f"{reader.folder} was pretrained; it answers nothing yet", expected="a run", hint=hint)
     task = task_of_head(reader.head, reader.model.card.config["classes"])
