@@ -1,5 +1,6 @@
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
@@ -8,6 +9,7 @@ from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image.recipe import Augment, ImageRecipe
+from patchword.recipes.kinds import KINDS
 from patchword.recipes.reading import read_recipe, recipe_from
 from patchword.recipes.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
@@ -239,3 +241,15 @@ def test_a_changed_recipe_does_not_expect_what_the_old_one_gave():
     assert recipe.with_settings(["epochs=30"]).expect == recipe.expect
     assert recipe.with_settings(["epochs=1"]).expect.accuracy == 0
     assert recipe.with_settings(["epochs=1", "expect.accuracy=0.5"]).expect.accuracy == 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_field_has_a_description(kind):
+    def without(model, outer=""):
+        for name, field in model.model_fields.items():
+            if not field.description:
+                yield f"{outer}{name}"
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                yield from without(field.annotation, f"{outer}{name}.")
+
+    assert list(without(kind.recipe)) == []
