@@ -101,10 +101,10 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
 
 
 def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
-    device, goal = pick_device(asked.device), task_spec_of(recipe)
+    device, spec = pick_device(asked.device), task_spec_of(recipe)
     model = _plain(as_text(run.model().to(device), str(run.folder)), run)
-    tokenizer, parts = Tokenizer.read(run.folder), read_parts(goal)
-    texts = goal.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)
+    tokenizer, parts = Tokenizer.read(run.folder), read_parts(spec)
+    texts = spec.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)
     _check_data(run, fingerprint(texts.examples))
     if isinstance(texts, ClassSet):
         texts = replace(texts, weights=None, smoothing=0.0)
@@ -116,10 +116,10 @@ def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
         return (examples.batch(index, form).ready() for index in chosen.split(size))
 
     weight = sum(piece.weight for piece in pieces(4096))
-    of = goal.example if goal.example.endswith("s") else f"{goal.example}s"
+    of = spec.example if spec.example.endswith("s") else f"{spec.example}s"
     sample = f"{len(chosen):,} of {len(examples):,} training {of} of {examples.name}, seed {asked.seed}"
     loss = _loss(model, pieces, texts.objective(model, device), weight, len(chosen), asked)
-    return Opened(run, run.folder.absolute().name, loss, sample, goal.loss, recipe.task != "number")
+    return Opened(run, run.folder.absolute().name, loss, sample, spec.loss, recipe.task != "number")
 
 
 # The recipe kinds whose loss can be inspected.

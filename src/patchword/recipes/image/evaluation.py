@@ -28,10 +28,10 @@ class ImageEvaluation:
     tokens: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self) -> Sequence[str]:
-        told = (
+        lines = (
             f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
         )
-        return [*self.scores.lines(), *told]
+        return [*self.scores.lines(), *lines]
 
     def summary(self) -> dict[str, Any]:
         return {**self.scores.summary(), **self.tokens}

@@ -43,34 +43,34 @@ class TextEvaluation:
         """The result in words."""
         name = self.part.capitalize()
         if self.scores is not None:
-            told = [line.replace("Test", name, 1) for line in self.scores.lines()]
-            if len(told) > _MOST_LINES:
-                told = [*told[: _MOST_LINES - 2], f"... (all {len(told) - 2} classes are in the report)", told[-1]]
+            lines = [line.replace("Test", name, 1) for line in self.scores.lines()]
+            if len(lines) > _MOST_LINES:
+                lines = [*lines[: _MOST_LINES - 2], f"... (all {len(lines) - 2} classes are in the report)", lines[-1]]
         else:
-            told = [f"{name} Loss: {self.judged.loss:.4f}"]
-        told += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
-        told += self.compression.lines() if self.compression else []
+            lines = [f"{name} Loss: {self.judged.loss:.4f}"]
+        lines += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
+        lines += self.compression.lines() if self.compression else []
         if self.part == "validation":
-            told.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
-        return told
+            lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+        return lines
 
     def summary(self) -> dict[str, Any]:
-        told = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
+        summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
         small = {"compression": self.compression.summary()} if self.compression else {}
-        return {**told, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
+        return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
 
 
 def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvaluation:
-    target, goal = pick_device(device), task_spec_of(recipe)
+    target, spec = pick_device(device), task_spec_of(recipe)
     model = as_text(run.model().to(target), str(run.folder))
     tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
     part = "test" if recipe.test and not recipe.glue else "validation"
-    rows = goal.read("test") if part == "test" else read_parts(goal).validation
-    goal.check(Path(recipe.test), rows, labels)
-    texts = goal.texts(tokenizer, rows, labels, part)
+    rows = spec.read("test") if part == "test" else read_parts(spec).validation
+    spec.check(Path(recipe.test), rows, labels)
+    texts = spec.texts(tokenizer, rows, labels, part)
     judged = judge(model, texts, form_of(recipe.packed, tokenizer, target))
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
-    metric = goal.metric(labels)
+    metric = spec.metric(labels)
     on_cpu = form_of("false", tokenizer, torch.device("cpu"))
     small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
     return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small)

@@ -35,7 +35,7 @@ class TranslationEvaluation:
     def lines(self) -> Sequence[str]:
         """The result in words."""
         name = self.part.capitalize()
-        told = [
+        lines = [
             f"{name} BLEU: {self.bleu.score:.2f}",
             f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
             f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
@@ -44,8 +44,8 @@ class TranslationEvaluation:
             f"{name} accuracy of a token: {self.accuracy:.2%}",
         ]
         if self.part == "validation":
-            told.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")
-        return told
+            lines.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")
+        return lines
 
     def summary(self) -> dict[str, Any]:
         return {

@@ -61,7 +61,7 @@ class Bert:
         owner = _owners(begun, examples.owner.tolist(), len(frame.before), len(frame.after), sentences)
         return _means(states, owner, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -96,7 +96,7 @@ class Translation:
             states = self.model.encode(text).tokens
         return _means([states], owner, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -118,7 +118,7 @@ class Spelled:
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
         return elmo_vectors(self.model, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
