@@ -23,7 +23,7 @@ from patchword.bench.benchmark import wait
 from patchword.core.device import machine
 from patchword.core.files import write_json
 from patchword.recipes import find_recipe
-from patchword.recipes.train import assemble, gather
+from patchword.recipes.train import assemble, build_task
 from patchword.training.loop import Loop
 
 ROUNDS = 3
@@ -79,7 +79,7 @@ def main() -> None:
     asked = parser.parse_args()
     console, recipe = Console(), find_recipe(asked.recipe).with_settings(asked.settings).located()
     with TemporaryDirectory() as folder:
-        task = gather(recipe, console)
+        task = build_task(recipe, console)
         found = measure(assemble(recipe, task, Path(folder), console), asked.steps, asked.warm, task.device)
     for name, spent in found.items():
         print(f"{name}: {spent:.2f} ms")

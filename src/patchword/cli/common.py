@@ -128,9 +128,9 @@ def trained_model(path: Path, **overrides: Any) -> "AnyModel":
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:
     """The test result of a run, printed, and its report."""
-    from patchword.cli.training.results import result_lines
     from patchword.recipes.evaluation import evaluate
     from patchword.reports import write_report
+    from patchword.reports.run.kinds import result_lines
 
     found = evaluate(run, device)
     out.print()

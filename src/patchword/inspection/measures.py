@@ -37,8 +37,8 @@ class LeadingEigenvalue:
         products = min(self.wish.products, opened.loss.weights)
         passes = 1 + products + -(-self.wish.probes // AT_ONCE) + self.wish.steps + 3
         share = 1 / (passes * opened.loss.passes)
-        told = replace(opened, loss=replace(opened.loss, tick=lambda: advance(share)))
-        keep_sharpness(told, asked, self.wish)
+        reporting = replace(opened, loss=replace(opened.loss, tick=lambda: advance(share)))
+        keep_sharpness(reporting, asked, self.wish)
 
     def _count(self, run: Run) -> int:
         return min(self.asked.samples, int(read_json(run.folder / "data.json")["samples"]))

@@ -54,11 +54,13 @@ class Robustness:
         return sum(map(self.of_kind, self.corrupted)) / len(self.corrupted) if self.corrupted else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        told = {kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupted.items()}
+        corrupted = {
+            kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupted.items()
+        }
         mean = {"mean_corruption_accuracy": self.mean} if self.corrupted else {}
         sizes = {str(size): value for size, value in self.sizes.items()}
         first = {"clean_accuracy": self.clean, **mean, "pictures": self.pictures, "seed": self.seed}
-        return {**first, "corrupted": told, "sizes": sizes}
+        return {**first, "corrupted": corrupted, "sizes": sizes}
 
 
 def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = nobody) -> Robustness:
@@ -72,14 +74,14 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
     held = Batches(images, BATCH, model.card.normalization, target).on_device().images
     share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
 
-    def told(value: float) -> float:
+    def with_progress(value: float) -> float:
         advance(share)
         return value
 
-    clean = told(accuracy(model, _batches(held, target)))
+    clean = with_progress(accuracy(model, _batches(held, target)))
     rows = {
         kind: {
-            severity: told(accuracy(model, _spoiled(held, target, kind, severity, plan.seed)))
+            severity: with_progress(accuracy(model, _spoiled(held, target, kind, severity, plan.seed)))
             for severity in plan.severities
         }
         for kind in plan.kinds
@@ -87,7 +89,7 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
     sizes = {}
     for size, other in others.items():
         at_size = _some(run.test_images(other.card), plan.count)
-        sizes[size] = told(accuracy(other, _batches(at_size, target)))
+        sizes[size] = with_progress(accuracy(other, _batches(at_size, target)))
     found = _completed(Robustness(clean, len(images), plan.seed, rows, sizes), before)
     write_json(run.folder / FILE, {**found.to_json(), "digest": weights_digest(run)})
     return found
@@ -105,14 +107,14 @@ def known_robustness(run: Run) -> Robustness | None:
     path = run.folder / FILE
     if not path.is_file():
         return None
-    told = read_json(path)
+    saved = read_json(path)
     try:
         rows = {
             kind: {int(severity): float(value) for severity, value in row.items()}
-            for kind, row in told["corrupted"].items()
+            for kind, row in saved["corrupted"].items()
         }
-        sizes = {int(size): float(value) for size, value in told["sizes"].items()}
-        return Robustness(float(told["clean_accuracy"]), int(told["pictures"]), int(told["seed"]), rows, sizes)
+        sizes = {int(size): float(value) for size, value in saved["sizes"].items()}
+        return Robustness(float(saved["clean_accuracy"]), int(saved["pictures"]), int(saved["seed"]), rows, sizes)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword robustness` again") from None
 

@@ -17,16 +17,16 @@ MODE = "Evaluation mode: no dropout, no augmentation, no smoothing; batch norms 
 def keep_sharpness(
     opened: Opened, asked: Asked, wish: Wish, begun: Begun = lambda *_: None, heard: Heard = lambda _: None
 ) -> dict[str, Any]:
-    """Measures, and answers what is kept in sharpness.json."""
+    """Measure the sharpness, write it to sharpness.json and return it."""
     began = time.monotonic()
     measured = measure(opened.loss, wish, begun, heard)
-    kept = told(opened.run, opened, asked, measured) | {"seconds": round(time.monotonic() - began, 1)}
+    kept = _contents(opened.run, opened, asked, measured) | {"seconds": round(time.monotonic() - began, 1)}
     write_json(opened.run.folder / FILE, kept)
     return kept
 
 
 def known_sharpness(run: Run) -> dict[str, Any]:
-    """What was kept of the weights that the run has now; empty if nothing was."""
+    """Return the saved sharpness if it belongs to the current weights of the run; else an empty dict."""
     path = run.folder / FILE
     kept = read_json(path) if path.is_file() else {}
     if not isinstance(kept, dict):
@@ -34,8 +34,8 @@ def known_sharpness(run: Run) -> dict[str, Any]:
     return kept if kept.get("digest") == weights_digest(run) else {}
 
 
-def told(run: Run, opened: Opened, asked: Asked, found: Sharpness) -> dict[str, Any]:
-    """What is kept in sharpness.json."""
+def _contents(run: Run, opened: Opened, asked: Asked, found: Sharpness) -> dict[str, Any]:
+    """Return the content of sharpness.json."""
     spectrum, ball = found.spectrum, found.ball
     leading = zip(spectrum.values.tolist(), spectrum.residuals.tolist(), spectrum.converged, strict=True)
     return {

@@ -5,7 +5,7 @@ teacher. The samples are the first of a fixed shuffle of those the run was train
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -68,17 +68,14 @@ class Opened:
 
 
 def open_run(run: Run, asked: Asked) -> Opened:
+    """Load the model of a run and a sample of its training data."""
     recipe = run.recipe()
-    match recipe:
-        case ImageRecipe():
-            found = _images(run, recipe, asked)
-        case TextRecipe():
-            found = _texts(run, recipe, asked)
-        case _:
-            raise UserError(
-                f"{run.folder} is a run of the kind {recipe.kind!r}",
-                expected="a run on images, or on texts with a task (classes, labels, tags, spans, numbers)",
-            )
+    if recipe.kind not in _OPENERS:
+        raise UserError(
+            f"{run.folder} is a run of the kind {recipe.kind!r}",
+            expected="a run on images, or on texts with a task (classes, labels, tags, spans, numbers)",
+        )
+    found = _OPENERS[recipe.kind](run, recipe, asked)
     if asked.batch:
         return found
     return replace(found, loss=fitting(found.loss))
@@ -104,10 +101,10 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
 
 
 def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
-    device, goal = pick_device(asked.device), task_spec_of(recipe)
+    device, spec = pick_device(asked.device), task_spec_of(recipe)
     model = _plain(as_text(run.model().to(device), str(run.folder)), run)
-    tokenizer, parts = Tokenizer.read(run.folder), read_parts(goal)
-    texts = goal.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)
+    tokenizer, parts = Tokenizer.read(run.folder), read_parts(spec)
+    texts = spec.texts(tokenizer, parts.train, model.card.labels, Path(recipe.train).name)
     _check_data(run, fingerprint(texts.examples))
     if isinstance(texts, ClassSet):
         texts = replace(texts, weights=None, smoothing=0.0)
@@ -119,10 +116,14 @@ def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
         return (examples.batch(index, form).ready() for index in chosen.split(size))
 
     weight = sum(piece.weight for piece in pieces(4096))
-    of = goal.example if goal.example.endswith("s") else f"{goal.example}s"
+    of = spec.example if spec.example.endswith("s") else f"{spec.example}s"
     sample = f"{len(chosen):,} of {len(examples):,} training {of} of {examples.name}, seed {asked.seed}"
     loss = _loss(model, pieces, texts.objective(model, device), weight, len(chosen), asked)
-    return Opened(run, run.folder.absolute().name, loss, sample, goal.loss, recipe.task != "number")
+    return Opened(run, run.folder.absolute().name, loss, sample, spec.loss, recipe.task != "number")
+
+
+# The recipe kinds whose loss can be inspected.
+_OPENERS: Mapping[str, Callable[[Run, Any, Asked], Opened]] = {"images": _images, "text": _texts}
 
 
 def _loss(

@@ -1,18 +1,28 @@
-"""The kinds of recipes; a new kind adds a line."""
+"""The recipe kinds; a new kind adds a line here."""
 
-from patchword.recipes.elmo.recipe import ElmoRecipe
-from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.pretraining.recipe import PretrainingRecipe
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.recipes.elmo.kind import ELMO
+from patchword.recipes.image.kind import IMAGES
+from patchword.recipes.pretraining.kind import PRETRAINING
 from patchword.recipes.recipe import Recipe
-from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.translation.recipe import TranslationRecipe
-from patchword.recipes.vectors.recipe import OverVectorsRecipe
+from patchword.recipes.recipe_kind import RecipeKind
+from patchword.recipes.text.kind import TEXT
+from patchword.recipes.translation.kind import TRANSLATION
+from patchword.recipes.vectors.kind import OVER_VECTORS
 
-KINDS: dict[str, type[Recipe]] = {
-    "images": ImageRecipe,
-    "text": TextRecipe,
-    "pretraining": PretrainingRecipe,
-    "over-vectors": OverVectorsRecipe,
-    "translation": TranslationRecipe,
-    "elmo": ElmoRecipe,
-}
+KINDS: tuple[RecipeKind[Any, Any], ...] = (IMAGES, TEXT, PRETRAINING, OVER_VECTORS, TRANSLATION, ELMO)
+
+
+def kind_named(name: object) -> RecipeKind[Any, Any]:
+    """Return the kind of that name; raises a UserError that lists the known names."""
+    for kind in KINDS:
+        if kind.name == name:
+            return kind
+    raise UserError("recipe field 'kind'", expected=" or ".join(kind.name for kind in KINDS), got=name)
+
+
+def kind_of(recipe: Recipe) -> RecipeKind[Any, Any]:
+    """Return the kind that a recipe belongs to."""
+    return kind_named(recipe.kind)

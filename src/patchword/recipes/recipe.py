@@ -1,30 +1,44 @@
-"""The fields of a recipe: everything a run depends on, checked before anything starts."""
+"""The recipe: every setting of a run, validated before the run starts."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from patchword.core.errors import UserError, nearest
-from patchword.core.safe_yaml import parse_yaml
 from patchword.models.older_fields import rename_older_fields
 from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
-from patchword.recipes.older_fields import current_name, with_current_names
+from patchword.recipes.older_fields import current_name
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+R = TypeVar("R", bound="Recipe")
+
+# Descriptions of fields that several kinds define with other defaults.
+KIND = "the recipe kind, which decides the other fields"
+MODEL = "a name from the registry or the folder of a trained model; model.FIELD=VALUE changes a field of its config"
+EPOCHS = "passes over the training data"
+LEARNING_RATE = "peak learning rate"
+WARMUP = "fraction of the run in which the learning rate rises linearly from 0 to its peak"
+SCHEDULE = "how the learning rate falls after the warmup"
+WEIGHT_DECAY = "weight decay of AdamW; applied to matrices, not to biases and norms"
+EMA_DECAY = "decay of the exponential moving average of the weights, e.g. 0.999; 0 is off"
+LABEL_SMOOTHING = "probability that is moved from the true class to all classes equally, in the training loss"
+HELD_OUT = "fraction of the documents that is kept for validation and never trained on"
+PACKED = "concatenate the texts of a batch without padding; auto: on a GPU"
+TEXT_VALIDATION = "a file, or the fraction of the training texts that is kept for validation"
+TEXT_TEST = "a file; without one, the result is that of the validation texts"
+
 
 class ModelChoice(BaseModel):
-    """A registry name or the folder of a trained model, and any of the model's own fields to override.
-
-    from_scratch: the sizes of that folder's model, but none of its weights.
-    """
+    """A model and the fields of its config that are overridden, e.g. `model.depth=6`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    name: str
-    from_scratch: bool = False
+    name: str = Field(description="a name from the registry (`patchword models`), or the folder of a trained model")
+    from_scratch: bool = Field(
+        False, description="take only the sizes of the model in that folder; its weights are initialised randomly"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -36,15 +50,15 @@ class ModelChoice(BaseModel):
 
 
 class Expect(BaseModel):
-    """What a run of this recipe should give, and how long it takes; measured, not hoped."""
+    """The measured result of this recipe and its measured duration."""
 
     model_config = STRICT
-    accuracy: float = Field(0.0, ge=0, le=1, description="the run's metric on the test set")
-    time: str = ""
+    accuracy: float = Field(0.0, ge=0, le=1, description="the metric of the run on the test set; 0 if not measured")
+    time: str = Field("", description="how long the run takes, and on which hardware")
 
 
 def name_only(value: Any) -> Any:
-    """a name instead of the fields that it is one of"""
+    """Return the fields of a model or a teacher that was given by its name alone."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -52,14 +66,14 @@ Chosen = Annotated[ModelChoice, BeforeValidator(name_only)]
 
 
 def from_text(value: Any) -> Any:
-    """a list typed on a command line"""
+    """Parse a list that was typed on the command line; return any other value unchanged."""
     try:
         return yaml.safe_load(value) if isinstance(value, str) and value.startswith("[") else value
     except yaml.YAMLError:
         return value
 
 
-# Fields that change how a run is done, not what comes out.
+# Fields that change how a run is computed, but not its result.
 HARMLESS = {
     "about",
     "seed",
@@ -72,67 +86,78 @@ HARMLESS = {
     "on_nonfinite",
 }
 HARMLESS |= {"sharding"}
-# Those of them that a run may go on with when they differ, and what is not about this run at all.
+# Fields that may differ when a run is resumed.
 CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
 
 
 class Recipe(BaseModel):
-    """What the recipes of all kinds of runs have in common."""
+    """The fields that the recipes of all kinds have in common."""
 
     model_config = STRICT
-    kind: str
-    about: str = Field("", description="what this run shows")
-    expect: Expect = Expect()
-    model: Chosen
-    epochs: int = Field(10, gt=0)
-    batch_size: int = Field(128, gt=0)
-    gradient_accumulation: int = Field(1, gt=0, description="pieces a batch is worked on in, to save memory")
-    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
-    warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the rate rises")
-    min_lr_ratio: float = Field(0.0, ge=0, le=1, description="share of the peak rate left at the end")
-    schedule: Literal["cosine", "linear", "inverse-root"] = Field("cosine", description="how the rate falls")
-    weight_decay: float = Field(0.05, ge=0, description="weight decay, on matrices only")
+    kind: str = Field(description=KIND)
+    about: str = Field("", description="what the recipe trains, in one sentence")
+    expect: Expect = Field(Expect(), description="the result that was measured with this recipe")
+    model: Chosen = Field(description=MODEL)
+    epochs: int = Field(10, gt=0, description=EPOCHS)
+    batch_size: int = Field(128, gt=0, description="samples per optimizer step")
+    gradient_accumulation: int = Field(1, gt=0, description="micro-batches per batch; more of them need less memory")
+    learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
+    warmup: float = Field(0.1, ge=0, lt=1, description=WARMUP)
+    min_lr_ratio: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a fraction of the peak")
+    schedule: Literal["cosine", "linear", "inverse-root"] = Field("cosine", description=SCHEDULE)
+    weight_decay: float = Field(0.05, ge=0, description=WEIGHT_DECAY)
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="each block learns at this share of the rate of the block above it"
+        1.0, gt=0, le=1, description="factor of the learning rate from each block to the block below it; 1 is off"
     )
-    bias_correction: bool = Field(True, description="Adam's correction for its start; BERT's own optimizer had none")
-    clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0 is no limit")
-    sam: float = Field(0.0, ge=0, description="SAM, e.g. 0.05: how far to climb; two gradients a step; 0 is off")
-    sam_adaptive: bool = Field(False, description="ASAM: climb by the size of each weight, with a sam of about 2")
+    bias_correction: bool = Field(True, description="Adam's bias correction; BERT's optimizer has none")
+    clip_norm: float = Field(1.0, ge=0, description="maximum norm of the gradient; 0 is no limit")
+    sam: float = Field(0.0, ge=0, description="rho of SAM, e.g. 0.05; each step computes two gradients; 0 is off")
+    sam_adaptive: bool = Field(
+        False, description="ASAM: scale the ascent step by the size of each weight; use sam=2 or so"
+    )
     on_nonfinite: Literal["stop", "skip"] = Field(
-        "stop", description="when a loss or a gradient is no number: stop and name the rows, or leave the step out"
+        "stop", description="if a loss or gradient is not finite: stop and name the samples, or skip the step"
     )
     loss_spike_factor: float = Field(
-        0.0, ge=0, description="e.g. 3: go back when the loss rises above so many times its median; 0 is off"
+        0.0,
+        ge=0,
+        description="go back to an earlier state if the loss exceeds this multiple of its median, e.g. 3; 0 is off",
     )
-    ema_decay: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 is off")
+    ema_decay: float = Field(0.0, ge=0, lt=1, description=EMA_DECAY)
     average_last_epochs: int = Field(
-        0, ge=0, description="instead: the mean of the weights at the end of so many last epochs; 0 is off"
+        0, ge=0, description="instead of ema_decay: average the weights of this many last epochs; 0 is off"
     )
-    patience: int = Field(0, ge=0, description="epochs without a better validation score before stopping; 0 is never")
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    compile: bool = Field(False, description="compile the model (pays on a GPU, in runs of minutes)")
+    patience: int = Field(
+        0, ge=0, description="stop after this many epochs without a better validation score; 0 is never"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="dtype of activations; auto: bfloat16 on GPUs that support it, else float32"
+    )
+    compile: bool = Field(
+        False, description="compile the model with torch.compile; worth it on a GPU in runs of minutes or more"
+    )
     activation_checkpointing: Annotated[bool | tuple[NonNegativeInt, ...], BeforeValidator(from_text)] = Field(
-        False, description="compute activations again instead of keeping them, to save memory: true, or stages [0, 1]"
+        False, description="recompute activations in the backward pass to save memory: true, or stages such as [0, 1]"
     )
     sharding: Literal["none", "full"] = Field(
-        "none", description="full: processes hold a part of the weights each (FSDP2), to save memory"
+        "none", description="full: each process holds a shard of the weights (FSDP2), which saves memory"
     )
     device: Annotated[str, Field(pattern=DEVICE)] = Field("auto", description=DEVICES)
-    seed: int = Field(0, ge=0, lt=2**63)
-    save_minutes: float = Field(1.0, ge=0, description="between checkpoints inside an epoch")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers of the run")
+    save_minutes: float = Field(1.0, ge=0, description="minutes between checkpoints within an epoch")
 
     def to_yaml(self) -> str:
+        """Return all fields as YAML, which `read_recipe` reads."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     def located(self) -> Self:
-        """The same, with files named by their whole paths, so that the run can be evaluated from anywhere."""
+        """Return the recipe with absolute paths of all files, so that the run can be evaluated from any folder."""
         return self
 
     def with_settings(self, settings: Iterable[str]) -> Self:
-        """`field=value` or `field.inner=value`, as typed on a command line."""
+        """Return the recipe with changed fields. settings: `field=value` or `field.inner=value`, as typed."""
         values, touched = self.model_dump(mode="json"), set()
-        # A model's name comes first: it brings sizes of its own, which the other settings change.
+        # The model's name comes first: it brings its own sizes, which the other settings change.
         for setting in sorted(settings, key=lambda text: text.partition("=")[0].strip() not in ("model", "model.name")):
             path, equals, text = setting.partition("=")
             if not equals:
@@ -142,63 +167,48 @@ class Recipe(BaseModel):
                 raise UserError(f"a recipe has no field {path.strip()!r}", hint=f"did you mean {meant!r}?")
             _place(values, steps, model_value(text) if steps[0] == "model" else text)
             touched.add(steps[0])
-        changed = checked(values)
+        changed = validated(type(self), values)
         if "expect" not in touched and any(
             getattr(changed, name) != getattr(self, name) for name in touched - HARMLESS
         ):
-            changed = changed.model_copy(update={"expect": Expect()})  # what was measured is not this run
-        return cast(Self, changed)
+            changed = changed.model_copy(update={"expect": Expect()})  # the measured result is of another run
+        return changed
 
 
-def checked(values: Mapping[str, Any]) -> Recipe:
-    """A recipe from plain values; the first field that is wrong is named, with the nearest right one."""
-    from patchword.recipes.kinds import KINDS
-
-    kind = values.get("kind", "images")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError("recipe field 'kind'", expected=" or ".join(KINDS), got=kind)
+def validated(recipe: type[R], values: Mapping[str, Any]) -> R:
+    """Return a recipe of this class; the error message names the first wrong field and the nearest known one."""
     try:
-        return KINDS[kind].model_validate(values)
+        return recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UserError(f"a recipe has no field {path!r}", hint=_where(path, values, KINDS[kind])) from None
+            raise UserError(f"a recipe has no field {path!r}", hint=_hint(path, values, recipe)) from None
         if first["type"] == "missing":
             raise UserError(f"the recipe lacks the field {path!r}") from None
         given = first["input"]
-        if first["loc"][0] == "activation_checkpointing":  # of two types, which pydantic tells apart
+        if first["loc"][0] == "activation_checkpointing":  # pydantic reports one error for each of its two types
             path, given = "activation_checkpointing", values["activation_checkpointing"]
-        told = given if str(given).strip() else repr(given)
-        raise UserError(f"recipe field {path!r}", expected=expected_of(KINDS[kind], path), got=told) from None
+        got = given if str(given).strip() else repr(given)
+        raise UserError(f"recipe field {path!r}", expected=expected_of(recipe, path), got=got) from None
 
 
-def _where(path: str, values: Mapping[str, Any], kind: type[Recipe]) -> str:
-    """A field that a recipe lacks may be the model's."""
+def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
+    """Return the field that was probably meant; it may be a field of the model."""
     from patchword.models import REGISTRY
 
     model = values.get("model", {})
     name = model.get("name") if isinstance(model, Mapping) else model
     if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
         return f"did you mean 'model.{path}'?"
-    meant, known = current_name(path), field_names(kind)
+    meant, known = current_name(path), field_names(recipe)
     return f"did you mean {meant!r}?" if meant in known else nearest(path, known)
 
 
-def read_recipe(path: Path) -> Recipe:
-    """A recipe from a YAML file, such as the one every run saves."""
-    try:
-        values = parse_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
-    return checked(with_current_names(values))
-
-
-def field_names(kind: type[Recipe]) -> list[str]:
+def field_names(recipe: type[Recipe]) -> list[str]:
+    """Return the names of all fields, those of inner models with a dot."""
     names = []
-    for name, field in kind.model_fields.items():
+    for name, field in recipe.model_fields.items():
         inner = field.annotation
         nested = isinstance(inner, type) and issubclass(inner, BaseModel) and inner is not ModelChoice
         names += [f"{name}.{sub}" for sub in inner.model_fields] if nested else [name]  # type: ignore[union-attr]
@@ -210,7 +220,7 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
         path = [*path, "name"]
     if path == ["model", "name"] and values["model"]["name"] != value:
         kept = {field: values["model"][field] for field in ("image", "from_scratch") if field in values["model"]}
-        values["model"] = kept  # the other sizes were those of the model before
+        values["model"] = kept  # the other sizes belong to the previous model
     for part in path[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):

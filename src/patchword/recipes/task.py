@@ -8,12 +8,16 @@ import torch
 
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.layers.model import Model
+from patchword.recipes.recipe import Recipe
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective
 
 
 class Task(Protocol):
     """Everything of a run that depends on its data."""
+
+    @property
+    def recipe(self) -> Recipe: ...
 
     @property
     def model(self) -> Model: ...

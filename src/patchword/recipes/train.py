@@ -13,25 +13,13 @@ from patchword.core.files import clear_litter, make_folder, read_json, write_jso
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compiled
 from patchword.layers.activation_checkpointing import checkpoint_activations
-from patchword.recipes.distillation.gather import compressed
-from patchword.recipes.distillation.images import taught
-from patchword.recipes.elmo import task as elmo_task
-from patchword.recipes.elmo.recipe import ElmoRecipe
-from patchword.recipes.image import task as image_task
-from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_group
-from patchword.recipes.pretraining import task as pretraining_task
-from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import CHANGEABLE, Recipe, read_recipe
+from patchword.recipes.reading import read_recipe
+from patchword.recipes.recipe import CHANGEABLE, Recipe
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.steps import build_average, build_step, check_step
 from patchword.recipes.task import Task
-from patchword.recipes.text import task as text_task
-from patchword.recipes.text.recipe import TextRecipe
-from patchword.recipes.translation import task as translation_task
-from patchword.recipes.translation.recipe import TranslationRecipe
-from patchword.recipes.vectors import task as over_vectors_task
-from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.training.checkpoint.background import BackgroundCheckpoints
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
@@ -63,7 +51,7 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
     with join_group(recipe.sharding, recipe.device) as group:
         console = console if group.is_main else Console(quiet=True)
         check_group(recipe, group)
-        task = gather(recipe, console)
+        task = build_task(recipe, console)
         if recipe.activation_checkpointing is not False:
             checkpoint_activations(
                 task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
@@ -89,22 +77,9 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
     write_json(folder / "machine.json", machine(task.device))
 
 
-def gather(recipe: Recipe, console: Console) -> Task:
-    """Reads the training data and builds the model."""
-    match recipe:
-        case ImageRecipe():
-            return taught(image_task.gather(recipe, console), console)
-        case TextRecipe():
-            return compressed(text_task.gather(recipe, console), console)
-        case TranslationRecipe():
-            return translation_task.gather(recipe, console)
-        case PretrainingRecipe():
-            return compressed(pretraining_task.gather(recipe, console), console)
-        case OverVectorsRecipe():
-            return over_vectors_task.gather(recipe, console)
-        case ElmoRecipe():
-            return elmo_task.gather(recipe, console)
-    raise TypeError(f"no task is made of a {type(recipe).__name__}")
+def build_task(recipe: Recipe, console: Console) -> Task:
+    """Read the training data and build the model."""
+    return kind_of(recipe).build_task(recipe, console)
 
 
 def check_data(now: dict[str, Any], folder: Path) -> None:

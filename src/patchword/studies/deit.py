@@ -50,11 +50,11 @@ ROWS = (
 
 def table(results: Sequence[Result]) -> str:
     """The accuracies by what was learned and which token answers; of several seeds their mean and spread."""
-    told = []
+    lines = []
     for title, run, measure in ROWS:
         found = [r.measures[measure] for r in results if r.run.partition("-seed-")[0] == run and measure in r.measures]
         if found:
             spread = Spread.of(found)
             more = "" if spread.deviation is None else f" (standard deviation {spread.deviation:.2%})"
-            told.append(f"{title}: {spread.mean:.2%}{more}")
-    return "\n".join(told)
+            lines.append(f"{title}: {spread.mean:.2%}{more}")
+    return "\n".join(lines)

@@ -69,19 +69,19 @@ def in_words(results: Sequence[Result]) -> str:
 def _sentence(label: str, plain: Sequence[Result], sam: Sequence[Result]) -> str:
     name = field_of(EIGENVALUE)
     before, after = _mean(plain, name), _mean(sam, name)
-    told = [f"{label}: {_factor(before, after)}"]
+    lines = [f"{label}: {_factor(before, after)}"]
     for title, measure in (("test accuracy", "accuracy"), (CORRUPTION.name, field_of(CORRUPTION))):
         change = _mean(sam, measure) - _mean(plain, measure)
-        told.append(f"{title} {100 * change:+.2f} points")
-    return ", ".join(told) + "."
+        lines.append(f"{title} {100 * change:+.2f} points")
+    return ", ".join(lines) + "."
 
 
 def _factor(before: float, after: float) -> str:
-    told = f"SAM {'lowers' if after < before else 'raises'} the {EIGENVALUE.name}"
+    text = f"SAM {'lowers' if after < before else 'raises'} the {EIGENVALUE.name}"
     ends = f"from {before:.4g} to {after:.4g}"
     if min(before, after) <= 0:
-        return f"{told} {ends}"
-    return f"{told} by a factor of {max(before, after) / min(before, after):.2f} ({ends})"
+        return f"{text} {ends}"
+    return f"{text} by a factor of {max(before, after) / min(before, after):.2f} ({ends})"
 
 
 def _mean(results: Sequence[Result], measure: str) -> float:

@@ -72,10 +72,10 @@ class Study:
     def with_settings(self, settings: Iterable[str]) -> "Study":
         """The same field changed in every run."""
         changes = list(settings)
-        told = dict(text.split("=", 1) for text in changes if text.partition("=")[0].strip() in self.asks)
-        if told:
+        given = dict(text.split("=", 1) for text in changes if text.partition("=")[0].strip() in self.asks)
+        if given:
             rest = [text for text in changes if text.partition("=")[0].strip() not in self.asks]
-            return self._filled({name.strip(): value for name, value in told.items()}).with_settings(rest)
+            return self._filled({name.strip(): value for name, value in given.items()}).with_settings(rest)
         for path in (setting.partition("=")[0].strip() for setting in changes):
             if len({repr(_value_at(recipe, path)) for recipe in self.runs.values()}) > 1:
                 raise UserError(
@@ -83,10 +83,10 @@ class Study:
                 )
         return replace(self, runs={label: recipe.with_settings(changes) for label, recipe in self.runs.items()})
 
-    def _filled(self, told: Mapping[str, str]) -> "Study":
-        """What was told in the place of its name, wherever it stands in a run."""
-        runs = {label: recipe.model_copy(update=_replaced(recipe, told)) for label, recipe in self.runs.items()}
-        return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in told})
+    def _filled(self, given: Mapping[str, str]) -> "Study":
+        """Replace every {name} in the runs by the value that the user gave for it."""
+        runs = {label: recipe.model_copy(update=_replaced(recipe, given)) for label, recipe in self.runs.items()}
+        return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in given})
 
     def check(self, folder: Path) -> None:
         """Before training: every model can be made, and every run that has begun was begun with this recipe."""
@@ -98,16 +98,16 @@ class Study:
                 check_folder(recipe.located(), folder / label, resume=True)
 
 
-def _replaced(fields: BaseModel, told: Mapping[str, str]) -> dict[str, Any]:
-    """The texts among the fields of a recipe, or of what it consists of, with what was told."""
+def _replaced(fields: BaseModel, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the text fields of a recipe and of its inner models, with every {name} replaced by its value."""
     found: dict[str, Any] = {}
     for field_name, value in fields:
         if isinstance(value, str):
-            for name, text in told.items():
+            for name, text in given.items():
                 value = value.replace(f"{{{name}}}", text)
             found[field_name] = value
         elif isinstance(value, BaseModel):
-            found[field_name] = value.model_copy(update=_replaced(value, told))
+            found[field_name] = value.model_copy(update=_replaced(value, given))
     return found
 
 

@@ -59,9 +59,9 @@ def order(results: Sequence[Result]) -> str:
     for result in results:
         task, _, label = result.run.partition("-seed-")[0].partition("-")
         groups.setdefault(task, {}).setdefault(label, []).append(result.score)
-    told = []
+    lines = []
     for task, found in groups.items():
         means = {label: Spread.of(scores).mean for label, scores in found.items()}
         best = sorted(means, key=lambda label: -means[label])
-        told.append(f"{task}: " + " > ".join(f"{label} {100 * means[label]:.2f}" for label in best))
-    return "; ".join(told)
+        lines.append(f"{task}: " + " > ".join(f"{label} {100 * means[label]:.2f}" for label in best))
+    return "; ".join(lines)

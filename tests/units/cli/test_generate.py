@@ -12,7 +12,15 @@ import torch.nn.functional as F
 
 import patchword
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.recipes.text.inference.generation import Wish, continue_text, prompt_of, prompt_of_news, stream_text
+from patchword.recipes.text.inference.generation import (
+    GenerationOptions as Options,
+)
+from patchword.recipes.text.inference.generation import (
+    continue_text,
+    prompt_of,
+    prompt_of_news,
+    stream_text,
+)
 from patchword.recipes.text.inference.reader import open_reader
 from support.helpers import tiny_text
 
@@ -63,10 +71,14 @@ def rest(reader) -> str:
     return reader.tokenizer.decode(reader.tokenizer.ids_of([KNOWN])[0]).removeprefix(START)
 
 
-GREEDY = Wish(temperature=0)
+GREEDY = Options(temperature=0)
 
 
-@pytest.mark.parametrize("wish", [GREEDY, Wish(beams=3), Wish(temperature=0.1, seed=4), Wish(top_k=1)], ids=str)
+@pytest.mark.parametrize(
+    "wish",
+    [GREEDY, Options(beams=3), Options(temperature=0.1, seed=4), Options(top_k=1)],
+    ids=str,
+)
 def test_it_goes_on_with_what_it_knows_and_stops_at_its_end(reader, wish):
     found = continue_text(reader, prompt_of(reader.tokenizer, START), wish)
     assert found[0].text == rest(reader)
@@ -84,7 +96,7 @@ def test_pieces_that_are_streamed_are_the_text(reader):
 
 
 def test_neither_special_tokens_nor_spare_rows_are_written(reader):
-    wish = Wish(temperature=50.0, samples=8, tokens=40)
+    wish = Options(temperature=50.0, samples=8, tokens=40)
     steps = []
     for one in continue_text(reader, prompt_of(reader.tokenizer, START), wish):
         steps.append(one.text)
@@ -94,7 +106,7 @@ def test_neither_special_tokens_nor_spare_rows_are_written(reader):
 
 def test_samples_differ_and_a_seed_repeats_them(reader):
     def texts(seed: int) -> list[str]:
-        wish = Wish(temperature=3.0, samples=4, tokens=10, seed=seed)
+        wish = Options(temperature=3.0, samples=4, tokens=10, seed=seed)
         return [one.text for one in continue_text(reader, prompt_of(reader.tokenizer, START), wish)]
 
     assert texts(1) == texts(1) != texts(2)
@@ -137,10 +149,10 @@ def test_several_samples_are_numbered(command, folder):
 
 
 def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
-    assert continue_text(reader, prompt_of(reader.tokenizer, START), Wish(tokens=2, temperature=0))[0].tokens == 2
+    assert continue_text(reader, prompt_of(reader.tokenizer, START), Options(tokens=2, temperature=0))[0].tokens == 2
     endless = prompt_of(reader.tokenizer, START)
     endless = type(endless)(endless.ids, (), START)  # it may not end
-    found = continue_text(reader, endless, Wish(tokens=1000, temperature=0))[0]
+    found = continue_text(reader, endless, Options(tokens=1000, temperature=0))[0]
     assert (found.tokens, found.ended) == (64 - len(endless.ids), False)
 
 

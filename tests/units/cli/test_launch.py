@@ -16,7 +16,7 @@ from patchword.cli.training import launch as launching
 from patchword.cli.training.launch import launch, started
 from patchword.core.errors import PeerLostError, UserError
 from patchword.recipes.run import resume_command
-from patchword.recipes.train import assemble, gather
+from patchword.recipes.train import assemble, build_task
 from patchword.training.parallel import rendezvous as joining
 from patchword.training.parallel.rank import Rank, rank_of
 from support.material import TINY_MODEL, settings, silent, tiny_recipe
@@ -105,7 +105,7 @@ sys.exit(5 if number == 1 and count < 5 else time.sleep(0.2))
 def test_a_run_tells_its_launcher_of_its_first_checkpoint(tmp_path, monkeypatch):
     heard, told = os.pipe()
     monkeypatch.setenv(joining.NOTE, str(told))
-    loop = assemble(tiny_recipe(), gather(tiny_recipe(), silent()), tmp_path, silent())
+    loop = assemble(tiny_recipe(), build_task(tiny_recipe(), silent()), tmp_path, silent())
     for loop.state.batch in (1, 2):
         loop._save()
     loop.checkpoints.wait()

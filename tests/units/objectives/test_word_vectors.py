@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
 from patchword.data.text.corpus.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
 from patchword.objectives.word_vectors import OBJECTIVES, Tables, step
-from patchword.recipes.vectors.words_training import Wish, learn, learn_numbers
+from patchword.recipes.vectors.words_training import WordVectorOptions, learn, learn_numbers
 
 LINES = ["the cat saw the dog", "a dog", "the cat , the cat", ""]
 
@@ -259,10 +259,10 @@ def grouped(sentences: int = 600) -> list[str]:
     return [" ".join(rng.choice(names[number % 3], 8)) for number in range(sentences)]
 
 
-QUICK = Wish(width=16, window=3, epochs=3, sample=0, learning_rate=0.05)
+QUICK = WordVectorOptions(width=16, window=3, epochs=3, sample=0, learning_rate=0.05)
 
 
-def learned(wish: Wish):
+def learned(wish: WordVectorOptions):
     words = Vocabulary.count(grouped(), cut_of("words"))
     return learn_numbers(words, number_words(grouped(), cut_of("words"), words), wish)
 

@@ -14,7 +14,7 @@ from patchword.recipes.distillation.task import MAP, TaughtTask
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.train import gather, train
+from patchword.recipes.train import build_task, train
 from support.material import settings, silent
 from support.tiny_texts import assert_the_same_run, refusal, stop_after, vocabulary_of, write_table
 
@@ -73,7 +73,7 @@ EVERYTHING = ("teacher=teacher", "teacher.own=0.5", "teacher.hard=0.1", "teacher
 
 def test_a_student_learns_everything_there_is_and_is_saved_without_the_map():
     chosen = recipe(*SMALL, *EVERYTHING, "teacher.attention=1", "epochs=2")
-    task = gather(chosen, silent())
+    task = build_task(chosen, silent())
     assert isinstance(task, TaughtTask)
     assert [type(weighted.lesson).__name__ for weighted in task.lessons] == [
         "SoftTargets",
@@ -121,7 +121,7 @@ def test_layers_alone_are_scored_by_how_close_they_are():
 
 def test_a_student_begins_with_layers_of_its_teacher():
     words = ("model.width=32", "model.depth=2", "model.hidden=64", "teacher=teacher", "teacher.begin=layers")
-    task = gather(recipe(*words), silent())
+    task = build_task(recipe(*words), silent())
     teacher = patchword.load("teacher")
     for own, other in ((0, 0), (1, 3)):
         pairs = zip(
@@ -147,7 +147,7 @@ def test_a_run_in_8_bits_tells_what_it_costs_and_is_loaded_as_it_was():
 
 
 def test_a_student_in_8_bits_learns_from_a_teacher():
-    task = gather(recipe(*SMALL, "teacher=teacher", "teacher.states=1", "quantise=true"), silent())
+    task = build_task(recipe(*SMALL, "teacher=teacher", "teacher.states=1", "quantise=true"), silent())
     assert is_quantised(task.model.encoder)
     assert not is_quantised(getattr(task.model, MAP))
     assert not is_quantised(task.teacher)
@@ -188,11 +188,11 @@ def test_pretraining_learns_from_a_teacher_as_distilbert_did():
     assert train(base.with_settings([*fixed, "model.depth=4", "epochs=1", "batch_size=8"]), Path("large"), silent())
     words = ("teacher=large", "teacher.own=2", "teacher.soft=5", "teacher.direction=1", "teacher.begin=layers")
     chosen = base.with_settings([*fixed, "model.depth=2", "epochs=8", "batch_size=8", "learning_rate=3e-3", *words])
-    task = gather(chosen, silent())
+    task = build_task(chosen, silent())
     assert [weighted.weight for weighted in task.lessons] == [5.0, 1.0]
     assert train(chosen, Path("student"), silent())
     assert torch.equal(task.model.entrance.words.weight, patchword.load("large").entrance.words.weight)
     losses = [record["loss"] for record in Run(Path("student")).metrics()]
     assert losses[-1] < 0.9 * losses[0]
     own = base.with_settings([*fixed, "model.depth=2", *words, "teacher.own=0", "teacher.soft=0", "teacher.states=1"])
-    assert gather(own, silent()).validate().score < 0
+    assert build_task(own, silent()).validate().score < 0

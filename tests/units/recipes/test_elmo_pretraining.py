@@ -16,7 +16,7 @@ from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBa
 from patchword.models.text.elmo import Elmo
 from patchword.recipes import find_recipe
 from patchword.recipes.elmo.run import known_words, open_elmo, reader_of, vectors
-from patchword.recipes.elmo.task import gather
+from patchword.recipes.elmo.task import build_task
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
 from patchword.recipes.train import assemble, train
@@ -124,13 +124,13 @@ def test_a_run_learns_and_its_report_says_so(recipe, tmp_path):
 
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(recipe, tmp_path):
     recipe = recipe.with_settings(["drawn=4", "words=9", "model.dropout=0.1"])
-    whole = assemble(recipe, gather(recipe, QUIET), tmp_path / "whole", QUIET)
+    whole = assemble(recipe, build_task(recipe, QUIET), tmp_path / "whole", QUIET)
     assert whole.run()
-    loop = assemble(recipe, gather(recipe, QUIET), tmp_path / "parted", QUIET)
+    loop = assemble(recipe, build_task(recipe, QUIET), tmp_path / "parted", QUIET)
     loop.interrupted = lambda: loop.state.step == 8
     assert not loop.run()
     assert loop.state.batch > 0
-    again = assemble(recipe, gather(recipe, QUIET), tmp_path / "parted", QUIET)
+    again = assemble(recipe, build_task(recipe, QUIET), tmp_path / "parted", QUIET)
     assert again.resume(lambda text: None)
     assert again.run()
     assert all(torch.equal(*pair) for pair in zip(again.model.parameters(), whole.model.parameters(), strict=True))
@@ -141,11 +141,11 @@ def test_training_goes_on_from_a_run_with_its_words(recipe, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("A new word sat.\nThe zebra ran.\n" * 4, encoding="utf-8")
     fields = [f"model={tmp_path / 'run'}", f"text={other}"]
-    task = gather(recipe.with_settings(fields), QUIET)
+    task = build_task(recipe.with_settings(fields), QUIET)
     assert task.corpus.words[: task.train.vocabulary] == known_words(tmp_path / "run")
     trained = open_elmo(tmp_path / "run", "cpu")[0]
     assert all(torch.equal(*pair) for pair in zip(task.model.parameters(), trained.parameters(), strict=True))
-    fresh = gather(recipe.with_settings([*fields, "model.from_scratch=true"]), QUIET)
+    fresh = build_task(recipe.with_settings([*fields, "model.from_scratch=true"]), QUIET)
     assert not torch.equal(fresh.model.head.words.weight, trained.head.words.weight)
 
 
@@ -161,7 +161,7 @@ def test_training_goes_on_from_a_run_with_its_words(recipe, tmp_path):
 )
 def test_what_cannot_be_trained(recipe, field, message):
     with pytest.raises(UserError, match=message):
-        gather(recipe.with_settings([field]), QUIET)
+        build_task(recipe.with_settings([field]), QUIET)
 
 
 # Frozen
@@ -169,7 +169,7 @@ def test_what_cannot_be_trained(recipe, field, message):
 
 @torch.no_grad()
 def test_vectors_are_the_states_of_the_words_alone(recipe):
-    model = gather(recipe, QUIET).model
+    model = build_task(recipe, QUIET).model
     assert isinstance(model, Elmo)
     sentences = [["The", "cat"], [], ["A", "dog", "ran", "unheard-of"], ["cat"]]
     found = vectors(model.train(), sentences)

@@ -17,12 +17,13 @@ from patchword.data.text.formats.news import FieldTokens
 from patchword.data.text.tokenizers.template import Frame
 from patchword.objectives.text import MaskedWords
 from patchword.recipes import find_recipe
-from patchword.recipes.evaluation import PretrainingEvaluation, evaluate
+from patchword.recipes.evaluation import evaluate
+from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.parts import NextPairs
 from patchword.recipes.pretraining.task import PretrainingTask, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.train import gather, train
+from patchword.recipes.train import build_task, train
 from support.material import settings, silent, without_sets
 from support.texts import numbered_corpus
 from support.tiny_texts import QUICK, SPECIALS, assert_the_same_run, refusal, stop_after, vocabulary_of
@@ -74,7 +75,7 @@ def recipe_of(words: Path, *fields: str) -> Recipe:
 
 
 def task_of(words: Path, *fields: str) -> PretrainingTask:
-    found = gather(recipe_of(words, *fields), silent())
+    found = build_task(recipe_of(words, *fields), silent())
     assert isinstance(found, PretrainingTask)
     return found
 
@@ -118,7 +119,7 @@ def test_what_was_pretrained_can_be_fine_tuned(words):
     assert train(recipe_of(words, "epochs=1"), Path("pretrained"), silent())
     Path("train.csv").write_text("text,label\n" + "ba be,b\nca ce,c\n" * 10)
     fields = ["model=pretrained", "train=train.csv", "device=cpu", "length=16"]
-    task = gather(find_recipe("classify-text").with_settings(fields), silent())
+    task = build_task(find_recipe("classify-text").with_settings(fields), silent())
     pretrained = Run(Path("pretrained")).model().state_dict()
     for name, tensor in task.model.state_dict().items():
         if not name.startswith("head.linear"):
@@ -402,7 +403,7 @@ def test_in_order_or_exchanged(words):
 def test_albert_learns_order_and_ngrams(words):
     stories(Path("texts.txt"), sentences=(3, 8))
     recipe = recipe_of(words, "model=albert-base", "model.embedding=16", *TINY_SIZES, "sentences=order", "masks=ngrams")
-    task = gather(recipe, silent())
+    task = build_task(recipe, silent())
     found = judge(task.model, task.held)
     assert 0 <= found["order_accuracy"] <= 1
     assert "next_accuracy" not in found
@@ -467,7 +468,7 @@ def test_a_sentence_stands_beside_its_translation(words):
             f"tokenizer={words}",
         ]
     )
-    task = gather(recipe, silent())
+    task = build_task(recipe, silent())
     batch = next(iter(task.data(0, 0)))
     assert task.train.examples(0).lengths[batch.samples].equal(batch.ids.lengths)
     text, separator = batch.text, task.tokenizer.sep
@@ -519,7 +520,7 @@ def test_news_are_learned_field_by_field(command):
     assert command("tokenizer", "train", file, "--out", "words", "--kind", "news", "--vocabulary", "400")[0] == 0
     fields = (f"articles={file}", "tokenizer=words", "length=96", "batch_size=8", "device=cpu", "held_out=0.1")
     recipe = find_recipe("grover-pretrain").with_settings([*TINY_SIZES, *STEADY, *fields, "epochs=2", "warmup=0"])
-    task = gather(recipe, silent())
+    task = build_task(recipe, silent())
     tokens = FieldTokens.of(task.tokenizer)
     first, later = (task.train.examples(epoch).batch(torch.arange(32)) for epoch in (0, 1))
     assert task.train.examples(1).lengths[:32].equal(later.ids.lengths)

@@ -1,5 +1,6 @@
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
@@ -8,7 +9,9 @@ from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.recipes.recipe import checked, field_names, read_recipe
+from patchword.recipes.kinds import KINDS
+from patchword.recipes.reading import read_recipe, recipe_from
+from patchword.recipes.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
 
 BASE = ImageRecipe()
@@ -56,7 +59,7 @@ def test_there_is_a_recipe_for_every_task_on_texts():
 def test_files_of_a_pretraining_are_listed_with_commas():
     recipe = find_recipe("bert-pretrain").with_settings(["text=one.txt, two"])
     assert recipe.text == ("one.txt", "two")
-    assert checked(yaml.safe_load(recipe.to_yaml())) == recipe
+    assert recipe_from(yaml.safe_load(recipe.to_yaml())) == recipe
 
 
 def test_files_are_named_by_their_whole_paths(tmp_path, monkeypatch):
@@ -89,8 +92,8 @@ def test_the_yaml_has_every_field():
 
 
 def test_a_recipe_without_fields_is_the_default():
-    assert checked({}) == BASE
-    assert checked({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
+    assert recipe_from({}) == BASE
+    assert recipe_from({"model": "vit-tiny-16"}).model.name == "vit-tiny-16"
 
 
 def test_the_fields_of_augmentation_are_those_of_its_code():
@@ -238,3 +241,15 @@ def test_a_changed_recipe_does_not_expect_what_the_old_one_gave():
     assert recipe.with_settings(["epochs=30"]).expect == recipe.expect
     assert recipe.with_settings(["epochs=1"]).expect.accuracy == 0
     assert recipe.with_settings(["epochs=1", "expect.accuracy=0.5"]).expect.accuracy == 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_field_has_a_description(kind):
+    def without(model, outer=""):
+        for name, field in model.model_fields.items():
+            if not field.description:
+                yield f"{outer}{name}"
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                yield from without(field.annotation, f"{outer}{name}.")
+
+    assert list(without(kind.recipe)) == []

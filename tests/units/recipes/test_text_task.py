@@ -15,14 +15,15 @@ from patchword.core.files import read_json
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes import find_recipe
-from patchword.recipes.evaluation import TextEvaluation, evaluate
+from patchword.recipes.evaluation import evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.recipes.text.data import Parts, held_out, read_parts
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.recipe import TextTaskName
 from patchword.recipes.text.tasks.all_tasks import TEXT_TASKS, task_spec_of
 from patchword.recipes.text.tasks.table_sets import merged
-from patchword.recipes.train import gather, train
+from patchword.recipes.train import build_task, train
 from support.material import settings, silent, without_sets
 from support.tiny_texts import (
     QUICK,
@@ -216,7 +217,7 @@ def test_windows_read_what_cutting_off_would_miss(words):
     rows = [(" ".join([*generator.choices(FILLER, k=12), word]), word) for word in ("good", "bad") * 32]
     table = write_table(Path("train.csv"), rows)
     fields = (f"train={table}", "length=10", "stride=6", "epochs=6")
-    found = gather(tuned("classify-text", words, *fields), silent())
+    found = build_task(tuned("classify-text", words, *fields), silent())
     assert (found.train.examples.windowed, found.train.examples.shortened) == (len(found.train.truth), 0)
     _, windowed = trained(tuned("classify-text", words, *fields))
     assert windowed.judged.measures["accuracy"] > 0.8
@@ -232,14 +233,14 @@ def test_a_text_in_many_windows_counts_once(words):
     table = write_table(Path("train.csv"), [("good " * 500, "a"), ("good " * 20, "a"), *[("bad day", "b")] * 8])
     fields = (f"train={table}", f"validation={table}", "length=10")
     console = silent()
-    task = gather(tuned("classify-text", words, *fields, "stride=8"), console)
+    task = build_task(tuned("classify-text", words, *fields, "stride=8"), console)
     examples = task.train.examples
     totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.shares)
     assert totals.allclose(totals[:1].expand_as(totals))
     assert float(examples.shares.mean()) == pytest.approx(1)
     assert "2 longer than 10 are read in 66 windows" in " ".join(console.file.getvalue().split())
     assert len(examples) == 66 + 8
-    assert gather(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
+    assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
 
 
 def test_what_becomes_of_long_and_unknown_texts_is_told(words):
@@ -247,7 +248,7 @@ def test_what_becomes_of_long_and_unknown_texts_is_told(words):
     rows += [("the bad 北 " + "bad " * number, "bad") for number in range(10)]
     table = write_table(Path("train.csv"), [*rows, ("nothing", "Bad"), rows[0]])
     console = silent()
-    gather(tuned("classify-text", words, f"train={table}"), console)
+    build_task(tuned("classify-text", words, f"train={table}"), console)
     told = " ".join(console.file.getvalue().split())
     assert re.search(r"3 classes: bad \d+, Bad \d, good \d+|3 classes: Bad \d, bad \d+, good \d+", told)
     assert re.search(r"labels that differ in their form alone: (bad, Bad|Bad, bad)", told)
@@ -261,7 +262,7 @@ def test_a_trained_model_is_fine_tuned_further(words):
     generator = random.Random(0)
     table = write_table(Path("colours.csv"), [(sentence(generator, colour), colour) for colour in COLOURS * 10])
     fields = ("model=runs/run", f"train={table}", "device=cpu", "epochs=1", "length=16")
-    found = gather(find_recipe("classify-text").with_settings(fields), silent())
+    found = build_task(find_recipe("classify-text").with_settings(fields), silent())
     before = Run(Path("runs/run")).model()
     assert found.model.entrance.words.weight.equal(before.entrance.words.weight)
     assert found.model.head.linear.weight.shape == (3, 32)
@@ -449,7 +450,7 @@ def test_a_validation_answer_that_is_not_in_its_context_is_scored(words):
     found = places(10)
     file = write_questions(Path("train.json"), found)
     other = write_questions(Path("other.json"), [("the man", [asked(1, "where lived ada", "paris", 0)])])
-    task = gather(tuned("squad", words, f"train={file}", f"validation={other}", "length=16"), silent())
+    task = build_task(tuned("squad", words, f"train={file}", f"validation={other}", "length=16"), silent())
     assert task.held.examples.labels.tolist() == [[0, 0]]
 
 
@@ -543,7 +544,7 @@ def test_a_name_without_a_tokenizer(command):
 def test_ignored_tokens_are_never_scored(words):
     """The accuracy of tags is over words; pieces that continue a word are not asked."""
     lines = [[("lovelace", "B-PER"), ("filmsawman", "O")]] * 12
-    task = gather(tuned("tag", words, f"train={write_conll(Path('t.conll'), lines)}"), silent())
+    task = build_task(tuned("tag", words, f"train={write_conll(Path('t.conll'), lines)}"), silent())
     targets = task.train.examples.targets.values
     assert int((targets != IGNORE).sum()) == 2 * len(task.train.sentences)
     assert len(targets) > 4 * len(task.train.sentences)  # [CLS], [SEP] and a word each would be 4
@@ -577,7 +578,7 @@ def test_a_task_of_glue_is_what_it_is(words, refused):
     rows = ["sentence1\tsentence2\tscore", *(f"it rains {number}\tit pours\t{number % 5}" for number in range(9))]
     for part in ("train", "dev"):
         (folder / f"{part}.tsv").write_text("\n".join(rows) + "\n")
-    task = gather(tuned("classify-text", words, "train=glue", "glue=stsb"), silent())
+    task = build_task(tuned("classify-text", words, "train=glue", "glue=stsb"), silent())
     assert (task.metric, task.model.card.config["classes"]) == ("spearman", 1)
     assert "recipe field 'task' has no effect here" in refused("train=glue", "glue=stsb", "task=tags")
 

@@ -14,7 +14,7 @@ from patchword.core.files import read_json
 from patchword.objectives.metrics.bleu import bleu
 from patchword.recipes import find_recipe
 from patchword.recipes.run import Run
-from patchword.recipes.train import gather, train
+from patchword.recipes.train import build_task, train
 from patchword.recipes.translation.alignment import END, aligned, coverage
 from patchword.recipes.translation.data import languages_of, parted, tokenised
 from patchword.recipes.translation.evaluation import TranslationEvaluation
@@ -131,10 +131,10 @@ def test_other_pairs_are_refused_on_a_restart(monkeypatch):
 
 def test_a_run_goes_on_from_the_weights_of_another():
     assert train(recipe_of(*TRANSFORMER, "epochs=1"), Path("first"), silent())
-    task = gather(recipe_of("model=first", "device=cpu"), silent())
+    task = build_task(recipe_of("model=first", "device=cpu"), silent())
     kept = open_translator(Path("first")).model.state_dict()
     assert all(torch.equal(kept[name], tensor) for name, tensor in task.model.state_dict().items())
-    task = gather(recipe_of("model=first", "model.from_scratch=true", "device=cpu"), silent())
+    task = build_task(recipe_of("model=first", "model.from_scratch=true", "device=cpu"), silent())
     assert not torch.equal(kept["source.words.weight"], task.model.state_dict()["source.words.weight"])
 
 

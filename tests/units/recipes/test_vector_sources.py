@@ -70,7 +70,7 @@ def test_a_table_falls_back_to_small_letters_and_tells_what_it_lacks(tmp_path):
     found = source.vectors([["Good", "worst"], ["is", "is"]])
     assert [one.tolist() for one in found] == [[[[1, 2], [0, 0]]], [[[3, 4], [3, 4]]]]
     assert isinstance(source, Table)
-    assert source.told() == "25.0% of the words are not in words.txt"
+    assert source.describe() == "25.0% of the words are not in words.txt"
 
 
 def test_sources_are_named_with_a_plus_between(tmp_path, monkeypatch):

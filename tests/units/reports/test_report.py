@@ -15,7 +15,7 @@ from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Normalization
 from patchword.data.image.images import Held, Images
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.evaluation import ImageEvaluation
+from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run

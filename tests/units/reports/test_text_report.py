@@ -15,11 +15,12 @@ from patchword.data.text.formats.tables import Table
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.answers import CHINESE, ENGLISH
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
+from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.task import gather, judge
+from patchword.recipes.pretraining.task import build_task, judge
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.model import form_of
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import answered
@@ -286,7 +287,7 @@ def test_the_report_of_pretraining(tmp_path: Path, tokenizer: Tokenizer) -> None
         | {"text": [str(tmp_path / "texts.txt")], "tokenizer": str(tmp_path / "words"), "length": 64}
         | {"held_out": 0.2, "cache": str(tmp_path / "cache"), "device": "cpu", "documents": "blank"}
     )
-    task = gather(recipe, Console(quiet=True))
+    task = build_task(recipe, Console(quiet=True))
     task.model.eval()
     page = page_of(tmp_path, recipe, PretrainingEvaluation(task.model, judge(task.model, task.held), task))
     assert sections(page) == ["learning", "filled-gaps", "corpus", "cost", "recipe"]

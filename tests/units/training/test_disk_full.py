@@ -13,7 +13,7 @@ from patchword.core import disk_space as room
 from patchword.core.disk_space import DiskFullError, check_disk_space, disk_full, free_bytes, in_bytes, is_full
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
-from patchword.recipes.train import assemble, gather, train
+from patchword.recipes.train import assemble, build_task, train
 from patchword.training.checkpoint import checkpoint
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.disk_check import checkpoint_bytes, run_bytes
@@ -120,14 +120,14 @@ def room_of(folder: Path) -> int:
 
 
 def test_the_needed_space_is_known_before_the_first_step(whole, tmp_path):
-    loop = assemble(tiny_recipe(), gather(tiny_recipe(), silent()), tmp_path / "run", silent())
+    loop = assemble(tiny_recipe(), build_task(tiny_recipe(), silent()), tmp_path / "run", silent())
     newest = max((whole / "checkpoints").iterdir())
     real = (newest / "tensors.safetensors").stat().st_size
     assert 0.8 * real < checkpoint_bytes(loop) <= real  # without the names
     weights = sum(tensor.nbytes for tensor in loop.model.state_dict().values())
     assert run_bytes(loop) == 4 * checkpoint_bytes(loop) + 2 * weights
     recipe = tiny_recipe("loss_spike_factor=3")
-    loop = assemble(recipe, gather(recipe, silent()), tmp_path / "run", silent())
+    loop = assemble(recipe, build_task(recipe, silent()), tmp_path / "run", silent())
     assert run_bytes(loop) == (4 + 3) * checkpoint_bytes(loop) + 2 * weights  # two snapshots, and a third
 
 

@@ -311,7 +311,7 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
 def test_an_own_validation_split_is_used_and_all_training_samples_are_trained_on(tmp_path):
     for part, count in (("train", 6), ("val", 2), ("test", 3)):
         write_classes(tmp_path / part, count=count)
-    material = recipe_run.gather(tiny_recipe(f"data={tmp_path}"), silent())
+    material = recipe_run.build_task(tiny_recipe(f"data={tmp_path}"), silent())
     assert material.train.images.labels.bincount().tolist() == [6, 6]
     assert material.held.images.labels.bincount().tolist() == [2, 2]
     assert material.held.images.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])

@@ -215,7 +215,7 @@ def test_a_signal_at_the_end_of_an_epoch_takes_no_other_step(whole, tmp_path, mo
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stop_while_reading_writes_nothing(command, monkeypatch, tmp_path, number, code):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("patchword.recipes.train.gather", lambda *_: ask(number))
+    monkeypatch.setattr("patchword.recipes.train.build_task", lambda *_: ask(number))
     words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu")]
     found, output, errors = command(*words)
     assert found == code

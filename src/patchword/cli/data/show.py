@@ -76,7 +76,8 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     from patchword.data.image.named_datasets import SETS
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
-    from patchword.recipes.recipe import ModelChoice, read_recipe
+    from patchword.recipes.reading import read_recipe
+    from patchword.recipes.recipe import ModelChoice
 
     path = Path(what)
     if what in SETS or what == "digits":

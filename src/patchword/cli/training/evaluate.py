@@ -21,8 +21,8 @@ def evaluate(
       patchword evaluate runs/demo
       patchword evaluate runs/squad test=other.json language=chinese
     """
-    from patchword.cli.training.results import result_lines
     from patchword.recipes.evaluation import evaluated
+    from patchword.reports.run.kinds import result_lines
 
     found = find_run(run)
     if not fields:

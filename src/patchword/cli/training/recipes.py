@@ -48,39 +48,16 @@ def _expects(recipe: "Recipe") -> str:
 
 
 def _measure(recipe: "Recipe") -> str:
-    from patchword.recipes.text.recipe import TextRecipe
-    from patchword.recipes.text.tasks.all_tasks import task_spec_of
+    from patchword.recipes.kinds import kind_of
 
-    if not isinstance(recipe, TextRecipe):
-        return "test accuracy"
-    return recipe.metric or task_spec_of(recipe).score
+    return kind_of(recipe).metric(recipe)
 
 
 def _needed(recipe: "Recipe") -> str:
-    """The fields that have no value of their own, as they are typed; a name of a model comes without weights."""
-    from patchword.models import REGISTRY
-    from patchword.recipes.elmo.recipe import ElmoRecipe
-    from patchword.recipes.image.recipe import ImageRecipe
-    from patchword.recipes.pretraining.recipe import PretrainingRecipe
-    from patchword.recipes.text.recipe import TextRecipe
-    from patchword.recipes.translation.recipe import TranslationRecipe
-    from patchword.recipes.vectors.recipe import OverVectorsRecipe
+    """Return the settings that the user has to give, as they are typed."""
+    from patchword.recipes.kinds import kind_of
 
-    match recipe:
-        case TextRecipe(train=""):
-            model = " model=FOLDER" if recipe.model.name in REGISTRY.names() and not recipe.tokenizer else ""
-            return ("train=FOLDER" if recipe.glue else "train=FILE") + model
-        case TranslationRecipe(train=""):
-            return "train=FILE,FILE"
-        case OverVectorsRecipe(train=""):
-            return "train=FILE vectors=FILE"
-        case PretrainingRecipe(text=()):
-            return "text=FILE tokenizer=FOLDER"
-        case ElmoRecipe(text=()):
-            return "text=FILE"
-        case ImageRecipe(data="pictures"):
-            return "data=FOLDER"
-    return ""
+    return kind_of(recipe).required_settings(recipe)
 
 
 @app.command("list")

@@ -1,4 +1,4 @@
-"""What a recipe says of a teacher."""
+"""The fields of a recipe that set up knowledge distillation."""
 
 from typing import Annotated, Literal
 
@@ -8,43 +8,52 @@ from patchword.recipes.recipe import STRICT, from_text, name_only
 
 
 class Teacher(BaseModel):
-    """Who teaches, and how much each lesson counts. 0 leaves a lesson out."""
+    """The teacher of a text model, and the weight of each distillation loss; a weight of 0 switches a loss off."""
 
     model_config = STRICT
-    name: str = Field("", description="a finished run or a model's folder to learn from; empty is no teacher")
-    own: float = Field(1.0, ge=0, description="weight of the loss without a teacher")
-    soft: float = Field(1.0, ge=0, description="weight of the teacher's answers at a temperature")
-    temperature: float = Field(2.0, gt=0, description="how much soft answers are evened out")
-    hard: float = Field(0.0, ge=0, description="weight of the teacher's first choice, as if it were true")
-    direction: float = Field(0.0, ge=0, description="DistilBERT: weight of the cosine of the last states")
-    states: float = Field(0.0, ge=0, description="TinyBERT: weight of all states, through one map of widths")
-    scores: float = Field(0.0, ge=0, description="TinyBERT: weight of attention before the softmax")
-    features: float = Field(0.0, ge=0, description="MobileBERT: weight of all states, normed")
-    attention: float = Field(0.0, ge=0, description="MobileBERT: weight of where each head looks")
+    name: str = Field("", description="folder of a finished run or of a model; empty: no distillation")
+    own: float = Field(1.0, ge=0, description="weight of the task's own loss")
+    soft: float = Field(1.0, ge=0, description="weight of the loss on the teacher's softened probabilities")
+    temperature: float = Field(2.0, gt=0, description="temperature of the softmax in the soft loss")
+    hard: float = Field(0.0, ge=0, description="weight of the loss on the teacher's predicted class")
+    direction: float = Field(0.0, ge=0, description="DistilBERT: weight of the cosine loss on the last hidden states")
+    states: float = Field(
+        0.0,
+        ge=0,
+        description="TinyBERT: weight of the loss on all hidden states, through a learned map to the teacher's width",
+    )
+    scores: float = Field(0.0, ge=0, description="TinyBERT: weight of the loss on attention scores before the softmax")
+    features: float = Field(
+        0.0, ge=0, description="MobileBERT: weight of the loss on all hidden states after normalisation"
+    )
+    attention: float = Field(0.0, ge=0, description="MobileBERT: weight of the loss on the attention of each head")
     layers: Annotated[tuple[PositiveInt, ...], BeforeValidator(from_text)] = Field(
-        (), description="for each layer of the model the teacher's it learns from, e.g. [3, 6, 9, 12]; empty is evenly"
+        (), description="the teacher's layer for each layer of the model, e.g. [3, 6, 9, 12]; empty: evenly spaced"
     )
     begin: Literal["own", "layers"] = Field(
-        "own", description="layers: the model begins with layers of its teacher, as DistilBERT did"
+        "own", description="initial weights: the model's own, or copies of the teacher's layers (DistilBERT)"
     )
 
 
 class ImageTeacher(BaseModel):
-    """Who teaches a classifier of images: (1 - share) * its own loss + share * the lesson."""
+    """The teacher of an image classifier. The loss is (1 - share) * own loss + share * distillation loss."""
 
     model_config = STRICT
-    name: str = Field("", description="a run, a model's folder or a file of weights to learn from; empty is no teacher")
-    model: str = Field("", description="which model these weights are of, where they do not tell")
+    name: str = Field("", description="folder of a run or of a model, or a weight file; empty: no distillation")
+    model: str = Field("", description="registry name of the teacher's model, if its weight file does not contain it")
     kind: Literal["soft", "soft-deit", "hard"] = Field(
         "hard",
-        description="soft: the teacher's answers at a temperature; soft-deit: that, over the number of classes, as in "
-        "DeiT's code; hard: its first choice, as if it were true",
+        description="the target: soft: the teacher's softened probabilities; soft-deit: the same loss divided by the "
+        "number of classes, as in DeiT's code; hard: the teacher's predicted class",
     )
-    temperature: float = Field(3.0, gt=0, description="how much soft answers are evened out")
-    share: float = Field(0.5, gt=0, le=1, description="of the lesson in the loss; DeiT: 0.1 soft, 0.5 hard")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the teacher's first choice")
+    temperature: float = Field(3.0, gt=0, description="temperature of the softmax in the soft loss")
+    share: float = Field(
+        0.5, gt=0, le=1, description="weight of the distillation loss; DeiT: 0.1 for soft, 0.5 for hard"
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the teacher's predicted class")
     token: Literal["auto", "class", "distillation", "both"] = Field(
-        "auto", description="which token learns from the teacher; auto: the distillation token, if the model has one"
+        "auto",
+        description="token that is trained on the teacher's output; auto: the distillation token, if there is one",
     )
 
 

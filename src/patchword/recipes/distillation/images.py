@@ -133,13 +133,13 @@ def check_classes(name: str, student: Model, teacher: Model, console: Console) -
     if counts[0] != counts[1] or (named and own != other):
         raise UserError(
             f"{name} knows other classes than the model",
-            expected=f"{counts[0]} classes: {_told(own)}",
-            got=f"{counts[1]}: {_told(other)}" if other else counts[1],
+            expected=f"{counts[0]} classes: {_first_labels(own)}",
+            got=f"{counts[1]}: {_first_labels(other)}" if other else counts[1],
             hint="train the teacher on the same data first",
         )
     if not named and own != other:
-        console.print(f"{name} does not name its classes: they are taken to be {_told(own)}", highlight=False)
+        console.print(f"{name} does not name its classes: they are taken to be {_first_labels(own)}", highlight=False)
 
 
-def _told(labels: tuple[str, ...]) -> str:
+def _first_labels(labels: tuple[str, ...]) -> str:
     return ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")

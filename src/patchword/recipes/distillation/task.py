@@ -26,6 +26,7 @@ from patchword.objectives.distillation.distillation import (
 )
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.pretraining.task import PretrainingTask
+from patchword.recipes.recipe import Recipe
 from patchword.recipes.task import Task
 from patchword.recipes.text.task import EVALUATION_BATCH, TextTask
 from patchword.training.loop import Validation
@@ -42,6 +43,10 @@ class TaughtTask(ABC):
     task: Task
     teacher: Model
     lessons: tuple[Weighted, ...]
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.task.recipe
 
     @property
     def model(self) -> Model:

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
 from patchword.layers.model import Model
 from patchword.recipes.elmo.recipe import ElmoRecipe
-from patchword.recipes.elmo.task import ElmoTask, gather, judge
+from patchword.recipes.elmo.task import ElmoTask, build_task, judge
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
 class ElmoEvaluation:
+    kind: ClassVar[str] = "elmo"
     model: Model
     measures: dict[str, float]
     task: ElmoTask
@@ -26,9 +27,9 @@ class ElmoEvaluation:
         return {**self.measures, "metric": self.task.metric, "part": "held out"}
 
 
-def evaluate_elmo(run: Run, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
+def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
     """The same sentences again: they are never trained on."""
     run.model()  # says what to do, if there are no weights yet
     own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # what it began from may be gone
-    task = gather(recipe.model_copy(update=own), Console(quiet=True))
+    task = build_task(recipe.model_copy(update=own), Console(quiet=True))
     return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

@@ -1,4 +1,4 @@
-"""The recipe of an ELMo pretrained on raw text."""
+"""The recipe of an ELMo that is pretrained on raw text."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -7,28 +7,46 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import Cutting
-from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
+from patchword.recipes.recipe import (
+    EPOCHS,
+    KIND,
+    LEARNING_RATE,
+    MODEL,
+    WARMUP,
+    WEIGHT_DECAY,
+    Chosen,
+    ModelChoice,
+    Recipe,
+)
 from patchword.recipes.text.recipe import Files, whole_path
 
 
 class ElmoRecipe(Recipe):
-    kind: Literal["elmo"] = "elmo"
-    model: Chosen = ModelChoice(name="elmo-small")
-    text: Files = Field((), description="text files, .jsonl files or folders of them, with commas between")
+    """Pretrains an ELMo on raw text."""
+
+    kind: Literal["elmo"] = Field("elmo", description=KIND)
+    model: Chosen = Field(ModelChoice(name="elmo-small"), description=MODEL)
+    text: Files = Field((), description="text files, .jsonl files or folders of them, separated by commas")
     cut: Cutting = Field(
-        "marks", description="words: marks by themselves; small letters without marks (words); or cut by spaces"
+        "marks",
+        description="how a text is split: marks: punctuation marks are words; words: lower case, without punctuation; "
+        "spaces: at spaces",
     )
-    words: int = Field(30_000, ge=2, description="words told apart, the most frequent; the others are one unknown word")
+    words: int = Field(
+        30_000, ge=2, description="size of the vocabulary: the most frequent words; all others are the unknown word"
+    )
     drawn: int = Field(
-        0, ge=0, description="words that the true one is told from, drawn in every step (ELMo: 8192); 0 is all words"
+        0, ge=0, description="negative samples per step of the sampled softmax (ELMo: 8192); 0 is the full softmax"
     )
-    length: int = Field(50, ge=4, description="tokens read at once; a longer sentence is learned in parts")
-    held_out: float = Field(0.01, gt=0, lt=0.5, description="share of the sentences kept for validation")
-    epochs: int = Field(5, gt=0)
-    batch_size: int = Field(8192, gt=0, description="tokens of a batch, with padding")
-    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
-    warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    length: int = Field(50, ge=4, description="maximum tokens per sequence; longer sentences are split")
+    held_out: float = Field(
+        0.01, gt=0, lt=0.5, description="fraction of the sentences that is kept for validation and never trained on"
+    )
+    epochs: int = Field(5, gt=0, description=EPOCHS)
+    batch_size: int = Field(8192, gt=0, description="tokens per optimizer step, with padding")
+    learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
+    warmup: float = Field(0.05, ge=0, lt=1, description=WARMUP)
+    weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)
 
     def located(self) -> Self:
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
@@ -36,11 +54,11 @@ class ElmoRecipe(Recipe):
 
     def require_text(self) -> None:
         if not self.text:
-            raise UserError("no texts were named", expected="text=FILE, or several with commas between")
+            raise UserError("no texts are given", expected="text=FILE, or several files separated by commas")
 
     def files(self) -> list[Path]:
         return [Path(name) for name in self.text]
 
 
 def elmo_pretrain() -> ElmoRecipe:
-    return ElmoRecipe(about="A small ELMo: words by their characters, the next word and the previous (text=FILES).")
+    return ElmoRecipe(about="A small ELMo: a character CNN and a bidirectional language model (text=FILES).")

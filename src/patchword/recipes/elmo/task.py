@@ -91,8 +91,8 @@ def judge(
         found = torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
         return found, torch.tensor(batch.weight // 2)
 
-    told = zip(*group.map(ask, by_words(texts.texts.lengths, 4096, 0, 0)), strict=True)
-    found, counts = (torch.stack(parts).sum(0) for parts in told)
+    answers = zip(*group.map(ask, by_words(texts.texts.lengths, 4096, 0, 0)), strict=True)
+    found, counts = (torch.stack(parts).sum(0) for parts in answers)
     (after, right), (before, also_right), words = *found.tolist(), int(counts)
     loss = (after + before) / (2 * words)
     both = {"loss": loss, "accuracy": (right + also_right) / (2 * words), "perplexity": _perplexity(loss)}
@@ -103,7 +103,7 @@ def _perplexity(loss: float) -> float:
     return math.exp(min(50, loss))
 
 
-def gather(recipe: ElmoRecipe, console: Console) -> ElmoTask:
+def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     device = pick_device(recipe.device)
     check(recipe)
     known = known_words(Path(recipe.model.name))
@@ -153,12 +153,12 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
     began = time.monotonic()
     with console.status("reading the texts") as status:
 
-        def told(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"reading: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
         with one_report() as report:
-            corpus = WordCorpus.read(texts_in(recipe.files(), told), cut_of(recipe.cut), known)
+            corpus = WordCorpus.read(texts_in(recipe.files(), show), cut_of(recipe.cut), known)
     print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
     told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "

@@ -1,4 +1,4 @@
-"""The recipe of a classifier of images."""
+"""The recipe of an image classifier."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,39 +11,56 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.presets import PARTS, PRESETS, together
 from patchword.data.image.named_datasets import SETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
-from patchword.recipes.recipe import STRICT, Chosen, ModelChoice, Recipe, from_text
+from patchword.recipes.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
 
 class Augment(BaseModel):
+    """Augmentation of training images; every change keeps the class. A value of 0 switches a part off."""
+
     model_config = STRICT
-    flip: float = Field(0.0, ge=0, le=1, description="chance of a mirror image")
-    shift: int = Field(0, ge=0, description="pixels to move, at most, each way")
-    crop: float = Field(0.0, ge=0, le=1, description="least share of the area that a random crop keeps; 0 is off")
-    color_jitter: float = Field(0.0, ge=0, le=1, description="most that brightness, contrast and saturation change")
-    randaugment: float = Field(0.0, ge=0, le=10, description="strength of RandAugment's operations; 0 is off")
-    randaugment_std: float = Field(0.5, ge=0, description="standard deviation of that strength")
+    flip: float = Field(0.0, ge=0, le=1, description="probability of a horizontal flip")
+    shift: int = Field(0, ge=0, description="maximum shift in pixels in each direction")
+    crop: float = Field(
+        0.0, ge=0, le=1, description="minimum fraction of the area that a random resized crop keeps; 0 is off"
+    )
+    color_jitter: float = Field(
+        0.0, ge=0, le=1, description="maximum relative change of brightness, contrast and saturation"
+    )
+    randaugment: float = Field(0.0, ge=0, le=10, description="magnitude of RandAugment; 0 is off")
+    randaugment_std: float = Field(0.5, ge=0, description="standard deviation of the magnitude of RandAugment")
     operations: Literal["paper", "deit"] = Field(
-        "deit", description="RandAugment's 14 of the paper, or DeiT's 15, which grow with the strength"
+        "deit",
+        description="operations of RandAugment: the 14 of its paper, or the 15 of DeiT, all of which grow with the "
+        "magnitude",
     )
-    three_augment: float = Field(
-        0.0, ge=0, le=1, description="chance of one of greyscale, solarize and blur (3-Augment)"
-    )
-    random_erasing: float = Field(0.0, ge=0, le=1, description="chance of a blank part")
+    three_augment: float = Field(0.0, ge=0, le=1, description="probability of greyscale, solarize or blur (3-Augment)")
+    random_erasing: float = Field(0.0, ge=0, le=1, description="probability that a part of the image is erased")
     erasing_fill: Literal["square", "const", "pixel"] = Field(
-        "square", description="a black square, or a box of any shape: of the mean colour, or of noise"
+        "square",
+        description="what is erased: square is a black square, const a box of the mean colour, pixel a box of noise",
     )
-    mixup: float = Field(0.0, ge=0, description="a of the Beta(a, a) of Mixup's shares; 0 is off")
-    cutmix: float = Field(0.0, ge=0, description="a of the Beta(a, a) of CutMix's shares; 0 is off")
-    mix_probability: float = Field(1.0, ge=0, le=1, description="chance that a picture is mixed with another at all")
-    mix_switch_probability: float = Field(0.5, ge=0, le=1, description="chance of CutMix where both are on")
-    repeats: int = Field(1, ge=1, description="views of a picture in an epoch, which takes fewer pictures")
+    mixup: float = Field(
+        0.0, ge=0, description="alpha of Mixup, which draws its mixing ratio from Beta(alpha, alpha); 0 is off"
+    )
+    cutmix: float = Field(
+        0.0, ge=0, description="alpha of CutMix, which draws its mixing ratio from Beta(alpha, alpha); 0 is off"
+    )
+    mix_probability: float = Field(
+        1.0, ge=0, le=1, description="probability that Mixup or CutMix is applied to an image"
+    )
+    mix_switch_probability: float = Field(
+        0.5, ge=0, le=1, description="probability of CutMix instead of Mixup if both are on"
+    )
+    repeats: int = Field(
+        1, ge=1, description="repeated augmentation: views per image in an epoch, which then reads fewer images"
+    )
 
     def made(self) -> Augmentation:
-        """What does it."""
+        """Return the augmentation with these settings."""
         return Augmentation(**self.model_dump())
 
     def parts(self) -> tuple[str, ...]:
-        """What is switched on."""
+        """Return the names of the parts that are switched on."""
         names = (
             "flip",
             "shift",
@@ -60,7 +77,7 @@ class Augment(BaseModel):
 
 
 def augment_fields(value: Any) -> Any:
-    """The fields of a name such as deit, or of a list such as flip,crop, which get DeiT's settings."""
+    """Return the fields of a preset such as deit, or of a list such as flip,crop, whose parts get DeiT's settings."""
     listed = from_text(value)
     if isinstance(listed, str) and listed not in PRESETS:
         listed = [part.strip() for part in listed.split(",")]
@@ -75,22 +92,26 @@ def augment_fields(value: Any) -> Any:
 
 
 class ImageRecipe(Recipe):
-    kind: Literal["images"] = "images"
-    model: Chosen = ModelChoice(name="vit-exercise")
+    """Trains an image classifier."""
+
+    kind: Literal["images"] = Field("images", description=KIND)
+    model: Chosen = Field(ModelChoice(name="vit-exercise"), description=MODEL)
     data: str = Field(
         "fashion-mnist",
         min_length=1,
-        description="a named set, a folder of classes or shards, or a .csv/.jsonl manifest",
+        description="a named data set, a folder with one sub-folder per class or of shards, or a .csv/.jsonl manifest",
     )
-    validation: float = Field(0.1, gt=0, lt=1, description="share of the training set kept for validation")
+    validation: float = Field(
+        0.1, gt=0, lt=1, description="fraction of the training images that is kept for validation"
+    )
     augmentation: Annotated[Augment, BeforeValidator(augment_fields)] = Field(
-        Augment(), description=f"{', '.join(PRESETS)}, a list such as flip,crop, or fields"
+        Augment(), description=f"a preset ({', '.join(PRESETS)}), a list of parts such as flip,crop, or single fields"
     )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing")
-    teacher: ImageTaught = ImageTeacher()
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
+    teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
 
     def with_settings(self, settings: Iterable[str]) -> Self:
-        """A name or a list comes first: other settings change it."""
+        """A preset or a list of parts is applied first; single fields then change it."""
         typed, others = [], []
         for setting in settings:
             path, equals, text = setting.partition("=")

@@ -68,7 +68,7 @@ class ImageTask:
         return {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
 
 
-def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
+def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     """Reads the training part of the data and builds the model; the test part is not touched."""
     REGISTRY.require_images(recipe.model.name)
     device = pick_device(recipe.device)
@@ -76,10 +76,10 @@ def gather(recipe: ImageRecipe, console: Console) -> ImageTask:
     config = REGISTRY.configure(recipe.model.name, overrides)
     with console.status(f"reading {recipe.data}") as status:
 
-        def told(done: int, of: int) -> None:
+        def show(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
 
-        source, images, notes = read_checked(recipe.data, config.image, config.channels, told)
+        source, images, notes = read_checked(recipe.data, config.image, config.channels, show)
     print_notes(notes, console)
     classes = int(overrides.get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))

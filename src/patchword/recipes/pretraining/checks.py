@@ -15,11 +15,11 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 def check_named(recipe: PretrainingRecipe) -> None:
     """One kind of texts, and not several."""
     if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
-        told = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
+        text = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
         raise UserError(
-            f"{'too many' if told else 'no'} texts were named",
+            f"{'too many' if text else 'no'} texts were named",
             expected="text=FILE, or several with commas between",
-            got=told,
+            got=text,
         )
 
 

@@ -16,7 +16,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.news import FieldTokens, Mixing, article_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.parts import Asked
-from patchword.recipes.pretraining.shares import asked_batch
+from patchword.recipes.pretraining.shares import batch_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class PairExamples:
             for number, (ours, theirs) in enumerate(zip(*cuts, strict=True))
         ]
         segments = [(np.arange(len(row)) >= 2 + cut).astype(np.int32) for row, cut in zip(rows, cuts[0], strict=True)]
-        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+        return batch_of(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class NewsExamples:
     def batch(self, index: Tensor) -> TextBatch:
         share, rows = self.share, self._rows(index.tolist())
         segments = [np.zeros_like(row) for row in rows]
-        return asked_batch(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+        return batch_of(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
 
     def _rows(self, numbers: Sequence[int]) -> list[NDArray[np.int32]]:
         share = self.share

@@ -1,4 +1,4 @@
-"""The recipe of a model pretrained on raw text."""
+"""The recipe of a language model that is pretrained on raw text."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -6,50 +6,75 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from patchword.recipes.distillation.fields import Taught, Teacher
-from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
+from patchword.recipes.recipe import (
+    EPOCHS,
+    HELD_OUT,
+    KIND,
+    LEARNING_RATE,
+    MODEL,
+    PACKED,
+    SCHEDULE,
+    WARMUP,
+    WEIGHT_DECAY,
+    Chosen,
+    ModelChoice,
+    Recipe,
+)
 from patchword.recipes.text.recipe import Files, whole_path
 
 
 class PretrainingRecipe(Recipe):
-    kind: Literal["pretraining"] = "pretraining"
-    model: Chosen = ModelChoice(name="bert-mini")
-    text: Files = Field((), description="text files, .jsonl files or folders of them, with commas between")
+    """Pretrains a language model on raw text."""
+
+    kind: Literal["pretraining"] = Field("pretraining", description=KIND)
+    model: Chosen = Field(ModelChoice(name="bert-mini"), description=MODEL)
+    text: Files = Field((), description="text files, .jsonl files or folders of them, separated by commas")
     documents: Literal["auto", "line", "blank", "doc", "file"] = Field(
-        "auto", description="how documents are separated: a line each, blank lines, <doc> blocks, a file each"
+        "auto", description="how documents are separated: one per line, by blank lines, in <doc> blocks, one per file"
     )
-    tokenizer: str = Field("", description="a folder made by `patchword tokenizer train`, or one with a vocab.txt")
-    cache: str = Field("", description="where the tokens are kept; empty is a folder of their own in the data folder")
+    tokenizer: str = Field(
+        "", description="folder that `patchword tokenizer train` wrote, or a folder with a vocab.txt"
+    )
+    cache: str = Field(
+        "", description="folder in which the tokenized text is cached; empty: a sub-folder of the data folder"
+    )
     parallel: Files = Field(
-        (), description="instead of text: a .tsv of sentences and translations, or two files with a comma between"
+        (), description="instead of text: a .tsv file of sentences and translations, or two parallel files"
     )
     articles: Files = Field(
-        (), description="instead of text, for Grover: .jsonl files of news with domain, date, authors, headline, body"
+        (), description="instead of text, for Grover: .jsonl files with domain, date, authors, headline and body"
     )
     sentences: Literal["next", "order", "packed"] = Field(
-        "next", description="pairs: does the second follow (BERT), are they in order (ALBERT); or packed, nothing asked"
+        "next",
+        description="second objective: next sentence (BERT), sentence order (ALBERT), or packed: sentences are "
+        "concatenated and there is none (RoBERTa)",
     )
-    length: int = Field(128, ge=16, description="tokens of an example, special ones included")
-    masked: float = Field(0.15, gt=0, lt=1, description="share of the tokens to guess")
+    length: int = Field(128, ge=16, description="tokens per example, with special tokens")
+    masked: float = Field(0.15, gt=0, lt=1, description="fraction of the tokens that are masked and predicted")
     masks: Literal["pieces", "words", "ngrams", "units"] = Field(
-        "pieces", description="what is masked as a whole: pieces, words, up to three words, phrases and names (ERNIE)"
+        "pieces",
+        description="what is masked as a unit: word pieces, whole words, n-grams of up to three words (ALBERT), or "
+        "phrases and names (ERNIE)",
     )
     units: str = Field(
-        "", description="for masks=units: a file of phrases, one a line; without it Chinese is segmented"
+        "", description="for masks=units: a file with one phrase per line; without it a segmenter finds Chinese words"
     )
-    held_out: float = Field(0.01, gt=0, lt=0.5, description="share of the documents kept for validation")
-    dropout: float = Field(0.0, ge=0, lt=1, description="BERT had 0.1; short runs learn faster without")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="of attention weights; BERT had 0.1")
-    teacher: Taught = Teacher()
-    packed: Annotated[Literal["auto", "true", "false"], Field(description="without padding; auto: on a GPU")] = "auto"
-    epochs: int = Field(10, gt=0)
-    batch_size: int = Field(256, gt=0, description="examples of a step")
+    held_out: float = Field(0.01, gt=0, lt=0.5, description=HELD_OUT)
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout of the model; BERT has 0.1; short runs learn faster without it"
+    )
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights; BERT has 0.1")
+    teacher: Taught = Field(Teacher(), description="the model to distil from; teacher=RUN names it")
+    packed: Annotated[Literal["auto", "true", "false"], Field(description=PACKED)] = "auto"
+    epochs: int = Field(10, gt=0, description=EPOCHS)
+    batch_size: int = Field(256, gt=0, description="examples per optimizer step")
     tokens: int = Field(
-        0, ge=0, description="instead: tokens of a step, of as many examples as they hold, long or short; 0 is off"
+        0, ge=0, description="instead of batch_size: tokens per optimizer step, in as many examples as fit; 0 is off"
     )
-    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
-    warmup: float = Field(0.05, ge=0, lt=1, description="share of the run in which the rate rises")
-    schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description="how the rate falls")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
+    warmup: float = Field(0.05, ge=0, lt=1, description=WARMUP)
+    schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description=SCHEDULE)
+    weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)
 
     def located(self) -> Self:
         found: dict[str, Any] = {name: whole_path(getattr(self, name)) for name in ("tokenizer", "cache", "units")}

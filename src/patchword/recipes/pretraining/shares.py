@@ -13,8 +13,7 @@ from patchword.data.text.corpus.example_plan import Plan
 from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 from patchword.recipes.pretraining.parts import Asked, Sentences
-
-_HELD_OUT = 13  # purpose of the random numbers
+from patchword.recipes.random_purposes import DOCUMENTS_HELD_OUT
 
 
 class Share(Protocol):
@@ -90,10 +89,10 @@ class PlannedExamples:
 
     def batch(self, index: Tensor) -> TextBatch:
         ids, segments, labels = self.plan.batch(index)
-        return asked_batch(self.share, ids, segments, index, self.epoch, self.share.seed, labels)
+        return batch_of(self.share, ids, segments, index, self.epoch, self.share.seed, labels)
 
 
-def asked_batch(
+def batch_of(
     share: Share, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
 ) -> TextBatch:
     question = share.asked(ids, index, seed, epoch)
@@ -103,6 +102,6 @@ def asked_batch(
 
 def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:
     """The numbers of what is learned from, and of what is not: always the same, whatever the seed of a run."""
-    order = uniform(0, 0, torch.arange(count), _HELD_OUT).argsort(stable=True)
+    order = uniform(0, 0, torch.arange(count), DOCUMENTS_HELD_OUT).argsort(stable=True)
     aside = min(count - 1, max(1, round(count * share)))
     return order[aside:].sort().values, order[:aside].sort().values

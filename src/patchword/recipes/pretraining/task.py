@@ -25,7 +25,7 @@ from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.shares import Examples, Share
-from patchword.recipes.pretraining.texts import masking_of, shares_of
+from patchword.recipes.pretraining.texts import masking_of, splits_of
 from patchword.recipes.text.model import check_length, form_of, open_text_model
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
@@ -112,11 +112,11 @@ def judge(model: TextModel, texts: Share, precision: str = "float32", group: Wor
     answers = group.map(ask, torch.arange(examples).split(256))
     loss, right, words, follow, parting = torch.stack([answer for (answer,) in answers]).sum(0).tolist()
     whole = loss / words + parting / examples
-    told = {"loss": whole, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
-    return told | ({f"{texts.second}_accuracy": follow / examples} if texts.second else {})
+    values = {"loss": whole, "accuracy": right / words, "perplexity": math.exp(min(50, loss / words))}
+    return values | ({f"{texts.second}_accuracy": follow / examples} if texts.second else {})
 
 
-def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
+def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     device = pick_device(recipe.device)
     check_named(recipe)
     torch.manual_seed(recipe.seed)
@@ -134,5 +134,5 @@ def gather(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
         model, _ = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "pretraining"})
     check_length(recipe.length, model)
     asked: Asked = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
-    train, held = shares_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), asked, console)
+    train, held = splits_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), asked, console)
     return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=asked.unit)

@@ -23,7 +23,7 @@ from patchword.recipes.pretraining.tokens import tokenised
 from patchword.recipes.pretraining.unit_files import units_of
 
 
-def shares_of(
+def splits_of(
     recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
 ) -> tuple[Share, Share]:
     if recipe.parallel:

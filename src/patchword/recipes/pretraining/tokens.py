@@ -30,16 +30,16 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
     began = time.monotonic()
     with console.status("tokenising") as status:
 
-        def told(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"tokenising: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
         given = recipe.files()
         if not recipe.cache and len(given) == 1 and is_sharded(given[0]):
-            corpus = build_spread(given[0], tokenizer, told)
+            corpus = build_spread(given[0], tokenizer, show)
         else:
             folder = Path(recipe.cache) if recipe.cache else default
-            corpus = build_cache(given, tokenizer, folder, recipe.documents, told)
+            corpus = build_cache(given, tokenizer, folder, recipe.documents, show)
     manifest = corpus.manifest
     console.print(
         f"{manifest.tokens:,} tokens in {manifest.sentences:,} sentences of {manifest.documents:,} documents "

@@ -13,57 +13,57 @@ from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
-def checked_parts(goal: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
+def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
     """All files, read and checked before any is used: what is wrong with any of them is one error. And the doubts."""
-    recipe = goal.recipe
-    require_train(goal)
-    others = [] if set_aside(goal) else ["validation"]
+    recipe = spec.recipe
+    require_train(spec)
+    others = [] if set_aside(spec) else ["validation"]
     others += ["test"] if recipe.test and not recipe.glue else []
     with one_report() as report:
-        train = report.attempt(goal.read, "train")
-        rows = {part: report.attempt(goal.read, part) for part in others}
-        labels = report.attempt(goal.labels, train) if train else None
+        train = report.attempt(spec.read, "train")
+        rows = {part: report.attempt(spec.read, part) for part in others}
+        labels = report.attempt(spec.labels, train) if train else None
         for part, found in {"train": train, **rows}.items():
             if found and labels is not None:
-                report.attempt(goal.check, Path(getattr(recipe, part)), found, labels)
+                report.attempt(spec.check, Path(getattr(recipe, part)), found, labels)
         if train and labels is not None:
-            report.attempt(goal.check_trained, Path(recipe.train), train)
-            _doubt_copies(goal, train, {part: found for part, found in rows.items() if found})
+            report.attempt(spec.check_trained, Path(recipe.train), train)
+            _doubt_copies(spec, train, {part: found for part, found in rows.items() if found})
     if train is None or labels is None:
         raise AssertionError("what is missing was told")  # one_report has raised
-    return parted(goal, train, rows.get("validation"), labels), report.doubts
+    return parted(spec, train, rows.get("validation"), labels), report.doubts
 
 
-def _doubt_copies(goal: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
+def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
     """Texts that are trained on are no test."""
-    learned = dict(goal.known_by(train))
+    learned = dict(spec.known_by(train))
     for part, rows in others.items():
-        for known, place in goal.known_by(rows):
+        for known, place in spec.known_by(rows):
             if known in learned:
-                doubt(f"a {goal.row} of the {part} file that is trained on as well", f"{place} is {learned[known]}")
+                doubt(f"a {spec.row} of the {part} file that is trained on as well", f"{place} is {learned[known]}")
 
 
 def doubts(texts: TableSet) -> list[str]:
     """The classes with their numbers, and what looks like a mistake in the table."""
-    told = []
+    lines = []
     if isinstance(texts, ClassSet):
         counts = Counter(texts.truth.tolist())
         shown = [f"{name} {counts[number]:,}" for number, name in enumerate(texts.labels)]
         more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        told.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
+        lines.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
     alike: dict[str, list[str]] = {}
     for name in texts.labels:
         alike.setdefault(_plain(name), []).append(name)
-    told += [
+    lines += [
         f"note: labels that differ in their form alone: {', '.join(same)}" for same in alike.values() if len(same) > 1
     ]
     if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:
-        told.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
+        lines.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
     columns = texts.table.columns
     repeated = len(texts.table) - len(set(zip(columns["text"], columns.get("pair", columns["text"]), strict=True)))
     if repeated:
-        told.append(f"note: {repeated:,} of {len(texts.table):,} texts are repetitions of others")
-    return told
+        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are repetitions of others")
+    return lines
 
 
 _SHOWN = 10  # classes
@@ -77,9 +77,9 @@ def _plain(label: str) -> str:
         return label.casefold()
 
 
-def check_settings(goal: TextTaskSpec[Any]) -> None:
+def check_settings(spec: TextTaskSpec[Any]) -> None:
     """A setting that would silently do nothing is refused."""
-    for field, reason in goal.idle().items():
-        chosen = getattr(goal.recipe, field)
+    for field, reason in spec.idle().items():
+        chosen = getattr(spec.recipe, field)
         if chosen != TextRecipe.model_fields[field].default:
             raise UserError(f"recipe field {field!r} has no effect here", got=chosen, hint=reason)

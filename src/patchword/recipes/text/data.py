@@ -8,9 +8,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order, uniform
+from patchword.recipes.random_purposes import TEXTS_HELD_OUT
 from patchword.recipes.text.tasks.spec import Labels, Rows, TextTaskSpec
-
-_HELD_OUT = 31  # purpose of the random numbers that set texts aside
 
 
 @dataclass(frozen=True)
@@ -22,31 +21,31 @@ class Parts(Generic[Rows]):
     labels: Labels
 
 
-def read_parts(goal: TextTaskSpec[Rows]) -> Parts[Rows]:
-    require_train(goal)
-    train = goal.read("train")
-    labels = goal.labels(train)  # of all rows, those set aside too
-    return parted(goal, train, None if set_aside(goal) else goal.read("validation"), labels)
+def read_parts(spec: TextTaskSpec[Rows]) -> Parts[Rows]:
+    require_train(spec)
+    train = spec.read("train")
+    labels = spec.labels(train)  # of all rows, those set aside too
+    return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
 
 
-def require_train(goal: TextTaskSpec[Rows]) -> None:
-    if not goal.recipe.train:
-        raise UserError("no training texts were named", expected="train=FILE", hint=goal.hint)
+def require_train(spec: TextTaskSpec[Rows]) -> None:
+    if not spec.recipe.train:
+        raise UserError("no training texts were named", expected="train=FILE", hint=spec.hint)
 
 
-def set_aside(goal: TextTaskSpec[Rows]) -> float | None:
+def set_aside(spec: TextTaskSpec[Rows]) -> float | None:
     """the share of the training texts that is for validation; None if there is a file"""
-    return None if goal.recipe.glue else goal.recipe.share()
+    return None if spec.recipe.glue else spec.recipe.share()
 
 
-def parted(goal: TextTaskSpec[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
+def parted(spec: TextTaskSpec[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
     """validation: None takes some of the training rows."""
-    share = set_aside(goal)
+    share = set_aside(spec)
     if validation is not None or share is None:
         return Parts(train, train if validation is None else validation, labels)
-    groups = goal.groups(train)
-    aside = held_out(groups, goal.strata(train, groups), share)
-    learned, validated = (goal.taken(train, chosen.nonzero()[:, 0].tolist()) for chosen in (~aside, aside))
+    groups = spec.groups(train)
+    aside = held_out(groups, spec.strata(train, groups), share)
+    learned, validated = (spec.taken(train, chosen.nonzero()[:, 0].tolist()) for chosen in (~aside, aside))
     return Parts(learned, validated, labels)
 
 
@@ -55,7 +54,7 @@ def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
 
     groups: (rows,) rows that stay together have one number. strata: (rows,) from 0 on, that of the row's group.
     """
-    draw = uniform(0, 0, groups, _HELD_OUT)
+    draw = uniform(0, 0, groups, TEXTS_HELD_OUT)
     aside = torch.zeros(len(groups), dtype=torch.bool)
     members = strata.argsort(stable=True).split(torch.bincount(strata).tolist())
     drawn = [draw[rows].unique() for rows in members]  # sorted

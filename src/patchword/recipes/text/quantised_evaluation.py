@@ -44,16 +44,16 @@ class Compression:
     reader: str
 
     def lines(self) -> Sequence[str]:
-        told = [
+        lines = [
             f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms a text"
             for file in self.files
         ]
         plain, small = self.files
-        told.append(
+        lines.append(
             f"int8 is {small.megabytes / plain.megabytes:.2f} of the size and {self.faster:.2f} times as fast "
             f"({self.reader}, one text of {self.tokens} tokens)"
         )
-        return told
+        return lines
 
     @property
     def faster(self) -> float:

@@ -34,7 +34,7 @@ EVALUATION_BATCH = 128
 class TextTask:
     """What a recipe asks for, brought together and checked, before anything is written."""
 
-    goal: TextTaskSpec[Any]
+    spec: TextTaskSpec[Any]
     model: TextModel
     tokenizer: Tokenizer
     train: TextSet
@@ -45,7 +45,7 @@ class TextTask:
 
     @property
     def recipe(self) -> TextRecipe:
-        return self.goal.recipe
+        return self.spec.recipe
 
     @property
     def device(self) -> torch.device:
@@ -53,7 +53,7 @@ class TextTask:
 
     @property
     def unit(self) -> str:
-        return self.goal.unit
+        return self.spec.unit
 
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
@@ -75,54 +75,54 @@ class TextTask:
         save(self.model, folder)
 
     def fingerprint(self) -> dict[str, Any]:
-        told = fingerprint(self.train.examples)
+        found = fingerprint(self.train.examples)
         if isinstance(self.train, SpanSet):
-            told["unanswered"] = any(question.impossible for question in self.train.windows.questions)
-        return told
+            found["unanswered"] = any(question.impossible for question in self.train.windows.questions)
+        return found
 
     def _batches(self) -> TextBatches:
         return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
-def gather(recipe: TextRecipe, console: Console) -> TextTask:
-    device, goal = pick_device(recipe.device), task_spec_of(recipe)
+def build_task(recipe: TextRecipe, console: Console) -> TextTask:
+    device, spec = pick_device(recipe.device), task_spec_of(recipe)
     with console.status("reading the texts"):
-        check_settings(goal)
-        parts, notes = checked_parts(goal)
-        metric = goal.metric(parts.labels)
+        check_settings(spec)
+        parts, notes = checked_parts(spec)
+        metric = spec.metric(parts.labels)
         torch.manual_seed(recipe.seed)
-        model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(goal, parts.labels))
+        model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(spec, parts.labels))
         check_length(recipe.length, model)
-        train = goal.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
-        held = goal.texts(tokenizer, parts.validation, parts.labels, "validation")
+        train = spec.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
+        held = spec.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    tell(train, goal, console)
+    tell(train, spec, console)
     print_notes(notes, console)
     form = form_of(recipe.packed, tokenizer, device)
-    return TextTask(goal, model.to(device), tokenizer, train, held, form, metric)
+    return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
 
 
-def head_of(goal: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
+def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
     """The fields of the model that the recipe sets, its head above all."""
-    dropout = goal.recipe.model.overrides().get("attention_dropout", goal.recipe.attention_dropout)
-    return {"head": goal.head, "classes": goal.classes(labels), "attention_dropout": dropout}
+    dropout = spec.recipe.model.overrides().get("attention_dropout", spec.recipe.attention_dropout)
+    return {"head": spec.head, "classes": spec.classes(labels), "attention_dropout": dropout}
 
 
-def tell(texts: TextSet, goal: TextTaskSpec[Any], console: Console) -> None:
+def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
     """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
-    examples, length = texts.examples, goal.recipe.length
+    examples, length = texts.examples, spec.recipe.length
     rows = int(examples.owner.max()) + 1
-    name = goal.row if rows == 1 else f"{goal.row}s"
-    told = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
+    name = spec.row if rows == 1 else f"{spec.row}s"
+    text = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
-        told += f"; {examples.shortened:,} longer than {length} are cut off"
-        told += "" if goal.paired else " (stride=... reads them in windows)"
+        text += f"; {examples.shortened:,} longer than {length} are cut off"
+        text += "" if spec.paired else " (stride=... reads them in windows)"
     if examples.windowed:
         windows = len(examples) - rows + examples.windowed
-        told += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
+        text += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
     if examples.unknown > 0.001:
-        told += f"; {examples.unknown:.1%} of the tokens are unknown"
-    console.print(told, highlight=False)
+        text += f"; {examples.unknown:.1%} of the tokens are unknown"
+    console.print(text, highlight=False)
     if isinstance(texts, TableSet):
         for line in doubts(texts):
             console.print(line, highlight=False, markup=False)

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
 from patchword.core.device import pick_device
 from patchword.layers import Translator
 from patchword.objectives.metrics.bleu import Bleu, bleu, require_sacrebleu
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.translation.data import Languages, Pairs, parted, read_files, tokenised
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.translation.run import open_translator
@@ -21,6 +21,7 @@ from patchword.recipes.translation.task import judged
 class TranslationEvaluation:
     """part: of the data, "test", or "validation" where there is no test file. written: a text for each source"""
 
+    kind: ClassVar[str] = "translation"
     model: Translator
     languages: Languages
     pairs: Pairs
@@ -34,7 +35,7 @@ class TranslationEvaluation:
     def lines(self) -> Sequence[str]:
         """The result in words."""
         name = self.part.capitalize()
-        told = [
+        lines = [
             f"{name} BLEU: {self.bleu.score:.2f}",
             f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
             f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
@@ -43,8 +44,8 @@ class TranslationEvaluation:
             f"{name} accuracy of a token: {self.accuracy:.2%}",
         ]
         if self.part == "validation":
-            told.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")
-        return told
+            lines.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")
+        return lines
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -63,7 +64,7 @@ class TranslationEvaluation:
         }
 
 
-def evaluate_translation(run: Run, recipe: TranslationRecipe, device: str = "auto") -> TranslationEvaluation:
+def evaluate_translation(run: RunFolder, recipe: TranslationRecipe, device: str = "auto") -> TranslationEvaluation:
     require_sacrebleu()
     model, source, target = open_translator(run.folder)
     model, languages = model.to(pick_device(device)), Languages(source, target)

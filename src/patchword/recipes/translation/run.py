@@ -7,7 +7,7 @@ from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
 from patchword.models import REGISTRY
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.weights import load
 
 TARGET = "target"  # the folder, within a run's, of the tokenizer of what is written, if there are two
@@ -24,7 +24,7 @@ class OpenTranslator(NamedTuple):
 def open_translator(folder: Path, **overrides: Any) -> OpenTranslator:
     """That of a run's folder, or of a folder that was saved like it; on the CPU, ready to evaluate."""
     is_run = (folder / "recipe.yaml").is_file()
-    model = Run(folder).model(**overrides) if is_run else load(folder, **overrides)
+    model = RunFolder(folder).model(**overrides) if is_run else load(folder, **overrides)
     return OpenTranslator(as_translator(model, str(folder)), *open_tokenizers(folder))
 
 

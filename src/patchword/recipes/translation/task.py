@@ -100,7 +100,7 @@ def judged(
     return float(loss) / count, float(right) / count
 
 
-def gather(recipe: TranslationRecipe, console: Console) -> TranslationTask:
+def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     require_sacrebleu()
     device, share = pick_device(recipe.device), recipe.share()
     texts = read_all(recipe)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from rich.console import Console
 
 from patchword.core.device import pick_device
 from patchword.layers import OverVectors
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TextSet
@@ -25,6 +25,7 @@ from patchword.recipes.vectors.task import bank_of, judge
 class VectorsEvaluation:
     """names: of the sources, in their order. part: of the data, "test", or "validation" where there is no test file."""
 
+    kind: ClassVar[str] = "over-vectors"
     model: OverVectors
     names: tuple[str, ...]
     texts: TextSet
@@ -34,38 +35,38 @@ class VectorsEvaluation:
     scores: Scores | None
 
     def lines(self) -> Sequence[str]:
-        told = [f"{self.part.capitalize()} Loss: {self.judged.loss:.4f}"]
-        told += [f"{self.part.capitalize()} {name}: {value:.4f}" for name, value in self.judged.measures.items()]
-        return [*told, *self.notes()]
+        lines = [f"{self.part.capitalize()} Loss: {self.judged.loss:.4f}"]
+        lines += [f"{self.part.capitalize()} {name}: {value:.4f}" for name, value in self.judged.measures.items()]
+        return [*lines, *self.notes()]
 
     def notes(self) -> list[str]:
         """How much each layer counts, where there are several; and what a result on validation texts is worth."""
-        told = [
+        lines = [
             f"layers of {name}, the lowest first: {', '.join(f'{share:.0%}' for share in shares)}"
             for name, shares in zip(self.names, self.model.shares(), strict=True)
             if len(shares) > 1
         ]
         if self.part == "validation":
-            told.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
-        return told
+            lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+        return lines
 
     def summary(self) -> dict[str, Any]:
-        told = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
+        summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
         layers = dict(zip(self.names, self.model.shares(), strict=True))
-        return {**told, **self.judged.measures, "metric": self.metric, "part": self.part, "layers": layers}
+        return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, "layers": layers}
 
 
-def evaluate_over_vectors(run: Run, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
-    target, goal = pick_device(device), task_spec_of(recipe.texts())
+def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
+    target, spec = pick_device(device), task_spec_of(recipe.texts())
     model = cast(OverVectors, run.model().to(target))
     labels = model.card.labels
     part = "test" if recipe.test else "validation"
-    rows = goal.read("test") if part == "test" else read_parts(goal).validation
-    goal.check(Path(recipe.test), rows, labels)
+    rows = spec.read("test") if part == "test" else read_parts(spec).validation
+    spec.check(Path(recipe.test), rows, labels)
     read, sources = read_words(recipe, rows), open_sources(recipe.vectors, target)
-    texts = text_set(goal, read, labels, part)
+    texts = text_set(spec, read, labels, part)
     bank = bank_of(recipe, sources, all_words(read), target, Console(quiet=True))
     judged = judge(model, bank, texts)
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     names = tuple(source.name for source in sources)
-    return VectorsEvaluation(model, names, texts, judged, goal.metric(labels), part, scores)
+    return VectorsEvaluation(model, names, texts, judged, spec.metric(labels), part, scores)

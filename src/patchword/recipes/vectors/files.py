@@ -95,8 +95,8 @@ def _write_front(file: IO[bytes], offsets: np.ndarray, width: int, per_token: bo
     begin, rows = 8 * len(offsets) if per_token else 0, int(offsets[-1])
     header: dict[str, Any] = {"offsets": {"dtype": "I64", "shape": [len(offsets)], "data_offsets": [0, begin]}}
     vectors = {"dtype": "F32", "shape": [rows, width], "data_offsets": [begin, begin + 4 * rows * width]}
-    told = json.dumps({**(header if per_token else {}), "vectors": vectors}).encode().ljust(_HEADER)
-    file.write(_HEADER.to_bytes(8, "little") + told)
+    front = json.dumps({**(header if per_token else {}), "vectors": vectors}).encode().ljust(_HEADER)
+    file.write(_HEADER.to_bytes(8, "little") + front)
     if per_token:
         file.write(_bytes(offsets, "<i8"))
 

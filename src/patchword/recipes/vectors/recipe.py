@@ -1,4 +1,4 @@
-"""The recipe of a tagger or a classifier over vectors that stay as they are."""
+"""The recipe of a tagger or a classifier over frozen vectors."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -6,32 +6,50 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.data.text.corpus.word_counts import Cutting
-from patchword.recipes.recipe import Chosen, ModelChoice, Recipe
+from patchword.recipes.recipe import (
+    EPOCHS,
+    KIND,
+    LEARNING_RATE,
+    SCHEDULE,
+    TEXT_TEST,
+    TEXT_VALIDATION,
+    WEIGHT_DECAY,
+    Chosen,
+    ModelChoice,
+    Recipe,
+)
 from patchword.recipes.text.recipe import TextRecipe, listed, whole_path
 from patchword.recipes.vectors.sources import listed_sources
 
 
 class OverVectorsRecipe(Recipe):
-    kind: Literal["over-vectors"] = "over-vectors"
-    model: Chosen = Field(ModelChoice(name="over-vectors"), description="its sizes: model.width, model.depth, ...")
-    vectors: str = Field(
-        "", description="random, a file of word vectors, or a run's folder; several, side by side, with + between"
+    """Trains a tagger or a classifier over frozen vectors."""
+
+    kind: Literal["over-vectors"] = Field("over-vectors", description=KIND)
+    model: Chosen = Field(
+        ModelChoice(name="over-vectors"),
+        description="the model over the vectors; model.width, model.depth, ... set its sizes",
     )
-    task: Literal["tags", "classes"] = Field("tags", description="a tag for each word, or a class for each text")
-    train: str = Field("", description="a .conll(u) file of tags; a .csv, .tsv or .jsonl file of classes")
-    validation: str = Field("0.1", description="a file, or the share of the training texts kept for validation")
-    test: str = Field("", description="a file; without one, the validation texts are reported")
-    text: str = Field("text", description="of classes: the column of the text")
-    label: str = Field("label", description="of classes: the column of the label")
-    column: str = Field("", description="of tags: the name or number of their column; empty: upos, or the last")
-    cut: Cutting = Field("words", description="of classes: how a text is cut, as for word vectors; or at spaces")
-    length: int = Field(256, gt=0, description="of classes: words of a text that are read")
-    memory: float = Field(8.0, gt=0, description="GiB that the vectors of all words may take")
-    epochs: int = Field(8, gt=0)
-    batch_size: int = Field(32, gt=0)
-    learning_rate: float = Field(2e-3, gt=0, description="peak learning rate")
-    schedule: Literal["cosine", "linear"] = Field("linear", description="how the rate falls")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay, on matrices only")
+    vectors: str = Field(
+        "", description="random, a file of word vectors, or the folder of a run; several are concatenated: FIRST+SECOND"
+    )
+    task: Literal["tags", "classes"] = Field("tags", description="predict one tag per word, or one class per text")
+    train: str = Field(
+        "", description="training data: a .conll(u) file for tags; a .csv, .tsv or .jsonl file for classes"
+    )
+    validation: str = Field("0.1", description=TEXT_VALIDATION)
+    test: str = Field("", description=TEXT_TEST)
+    text: str = Field("text", description="for classes: name of the column with the text")
+    label: str = Field("label", description="for classes: name of the column with the label")
+    column: str = Field("", description="for tags: name or number of their column; empty: upos, or the last")
+    cut: Cutting = Field("words", description="for classes: how a text is split into words")
+    length: int = Field(256, gt=0, description="for classes: maximum words per text")
+    memory: float = Field(8.0, gt=0, description="maximum memory in GiB for the vectors of all words")
+    epochs: int = Field(8, gt=0, description=EPOCHS)
+    batch_size: int = Field(32, gt=0, description="texts per optimizer step")
+    learning_rate: float = Field(2e-3, gt=0, description=LEARNING_RATE)
+    schedule: Literal["cosine", "linear"] = Field("linear", description=SCHEDULE)
+    weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)
 
     def located(self) -> Self:
         files = {
@@ -41,7 +59,7 @@ class OverVectorsRecipe(Recipe):
         return self.model_copy(update={**files, "vectors": sources})
 
     def texts(self) -> TextRecipe:
-        """How its files are read and parted, which is as for a model that is fine-tuned."""
+        """Return the text recipe that reads and splits the same files."""
         label = self.label if self.task == "classes" else self.column or str(TextRecipe.model_fields["label"].default)
         return TextRecipe(
             task=self.task,
@@ -54,6 +72,6 @@ class OverVectorsRecipe(Recipe):
 
 
 def _located(name: str) -> str:
-    """Runs may be told by their name below `runs`."""
+    """Return an absolute path; a run may be given by its name in the folder `runs`."""
     below = Path("runs") / name
     return whole_path(str(below) if not Path(name).exists() and below.exists() else name)

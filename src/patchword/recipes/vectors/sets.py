@@ -46,11 +46,11 @@ def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
     return Read(rows, tuple(words[:length] for words in found), sum(len(words) > length for words in found))
 
 
-def text_set(goal: TextTaskSpec[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
+def text_set(spec: TextTaskSpec[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
     """first: the number of the first word in the bank"""
-    if isinstance(goal, TableTask):
-        truth = goal.truth(read.rows, labels)
-        return goal.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)
+    if isinstance(spec, TableTask):
+        truth = spec.truth(read.rows, labels)
+        return spec.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)
     return _tags(read.rows, read.words, labels, name, first)
 
 

@@ -34,7 +34,7 @@ class Source(Protocol):
         """Of each sentence (layers, words, width) float32, the lowest layer first; all are read at once."""
         ...
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """what is worth knowing of the words read so far, or nothing"""
         ...
 
@@ -57,7 +57,7 @@ class Random:
             self._drawn[word] = np.random.default_rng(seed).standard_normal(self.width, np.float32)
         return self._drawn[word]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -85,7 +85,7 @@ class Table:
             self.unknown += sum(word not in known and word.lower() not in known for word in words)
         return [torch.from_numpy(self.words.of(words))[None] for words in sentences]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{self.unknown / max(1, self.read):.1%} of the words are not in {self.name}"
 
 

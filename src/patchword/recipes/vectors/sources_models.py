@@ -21,7 +21,7 @@ from patchword.layers import TextModel, Translator
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
 from patchword.recipes.elmo.run import vectors as elmo_vectors
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.inference.reader import folder_of
 from patchword.recipes.text.model import check_vocabulary
 from patchword.recipes.translation.run import open_tokenizers
@@ -61,7 +61,7 @@ class Bert:
         owner = _owners(begun, examples.owner.tolist(), len(frame.before), len(frame.after), sentences)
         return _means(states, owner, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -96,7 +96,7 @@ class Translation:
             states = self.model.encode(text).tokens
         return _means([states], owner, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -118,7 +118,7 @@ class Spelled:
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
         return elmo_vectors(self.model, sentences)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return ""
 
 
@@ -162,7 +162,7 @@ def open_source(name: str, device: torch.device) -> Source:
     path = folder_of(name)
     if path.is_file() and path.suffix.lower() not in _MODELS:
         return Table(WordVectors.read(path), path.name)
-    model = Run(path).model() if (path / "recipe.yaml").is_file() else load(path)
+    model = RunFolder(path).model() if (path / "recipe.yaml").is_file() else load(path)
     folder = path if path.is_dir() else path.parent
     model = model.to(device).eval().requires_grad_(False)
     match model:

@@ -82,13 +82,13 @@ class OverVectorsTask:
         return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
 
 
-def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
-    device, goal = pick_device(recipe.device), task_spec_of(recipe.texts())
+def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
+    device, spec = pick_device(recipe.device), task_spec_of(recipe.texts())
     listed_sources(recipe.vectors)
     check_choice(recipe)
     with console.status("reading the texts"):
-        parts, notes = checked_parts(goal)
-        metric = goal.metric(parts.labels)
+        parts, notes = checked_parts(spec)
+        metric = spec.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)
     tell(train, recipe, console)
@@ -96,16 +96,16 @@ def gather(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     bank = bank_of(recipe, sources, all_words(train, held), device, console)
     torch.manual_seed(recipe.seed)
     shapes = tuple((source.layers, source.width) for source in sources)
-    told = {"sources": shapes, "head": recipe.task, "classes": goal.classes(parts.labels)}
-    model = cast(OverVectors, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **told}))
+    values = {"sources": shapes, "head": recipe.task, "classes": spec.classes(parts.labels)}
+    model = cast(OverVectors, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **values}))
     model.card = replace(model.card, labels=parts.labels)
     model = model.to(device)
     model.entrance.learn_scale(bank.values[: train.count])
     sets = (
-        text_set(goal, train, parts.labels, Path(recipe.train).name),
-        text_set(goal, held, parts.labels, "validation", train.count),
+        text_set(spec, train, parts.labels, Path(recipe.train).name),
+        text_set(spec, held, parts.labels, "validation", train.count),
     )
-    return OverVectorsTask(recipe, model, bank, *sets, metric, goal.unit, digest(train, sets[0]))
+    return OverVectorsTask(recipe, model, bank, *sets, metric, spec.unit, digest(train, sets[0]))
 
 
 def check_choice(recipe: OverVectorsRecipe) -> None:
@@ -120,9 +120,9 @@ def check_choice(recipe: OverVectorsRecipe) -> None:
 
 
 def tell(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
-    told = f"{len(read.words):,} training {'sentences' if recipe.task == 'tags' else 'texts'}, {read.count:,} words"
-    told += f"; {read.shortened:,} longer than {recipe.length} words are cut off" if read.shortened else ""
-    console.print(told, highlight=False)
+    text = f"{len(read.words):,} training {'sentences' if recipe.task == 'tags' else 'texts'}, {read.count:,} words"
+    text += f"; {read.shortened:,} longer than {recipe.length} words are cut off" if read.shortened else ""
+    console.print(text, highlight=False)
 
 
 _kept: dict[tuple[str, str, Cut], VectorCache] = {}  # of the last vectors: the seeds of a study share them
@@ -143,9 +143,9 @@ def bank_of(
         bar = progress.add_task("vectors of all words", total=count)
         found = fill(sources, words, device, lambda done: progress.advance(bar, done))
     size, seconds = size_of(sources, count) / GIB, time.monotonic() - began
-    told = [f"vectors of {count:,} words: {size:.2f} GiB, made in {seconds:.1f} s"]
-    told += [source.told() for source in sources if source.told()]
-    console.print("; ".join(told), highlight=False, markup=False)
+    lines = [f"vectors of {count:,} words: {size:.2f} GiB, made in {seconds:.1f} s"]
+    lines += [source.describe() for source in sources if source.describe()]
+    console.print("; ".join(lines), highlight=False, markup=False)
     _kept[key] = found
     return found
 

@@ -92,44 +92,44 @@ Told = Callable[[Done], None]
 
 
 def learn(
-    files: Sequence[Path], wish: WordVectorOptions, reading: Progress = nothing, told: Told = lambda done: None
+    files: Sequence[Path], options: WordVectorOptions, reading: Progress = nothing, told: Told = lambda done: None
 ) -> Learned:
     """From text files, .jsonl files, or folders of them, which are read twice: to count words, and to number them."""
-    cut = cut_of(wish.cut)
-    vocabulary = Vocabulary.count(texts_in(files, reading), cut, wish.least, wish.most)
+    cut = cut_of(options.cut)
+    vocabulary = Vocabulary.count(texts_in(files, reading), cut, options.least, options.most)
     numbers = number_words(texts_in(files, reading), cut, vocabulary)
-    return learn_numbers(vocabulary, numbers, wish, told)
+    return learn_numbers(vocabulary, numbers, options, told)
 
 
 def learn_numbers(
-    vocabulary: Vocabulary, numbers: np.ndarray, wish: WordVectorOptions, told: Told = lambda done: None
+    vocabulary: Vocabulary, numbers: np.ndarray, options: WordVectorOptions, told: Told = lambda done: None
 ) -> Learned:
     """numbers: a text as `number_words` has it. The rate falls in a straight line with the words read."""
-    tables = Tables.start(len(vocabulary), wish.width, wish.seed)
-    drawing = Drawing(vocabulary, wish.window, wish.sample, wish.seed)
-    crowd = drawing.crowd(wish.threads)
-    size, start = len(numbers) * wish.epochs, time.perf_counter()
+    tables = Tables.start(len(vocabulary), options.width, options.seed)
+    drawing = Drawing(vocabulary, options.window, options.sample, options.seed)
+    crowd = drawing.crowd(options.threads)
+    size, start = len(numbers) * options.epochs, time.perf_counter()
 
     def part(place: tuple[int, int]) -> tuple[int, float]:
         """Learns from one part of the text; answers how long it is, and the loss of its last step."""
         (epoch, begin), change = place, None
         torch.set_num_threads(1)
         for read, windows in drawing.steps(numbers, begin, epoch):
-            rate = wish.first_rate * max(1 - (epoch * len(numbers) + read) / size, _LAST)
-            change = step(tables, wish.kind, *windows, wish.negatives, crowd, rate)
+            rate = options.first_rate * max(1 - (epoch * len(numbers) + read) / size, _LAST)
+            change = step(tables, options.kind, *windows, options.negatives, crowd, rate)
         return min(CHUNK, len(numbers) - begin), change.loss() if change else 0.0
 
-    places = [(epoch, begin) for epoch in range(wish.epochs) for begin in range(0, len(numbers), CHUNK)]
-    read, total = 0, vocabulary.total * wish.epochs
-    with _workers(wish.threads) as each:
+    places = [(epoch, begin) for epoch in range(options.epochs) for begin in range(0, len(numbers), CHUNK)]
+    read, total = 0, vocabulary.total * options.epochs
+    with _workers(options.threads) as each:
         for length, loss in each(part, places):
             read += length
             done = Done(round(total * read / size), total, time.perf_counter() - start, loss)
-            if not loss < _ABSURD * wish.first_loss:
+            if not loss < _ABSURD * options.first_loss:
                 raise UserError(
                     "the vectors do not learn, they grow without end",
-                    expected=f"a loss below {wish.first_loss:.1f}, that of the start",
-                    got=f"{loss:.4g} with a learning rate of {wish.first_rate:g}",
+                    expected=f"a loss below {options.first_loss:.1f}, that of the start",
+                    got=f"{loss:.4g} with a learning rate of {options.first_rate:g}",
                     hint="lower learning_rate, or take fewer threads",
                 )
             told(done)

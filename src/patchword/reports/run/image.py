@@ -1,20 +1,15 @@
 """report.html: a run to read, from the result in words to the commands that repeat it."""
 
-from pathlib import Path
 from typing import Any
 
 from patchword.analysis.cost import count
-from patchword.core.files import write_text
 from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.elmo.evaluation import ElmoEvaluation
-from patchword.recipes.evaluation import Evaluation, ImageEvaluation, PretrainingEvaluation, TextEvaluation
+from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.translation.evaluation import TranslationEvaluation
-from patchword.recipes.vectors.evaluation import VectorsEvaluation
 from patchword.reports.comparison.robustness import robustness_section
 from patchword.reports.landscape.saved import surface_section
 from patchword.reports.landscape.sharpness import sharpness_section
@@ -23,8 +18,6 @@ from patchword.reports.plots.numbers import counted, percent
 from patchword.reports.run.attention import attention_section
 from patchword.reports.run.class_results import class_section, confusion_section, mistakes_section
 from patchword.reports.run.costs import cost_section
-from patchword.reports.run.elmo import elmo_report
-from patchword.reports.run.frozen_vectors import vectors_report
 from patchword.reports.run.parts import (
     best_tile,
     curves_section,
@@ -34,29 +27,11 @@ from patchword.reports.run.parts import (
     run_tiles,
     training_told,
 )
-from patchword.reports.run.text.pretraining import pretraining_report
-from patchword.reports.run.text.text import text_report
-from patchword.reports.run.translation import translation_report
 
 
-def write_report(run: Run, found: Evaluation) -> Path:
-    """Writes report.html into the run's folder: one file that needs no other and no network."""
-    path = run.folder / "report.html"
-    match found:
-        case ImageEvaluation():
-            html = report(run, found.scores, found.images, found.model)
-        case TextEvaluation():
-            html = text_report(run, found)
-        case PretrainingEvaluation():
-            html = pretraining_report(run, found)
-        case TranslationEvaluation():
-            html = translation_report(run, found)
-        case VectorsEvaluation():
-            html = vectors_report(run, found)
-        case ElmoEvaluation():
-            html = elmo_report(run, found)
-    write_text(path, html)
-    return path
+def image_report(run: Run, found: ImageEvaluation) -> str:
+    """Return the report of a run on images as HTML."""
+    return report(run, found.scores, found.images, found.model)
 
 
 def report(run: Run, scores: Scores, images: Images, model: Model) -> str:

@@ -25,7 +25,7 @@ from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.recipes.image.task import gather
+from patchword.recipes.image.task import build_task
 from patchword.recipes.sample_names import sample_names
 from patchword.training.parallel.process_group import DataParallel
 from support.checkpoints import assert_close
@@ -252,7 +252,7 @@ def test_missing_and_short_shards_are_named_at_once(shards):
     with (shards / "shard-00005.tar").open("r+b") as file:
         file.truncate(100)
     with pytest.raises(DataError, match=r"(?s)2 faults.*shard-00002\.tar is missing.*shard-00005\.tar is cut short"):
-        gather(recipe(shards), silent())
+        build_task(recipe(shards), silent())
 
 
 def test_a_changed_byte_is_found_by_the_full_check(shards):
@@ -308,7 +308,7 @@ def test_an_index_of_another_digest_is_refused(shards):
 
 
 def test_a_broken_picture_and_a_bad_row_have_the_name_of_their_entry(shards):
-    images, named = train_part(shards), sample_names(gather(recipe(shards), silent()))
+    images, named = train_part(shards), sample_names(build_task(recipe(shards), silent()))
     path, begin = shards / "shard-00000.tar", int(images.pixels.begin[0])
     with path.open("r+b") as file:
         file.seek(begin)

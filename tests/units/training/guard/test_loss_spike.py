@@ -32,7 +32,7 @@ def recipe_of(*fields: str) -> Recipe:
 @pytest.fixture(autouse=True)
 def planted(monkeypatch):
     """One sample, in the batch of step RISE, has a loss 200 times as large; snapshots are frequent."""
-    batches = recipe_run.gather(recipe_of(), silent()).data(0, 0)
+    batches = recipe_run.build_task(recipe_of(), silent()).data(0, 0)
     sample = next(int(batch.samples[3]) for number, batch in enumerate(batches) if number == RISE)
 
     class Steep(image_task.Classification):

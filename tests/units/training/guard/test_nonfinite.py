@@ -278,7 +278,7 @@ def test_the_run_stops_after_too_many_skipped_steps(tmp_path, monkeypatch, bad, 
 
 def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool]) -> None:
     """The model of the next runs returns NaN for inputs that `look` finds."""
-    original = recipe_run.gather
+    original = recipe_run.build_task
 
     def gathered(*arguments: object) -> object:
         task = original(*arguments)
@@ -293,7 +293,7 @@ def watch_model(monkeypatch: pytest.MonkeyPatch, look: Callable[[object], bool])
         task.model.register_forward_hook(spoil)
         return task
 
-    monkeypatch.setattr(recipe_run, "gather", gathered)
+    monkeypatch.setattr(recipe_run, "build_task", gathered)
 
 
 def images(folder: Path, *fields: str) -> Recipe:

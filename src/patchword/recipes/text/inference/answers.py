@@ -102,8 +102,8 @@ class TagAnswer:
         return [{"text": self.text[a:b], "kind": kind, "start": a, "end": b} for kind, a, b in places]
 
     def record(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"text": self.text, "words": [word._asdict() for word in self.words]}
-        return {**told, "spans": self.spans()} if self.spells_spans else told
+        values: dict[str, Any] = {"text": self.text, "words": [word._asdict() for word in self.words]}
+        return {**values, "spans": self.spans()} if self.spells_spans else values
 
     def rows(self) -> list[Row]:
         return [{**word._asdict(), "probability": f"{word.probability:.6f}"} for word in self.words]

@@ -120,6 +120,6 @@ def _length(reader: Reader, asked: int | None) -> int:
         return asked
     folders = (reader.folder, encoder_folder(reader.folder))
     path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)
-    told = read_json(path) if path else {}
-    said = told.get("max_seq_length") if isinstance(told, dict) else None
-    return min(said, reader.max_length) if isinstance(said, int) and said > 2 else reader.max_length
+    settings = read_json(path) if path else {}
+    longest = settings.get("max_seq_length") if isinstance(settings, dict) else None
+    return min(longest, reader.max_length) if isinstance(longest, int) and longest > 2 else reader.max_length

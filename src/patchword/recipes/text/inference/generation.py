@@ -89,15 +89,15 @@ def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> li
 def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iterator[str]:
     """One text in pieces, as its tokens come."""
     tokens: list[int] = []
-    told = 0
+    shown = 0
     for found, _ in stream(_steps(reader, prompt, 1), wish.choice(), wish.tokens, prompt.ends):
         if found[0] in prompt.ends:
             break
         tokens.append(found[0])
         text = behind(reader.tokenizer, prompt.ids, tokens).rstrip(_HALF)
-        yield text[told:]
-        told = max(told, len(text))
-    yield behind(reader.tokenizer, prompt.ids, tokens)[told:]
+        yield text[shown:]
+        shown = max(shown, len(text))
+    yield behind(reader.tokenizer, prompt.ids, tokens)[shown:]
 
 
 def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:

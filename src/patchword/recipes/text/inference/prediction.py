@@ -6,15 +6,14 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import read_recipe
+from patchword.recipes.reading import read_recipe
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import Asked
 from patchword.recipes.text.inference.outputs import Advance, nobody
 from patchword.recipes.text.inference.reader import Reader, grouped
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import TEXT_TASKS, task_of_head, task_spec_of
-from patchword.recipes.text.tasks.spec import Wanted
+from patchword.recipes.text.tasks.spec import AnswerOptions
 
 
 def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
@@ -24,12 +23,12 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
         recipe = read_recipe(path)
         if isinstance(recipe, TextRecipe):
             return recipe
-        if isinstance(recipe, PretrainingRecipe):
+        if recipe.kind == "pretraining":
             hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows what it learned'
             raise UserError(f"{reader.folder} was pretrained; it answers nothing yet", expected="a run", hint=hint)
     task = task_of_head(reader.head, reader.model.card.config["classes"])
     if task is None:
-        heads = dict.fromkeys(goal.head for goal in TEXT_TASKS.values())
+        heads = dict.fromkeys(spec.head for spec in TEXT_TASKS.values())
         hint = "fine-tune it: `patchword train classify-text --set model=FOLDER train=FILE`"
         raise UserError(f"{reader.folder} has no head that answers", expected=" or ".join(heads), hint=hint)
     return TextRecipe(task=task, length=reader.max_length, pair="pair" if paired else "")
@@ -52,6 +51,6 @@ class Predictor:
 
     def answers(self, asked: Sequence[Asked], advance: Advance = nobody) -> Iterator[TextAnswer]:
         """In the order of what is asked."""
-        goal, wanted = task_spec_of(self.recipe), Wanted(self.top, self.empty)
+        spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty)
         for group in grouped(asked, lambda one: len(one.text)):
-            yield from goal.answers(self.reader, group, wanted, advance)
+            yield from spec.answers(self.reader, group, options, advance)

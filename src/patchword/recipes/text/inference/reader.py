@@ -12,7 +12,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
-from patchword.recipes.run import Run
+from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
 from patchword.recipes.text.model import form_of, open_text_model
 from patchword.training.step import Precision, autocast
@@ -76,7 +76,7 @@ def open_reader(
     """A folder with weights and a tokenizer: a run, by its name below `runs` too, or one of another library."""
     folder = folder_of(name)
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
-        Run(folder).model()  # says what to do about it
+        RunFolder(folder).model()  # says what to do about it
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
     target = pick_device(device)
     form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)

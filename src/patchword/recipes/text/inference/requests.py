@@ -20,7 +20,7 @@ class Words:
     question: str = ""
 
 
-def texts_asked(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
+def text_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
     """columns: with a second one, if the run reads pairs"""
     if words.pair and not columns.pair:
         raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
@@ -33,7 +33,7 @@ def texts_asked(columns: Columns, inputs: Sequence[str], words: Words) -> list[A
     return [replace(asked, pair=words.pair) for asked in read_texts(inputs)]
 
 
-def questions_asked(columns: Columns, inputs: Sequence[str], words: Words) -> Iterator[Asked]:
+def question_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> Iterator[Asked]:
     if words.question:
         if len(inputs) > 1 or not words.question.strip():
             raise UserError("--question", expected="one question on one text", got=f"{len(inputs)} texts")
@@ -51,7 +51,7 @@ def questions_asked(columns: Columns, inputs: Sequence[str], words: Words) -> It
             raise UserError("what is the question?", expected=expected)
 
 
-def sentences_asked(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
+def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
     """Texts, or words that a CoNLL file has cut already."""
     for word in inputs:
         path = file_of(word) if word != PIPE else None

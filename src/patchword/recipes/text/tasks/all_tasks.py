@@ -11,7 +11,7 @@ from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.tags import TagTask
 
 TEXT_TASKS: dict[TextTaskName, type[TextTaskSpec[Any]]] = {
-    goal.name: goal for goal in (ClassTask, LabelsTask, NumberTask, TagTask, SpanTask)
+    spec.name: spec for spec in (ClassTask, LabelsTask, NumberTask, TagTask, SpanTask)
 }
 
 
@@ -28,4 +28,4 @@ def task_of_head(head: str, classes: int) -> TextTaskName | None:
     """What a model with this head was trained for, as far as the head tells."""
     if head == NumberTask.head and classes == 1:
         return "number"
-    return next((task for task, goal in TEXT_TASKS.items() if goal.head == head), None)
+    return next((task for task, spec in TEXT_TASKS.items() if spec.head == head), None)

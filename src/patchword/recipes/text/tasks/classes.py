@@ -10,7 +10,7 @@ from patchword.data.text.batching.batches import Examples
 from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
 from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.inference.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
-from patchword.recipes.text.tasks.spec import Labels, Wanted
+from patchword.recipes.text.tasks.spec import AnswerOptions, Labels
 from patchword.recipes.text.tasks.table import TableTask
 from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet, TableSet
 
@@ -56,8 +56,8 @@ class ClassTask(TableTask):
         metrics = self.metrics(labels)
         return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.label_smoothing)
 
-    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
-        best = scores.softmax(-1).topk(min(wanted.top, len(names)))
+    def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
+        best = scores.softmax(-1).topk(min(options.top, len(names)))
         return ClassAnswer(tuple(zip((names[k] for k in best.indices.tolist()), best.values.tolist(), strict=True)))
 
 
@@ -87,7 +87,7 @@ class LabelsTask(TableTask):
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
         return LabelsSet(rows, examples, truth, labels, self.metrics(labels))
 
-    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+    def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
         return LabelsAnswer(tuple(zip(names, scores.sigmoid().tolist(), strict=True)))
 
 
@@ -110,5 +110,5 @@ class NumberTask(TableTask):
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
         return NumberSet(rows, examples, truth, labels, self.metrics(labels))
 
-    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+    def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
         return NumberAnswer(float(scores[0]))

@@ -18,10 +18,10 @@ from patchword.recipes.text.inference.answers import SpanAnswer, TextAnswer
 from patchword.recipes.text.inference.input import Asked, Columns
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, questions_asked
+from patchword.recipes.text.inference.requests import Words, question_inputs
 from patchword.recipes.text.recipe import listed
 from patchword.recipes.text.tasks.sets import SpanSet
-from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec, Wanted
+from patchword.recipes.text.tasks.spec import AnswerOptions, Labels, TextTaskSpec
 
 
 class SpanTask(TextTaskSpec[list[Question]]):
@@ -89,15 +89,17 @@ class SpanTask(TextTaskSpec[list[Question]]):
         language = CHINESE if self.recipe.language == "chinese" else ENGLISH
         return SpanSet(windows(tokenizer, name, rows, self._limit), language)
 
-    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
-        return questions_asked(self.columns(words), inputs, words)
+    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+        return question_inputs(self.columns(words), inputs, words)
 
-    def answers(self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance) -> Iterator[TextAnswer]:
-        questions = [Question("", one.pair or "", one.text, (), "", wanted.empty) for one in asked]
+    def answers(
+        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+    ) -> Iterator[TextAnswer]:
+        questions = [Question("", one.pair or "", one.text, (), "", options.empty) for one in asked]
         texts = self.texts(reader.tokenizer, questions, (), "asked")
         reader.counts.add(texts.examples)
         outputs = reader.outputs(texts.examples, len(asked), advance)
-        return (SpanAnswer(found, wanted.top) for found in texts.answers(outputs))
+        return (SpanAnswer(found, options.top) for found in texts.answers(outputs))
 
     @property
     def _limit(self) -> Limit:

@@ -33,7 +33,7 @@ IN_WINDOWS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnswerOptions:
     """Of an answer: how many classes or spans to name, and whether "" is an answer to a question."""
 
     top: int = 3
@@ -133,12 +133,12 @@ class TextTaskSpec(ABC, Generic[Rows]):
         """All that is to be answered; anything wrong with it is an error before the first answer."""
         if words.question and "question" not in self.asked_as:
             raise UserError("this run answers no questions", expected="a run of the recipe squad", got=self.name)
-        return list(self.read_asked(inputs or [piped()], words))
+        return list(self.read_inputs(inputs or [piped()], words))
 
     @abstractmethod
-    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]: ...
+    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]: ...
 
     @abstractmethod
     def answers(
-        self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance
+        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
     ) -> Iterator[TextAnswer]: ...

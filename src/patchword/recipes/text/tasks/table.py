@@ -18,8 +18,8 @@ from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import Asked, Columns
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, texts_asked
-from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextTaskSpec, Wanted
+from patchword.recipes.text.inference.requests import Words, text_inputs
+from patchword.recipes.text.tasks.spec import IN_WINDOWS, AnswerOptions, Labels, TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import TableSet, merged
 
 
@@ -43,11 +43,11 @@ class TableTask(TextTaskSpec[Table]):
         return bool(self.glue.pair if self.glue else self.recipe.pair)
 
     def idle(self) -> dict[str, str]:
-        told = {**super().idle(), **({"stride": IN_WINDOWS} if self.paired else {})}
+        values = {**super().idle(), **({"stride": IN_WINDOWS} if self.paired else {})}
         if self.glue:
-            told |= dict.fromkeys(("test", "text", "pair", "label"), "GLUE's files have their own")
-            told |= {"task": f"it is {self.name} here"} if self.recipe.task != self.name else {}
-        return told
+            values |= dict.fromkeys(("test", "text", "pair", "label"), "GLUE's files have their own")
+            values |= {"task": f"it is {self.name} here"} if self.recipe.task != self.name else {}
+        return values
 
     def metrics(self, labels: Labels) -> tuple[str, ...]:
         if self.glue:
@@ -110,20 +110,22 @@ class TableTask(TextTaskSpec[Table]):
             return Columns(self.glue.text, self.glue.pair or "", quoted=False, header=self.glue.header)
         return Columns(self.recipe.text, self.recipe.pair)
 
-    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
-        return texts_asked(self.columns(words), inputs, words)
+    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+        return text_inputs(self.columns(words), inputs, words)
 
-    def answers(self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance) -> Iterator[TextAnswer]:
+    def answers(
+        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+    ) -> Iterator[TextAnswer]:
         pairs = [one.pair or "" for one in asked] if asked[0].pair is not None else None
         limit = Limit(self.recipe.length, self.recipe.stride)
         examples = sentences(reader.tokenizer, "asked", [one.text for one in asked], pairs, limit)
         reader.counts.add(examples)
         outputs = reader.outputs(examples, len(asked), advance)
         for scores in merged(torch.stack(outputs), examples.owner, len(asked)):
-            yield self.answer(scores, reader.labels, wanted)
+            yield self.answer(scores, reader.labels, options)
 
     @abstractmethod
-    def answer(self, scores: Tensor, names: Labels, wanted: Wanted) -> TextAnswer:
+    def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
         """scores: (classes,), of one text"""
 
 

@@ -15,11 +15,11 @@ from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import Asked, Columns
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, sentences_asked
+from patchword.recipes.text.inference.requests import Words, sentence_inputs
 from patchword.recipes.text.inference.tagging import tagged
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.sets import TagSet
-from patchword.recipes.text.tasks.spec import IN_WINDOWS, Labels, TextTaskSpec, Wanted
+from patchword.recipes.text.tasks.spec import IN_WINDOWS, AnswerOptions, Labels, TextTaskSpec
 
 
 class TagTask(TextTaskSpec[list[Sentence]]):
@@ -65,8 +65,10 @@ class TagTask(TextTaskSpec[list[Sentence]]):
         examples, begun = tagged_words(tokenizer, name, cut, tags, self.recipe.length)
         return TagSet(tuple(rows), examples, begun, labels)
 
-    def read_asked(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
-        return sentences_asked(self.columns(words), inputs)
+    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+        return sentence_inputs(self.columns(words), inputs)
 
-    def answers(self, reader: Reader, asked: Sequence[Asked], wanted: Wanted, advance: Advance) -> Iterator[TextAnswer]:
+    def answers(
+        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+    ) -> Iterator[TextAnswer]:
         return tagged(reader, asked, self.recipe.length, advance)

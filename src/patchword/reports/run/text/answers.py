@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.data.text.formats.squad import Question
 from patchword.objectives.metrics.answer_search import Candidate, Found
 from patchword.objectives.metrics.answers import CHINESE, AnswerScores, Language, score_answers
-from patchword.recipes.evaluation import TextEvaluation
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.tasks.sets import SpanSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent

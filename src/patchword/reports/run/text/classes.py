@@ -1,7 +1,7 @@
 """What a classifier of texts got right and wrong."""
 
 from patchword.objectives.metrics.classification import Scores
-from patchword.recipes.evaluation import TextEvaluation
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent

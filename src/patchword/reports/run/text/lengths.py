@@ -6,8 +6,8 @@ import torch
 
 from patchword.core.files import read_json
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import SpanSet, TextSet

@@ -3,7 +3,7 @@
 from typing import cast
 
 from patchword.analysis.cost import count
-from patchword.recipes.evaluation import PretrainingEvaluation
+from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.shares import CorpusShare
 from patchword.recipes.pretraining.task import PretrainingTask

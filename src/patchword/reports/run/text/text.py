@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from patchword.analysis.cost import count
 from patchword.data.text.formats.glue import GLUE
-from patchword.recipes.evaluation import TextEvaluation
 from patchword.recipes.run import Run
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.quantised_evaluation import Compression
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from patchword.recipes.evaluation import TextEvaluation
+from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.tasks.table_sets import LabelsSet, NumberSet, TableSet
 from patchword.reports.plots import page, text_figures
 from patchword.reports.plots.numbers import counted, percent

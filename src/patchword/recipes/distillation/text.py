@@ -86,8 +86,8 @@ def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console
         )
     layers = chosen_layers(len(task.model.encoder.order), len(teacher.encoder.order))
     copy_layers(teacher, task.model, layers)
-    told = ", ".join(str(layer + 1) for layer in layers)
-    console.print(f"beginning with layers {told} of the teacher", highlight=False, markup=False)
+    text = ", ".join(str(layer + 1) for layer in layers)
+    console.print(f"beginning with layers {text} of the teacher", highlight=False, markup=False)
 
 
 def lessons_of(task: TextTask | PretrainingTask, teacher: TextModel, fields: Teacher) -> tuple[Weighted, ...]:
@@ -130,14 +130,14 @@ _CHOICES = {"tags": of_tags, "span": of_spans}
 
 
 def _soft(task: TextTask | PretrainingTask, temperature: float) -> Lesson:
-    name = task.goal.name if isinstance(task, TextTask) else ""
+    name = task.spec.name if isinstance(task, TextTask) else ""
     if name == "labels":
         return SoftLabels(temperature)
     return SameNumbers() if name == "number" else SoftTargets(temperature, _CHOICES.get(name, one_each))
 
 
 def _hard(task: TextTask | PretrainingTask) -> Lesson:
-    name = task.goal.name if isinstance(task, TextTask) else ""
+    name = task.spec.name if isinstance(task, TextTask) else ""
     if name in ("labels", "number"):
         raise UserError("recipe field 'teacher.hard' has no effect here", hint="learn soft answers: teacher.soft=1")
     return HardTargets(_CHOICES.get(name, one_each))

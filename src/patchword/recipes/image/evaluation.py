@@ -1,0 +1,52 @@
+"""Evaluation of a classifier of images on its test set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from patchword.core.card import Card
+from patchword.core.device import pick_device
+from patchword.data.image.batches import Batches
+from patchword.data.image.images import Images
+from patchword.data.image.named_sets import open_source
+from patchword.layers.model import Model
+from patchword.objectives.distillation.images import token_accuracies
+from patchword.objectives.metrics.classification import Scores, score
+from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.task import EVALUATION_BATCH
+from patchword.recipes.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class ImageEvaluation:
+    """tokens: of a model with two tokens that answer, the accuracy of each by itself"""
+
+    kind: ClassVar[str] = "images"
+    model: Model
+    scores: Scores
+    images: Images
+    tokens: Mapping[str, float] = field(default_factory=dict)
+
+    def lines(self) -> Sequence[str]:
+        lines = (
+            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
+        )
+        return [*self.scores.lines(), *lines]
+
+    def summary(self) -> dict[str, Any]:
+        return {**self.scores.summary(), **self.tokens}
+
+
+def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
+    """Return the test part of the recipe's data in the image size and channels of this card."""
+    source = open_source(recipe.data)
+    return source.read("test", card.config["image"], card.config["channels"]).with_classes(card.labels)
+
+
+def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEvaluation:
+    target = pick_device(device)
+    model = run.model().to(target)
+    images = read_test_images(recipe, model.card)
+    batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
+    scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
+    return ImageEvaluation(model, scores, images, tokens)

@@ -1,0 +1,30 @@
+"""Reads a recipe of any kind from plain values or from a YAML file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from patchword.core.errors import UserError
+from patchword.core.safe_yaml import parse_yaml
+from patchword.recipes.kinds import kind_named
+from patchword.recipes.older_fields import with_current_names
+from patchword.recipes.recipe import Recipe, validated
+
+
+def recipe_from(values: Mapping[str, Any]) -> Recipe:
+    """Return the recipe with these field values; its class follows from the field `kind`."""
+    recipe: type[Recipe] = kind_named(values.get("kind", "images")).recipe
+    return validated(recipe, values)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a YAML file, such as the one that every run saves."""
+    try:
+        values = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
+    return recipe_from(with_current_names(values))

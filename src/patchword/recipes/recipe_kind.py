@@ -1,0 +1,70 @@
+"""A recipe kind: one object with everything that training, evaluation and the verbs need to know of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from rich.console import Console
+
+from patchword.data.faults import Fault
+from patchword.data.progress import Progress
+from patchword.layers.model import Model
+from patchword.recipes.recipe import Recipe
+from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.task import Task
+from patchword.training.guard.report import Name
+
+R = TypeVar("R", bound=Recipe)
+T = TypeVar("T", bound=Task)
+
+
+class Evaluation(Protocol):
+    """The result of a run on its test set."""
+
+    @property
+    def kind(self) -> str:
+        """the name of the recipe kind, by which the report of this result is found"""
+        ...
+
+    @property
+    def model(self) -> Model: ...
+
+    def lines(self) -> Sequence[str]:
+        """the result in words"""
+        ...
+
+    def summary(self) -> dict[str, Any]:
+        """the content of evaluation.json"""
+        ...
+
+
+def _test_accuracy(recipe: Recipe) -> str:
+    return "test accuracy"
+
+
+@dataclass(frozen=True)
+class RecipeKind(Generic[R, T]):
+    """What differs between the kinds of recipes. A kind's folder has one instance of it, in kind.py.
+
+    build_task: reads the training data and builds the model.
+    evaluate: (run, recipe, device) -> the result of the run's weights on the data of the recipe.
+    check_data: reads all files of a recipe; returns a summary and possible mistakes, raises one error for all faults.
+    sample_names: returns the function that names the samples of a batch, e.g. by file and line.
+    required_settings: the settings that the user has to give, as they are typed; empty if there are none.
+    metric: what `expect.accuracy` of the recipe measures.
+    evaluates_other_data: whether a run can be evaluated on other data than its own test set.
+    """
+
+    recipe: type[R]
+    build_task: Callable[[R, Console], Task]
+    evaluate: Callable[[RunFolder, R, str], Evaluation]
+    check_data: Callable[[R, Progress], tuple[str, Sequence[Fault]]]
+    sample_names: Callable[[T], Name]
+    required_settings: Callable[[R], str]
+    metric: Callable[[R], str] = _test_accuracy
+    evaluates_other_data: bool = True
+
+    @property
+    def name(self) -> str:
+        """The value of the recipe's field `kind`."""
+        return str(self.recipe.model_fields["kind"].default)

@@ -1,0 +1,46 @@
+"""The folder of a run: its weights, its metrics and the command that resumes it; its recipe is read by `Run`."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
+from patchword.layers.model import Model
+from patchword.training.journal import read_metrics
+from patchword.training.parallel.rank import launched
+from patchword.weights import load
+
+
+def resume_command(folder: Path) -> str:
+    """Return the shell command that resumes the run of a folder, with the same number of processes."""
+    place = ["--name", folder.name, "--runs", folder.parent, "--resume"]
+    together = ["--processes", processes] if (processes := launched()) > 1 else []
+    return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, *together])
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of a run."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not (self.folder / "recipe.yaml").is_file():
+            runs = sorted(path.parent.name for path in self.folder.parent.glob("*/recipe.yaml"))
+            hint = f"runs here: {', '.join(runs)}" if runs else "`patchword train RECIPE` makes one"
+            raise UserError(f"{self.folder} is not a run", expected="a folder with recipe.yaml", hint=hint)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_metrics(self.folder / "metrics.jsonl")
+
+    def machine(self) -> dict[str, Any]:
+        path = self.folder / "machine.json"
+        return dict(read_json(path)) if path.is_file() else {}
+
+    def model(self, **overrides: Any) -> Model:
+        if not (self.folder / "model.safetensors").is_file():
+            hint = f"let its first epoch end: {resume_command(self.folder)}"
+            raise UserError(f"{self.folder} has no weights yet", hint=hint)
+        return load(self.folder, **overrides)

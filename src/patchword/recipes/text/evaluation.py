@@ -1,0 +1,76 @@
+"""Evaluation of a model that was fine-tuned on texts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from patchword.core.device import pick_device
+from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.model import Model
+from patchword.layers.quantize import is_quantised
+from patchword.objectives.metrics.classification import Scores
+from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.quantised_evaluation import Compression, compression
+from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.task import judge
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
+from patchword.recipes.text.tasks.sets import Judged, TextSet
+from patchword.recipes.text.tasks.table_sets import ClassSet
+
+_MOST_LINES = 32
+
+
+@dataclass(frozen=True)
+class TextEvaluation:
+    """part: of the data, "test", or "validation" where there is no test file. scores: of a task with classes."""
+
+    kind: ClassVar[str] = "text"
+    model: Model
+    tokenizer: Tokenizer
+    texts: TextSet
+    judged: Judged
+    metric: str
+    part: str
+    scores: Scores | None
+    compression: Compression | None = None  # of a model that was trained in 8 bits
+
+    def lines(self) -> Sequence[str]:
+        """The result in words."""
+        name = self.part.capitalize()
+        if self.scores is not None:
+            lines = [line.replace("Test", name, 1) for line in self.scores.lines()]
+            if len(lines) > _MOST_LINES:
+                lines = [*lines[: _MOST_LINES - 2], f"... (all {len(lines) - 2} classes are in the report)", lines[-1]]
+        else:
+            lines = [f"{name} Loss: {self.judged.loss:.4f}"]
+        lines += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
+        lines += self.compression.lines() if self.compression else []
+        if self.part == "validation":
+            lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+        return lines
+
+    def summary(self) -> dict[str, Any]:
+        summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
+        small = {"compression": self.compression.summary()} if self.compression else {}
+        return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
+
+
+def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvaluation:
+    target, spec = pick_device(device), task_spec_of(recipe)
+    model = as_text(run.model().to(target), str(run.folder))
+    tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
+    part = "test" if recipe.test and not recipe.glue else "validation"
+    rows = spec.read("test") if part == "test" else read_parts(spec).validation
+    spec.check(Path(recipe.test), rows, labels)
+    texts = spec.texts(tokenizer, rows, labels, part)
+    judged = judge(model, texts, form_of(recipe.packed, tokenizer, target))
+    scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
+    metric = spec.metric(labels)
+    on_cpu = form_of("false", tokenizer, torch.device("cpu"))
+    small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
+    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small)
