@@ -25,8 +25,8 @@ FILES = ("src/**/*.py", "docs/**/*.md", "*.md", "benchmarks/**/*.py", "benchmark
 SKIPPED = ("CHANGELOG.md",)
 
 # Regular expressions and the word to use instead. A word ends where its letters end: `told` is found in `told_once`
-# and not in `untold`. WORDS are searched everywhere and in any case; NAMES are searched in identifiers and in code between
-# backticks, in their own case, because some of them are words of plain English.
+# and not in `untold`. WORDS are searched everywhere and in any case; NAMES are searched in identifiers and in code
+# between backticks, in their own case, because some of them are words of plain English.
 WORDS = {
     r"told": "message, log, report, given",
     r"mend(?:s|ed|ing|able)?": "fix",

@@ -38,8 +38,8 @@ def hasten() -> None:
 
 
 def _replace_functions_once(tl: Any, interpreter: Any) -> None:
-    """Whenever a kernel calls a function, the interpreter puts its own operations in the place of Triton's for the module
-    of that function: once per kernel is enough."""
+    """The interpreter replaces Triton's operations whenever a kernel calls a function, in the module of that function:
+    once per kernel is enough."""
     patch, done = interpreter._patch_lang, set[int]()
 
     def patch_once(function: FunctionType) -> object:
@@ -54,7 +54,7 @@ def _replace_functions_once(tl: Any, interpreter: Any) -> None:
 
 
 def _call_operations_directly(tl: Any, interpreter: Any) -> None:
-    """An operation is called with the interpreter's semantics: without a new dict and without a check that they are there."""
+    """Call an operation with the interpreter's semantics, without a new dict and without checking that they exist."""
     checked = tl.core.builtin(lambda: None).__code__
     semantic = interpreter.interpreter_semantic
 

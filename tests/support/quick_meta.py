@@ -1,7 +1,7 @@
 """Runs a model on the meta device without computing the same shapes again and again.
 
-Most operations on meta tensors are written in Python and take a millisecond; a model of 24 equal blocks runs each of them 24
-times on equal shapes. The counters above this mode (FlopCounterMode, hooks) still see every operation.
+Most operations on meta tensors are written in Python and take a millisecond; a model of 24 equal blocks runs each of
+them 24 times on equal shapes. The counters above this mode (FlopCounterMode, hooks) still see every operation.
 """
 
 from collections.abc import Hashable
