@@ -15,7 +15,13 @@ import torch
 from PIL import Image
 
 import patchword
-from patchword.analysis.attention_pattern import by_stage, computed_share, density, meetings, reach
+from patchword.analysis.attention_pattern import (
+    attention_patterns,
+    by_stage,
+    computed_density,
+    density,
+    receptive_fields,
+)
 from patchword.core.grid import Grid
 from patchword.layers import Interlaced, record_attention
 from patchword.models import REGISTRY
@@ -35,7 +41,7 @@ def _elsewhere(tmp_path, monkeypatch):
 def of(name, **overrides):
     with torch.device("meta"):
         card = REGISTRY.create(name, **overrides).card
-    return meetings(card)
+    return attention_patterns(card)
 
 
 def only(token, tokens):
@@ -45,7 +51,7 @@ def only(token, tokens):
 def relation(meeting):
     """(tokens, keys): who meets whom"""
     tokens = meeting.grid.tokens
-    return torch.stack([meeting.reads(only(token, tokens)) for token in range(tokens)])
+    return torch.stack([meeting.attended_keys(only(token, tokens)) for token in range(tokens)])
 
 
 # The numbers
@@ -94,7 +100,7 @@ def test_a_shifted_window_is_computed_whole_and_met_in_part():
     assert (plain.pairs, plain.computed, plain.all_pairs) == (9604, 9604, 38416)
     assert (shifted.pairs, shifted.computed) == (5476, 9604)
     assert density([plain, shifted]) == (9604 + 5476) / (2 * 38416)
-    assert computed_share([plain, shifted]) == 9604 / 38416
+    assert computed_density([plain, shifted]) == 9604 / 38416
 
 
 def test_padding_is_computed_and_never_met():
@@ -149,7 +155,7 @@ def test_what_reaches_a_token_through_two_blocks_is_the_product_of_both():
     plain, shifted = of("swin-mini", depths=(2,), heads=(2,))
     first, second = relation(plain).float(), relation(shifted).float()
     for token in (0, 5 * 14 + 8, 195):
-        steps = reach([plain, shifted], token)
+        steps = receptive_fields([plain, shifted], token)
         assert torch.equal(steps[0], second[token] > 0)
         assert torch.equal(steps[1], second[token] @ first > 0)
 
@@ -160,18 +166,18 @@ def test_what_reaches_a_token_through_all_heads_is_the_union():
     expected = torch.zeros(14, 14, dtype=torch.bool)
     expected[:, 8:10] = True
     expected[4:6] = True
-    assert torch.equal(reach([vertical, horizontal], row * 14 + column)[0].view(14, 14), expected)
+    assert torch.equal(receptive_fields([vertical, horizontal], row * 14 + column)[0].view(14, 14), expected)
 
 
 def test_reduced_keys_are_made_of_the_tokens_below_them():
     pvt = of("pvt-tiny", image=(224, 232))[0]
     assert (pvt.grid, pvt.key_grid) == (Grid(56, 58), Grid(7, 8))
-    for number, row in enumerate(pvt.footprint.rows):
+    for number, row in enumerate(pvt.key_receptive_field.rows):
         assert row.nonzero().flatten().tolist() == list(range(8 * number, 8 * number + 8))
-    assert pvt.footprint.columns[7].nonzero().flatten().tolist() == [56, 57]  # the rest of it is padding
+    assert pvt.key_receptive_field.columns[7].nonzero().flatten().tolist() == [56, 57]  # the rest of it is padding
     cvt = of("cvt-mini")[0]
     assert (cvt.grid, cvt.key_grid) == (Grid(14, 14), Grid(7, 7))
-    for number, column in enumerate(cvt.footprint.columns):
+    for number, column in enumerate(cvt.key_receptive_field.columns):
         assert column.nonzero().flatten().tolist() == [at for at in range(2 * number - 1, 2 * number + 2) if at >= 0]
 
 
@@ -188,8 +194,12 @@ def test_a_map_shows_each_token_once_and_the_padding_outside(name):
         inside = np.zeros((padded.height, padded.width), dtype=bool)
         inside[: meeting.grid.height, : meeting.grid.width] = True
         assert ((shown.hatches == PADDING) == ~inside).all()
-        reads = meeting.reads(only(token, meeting.grid.tokens)).view(meeting.grid.height, meeting.grid.width).numpy()
-        assert (shown.outlined[: meeting.grid.height, : meeting.grid.width] == reads).all()
+        attended_keys = (
+            meeting.attended_keys(only(token, meeting.grid.tokens))
+            .view(meeting.grid.height, meeting.grid.width)
+            .numpy()
+        )
+        assert (shown.outlined[: meeting.grid.height, : meeting.grid.width] == attended_keys).all()
         assert not shown.outlined[~inside].any()
         assert shown.token == divmod(token, meeting.grid.width)
 
@@ -214,14 +224,14 @@ def test_the_largest_piece_of_a_window_has_no_hatching():
 
 
 def test_an_unmasked_window_has_one_piece():
-    assert not of("swin-mini")[0].pieces.any()
-    assert not of("pale-mini", image=37)[0].pieces.any()
+    assert not of("swin-mini")[0].regions.any()
+    assert not of("pale-mini", image=37)[0].regions.any()
 
 
 def test_what_was_heard_is_drawn_over_the_padding_of_the_map():
     plain, shifted, *_ = of("swin-mini", image=30)
     token = 6 * 15 + 6
-    steps = reach([plain, shifted], token)
+    steps = receptive_fields([plain, shifted], token)
     shown = heard(steps, plain, token)
     assert shown.groups.shape == (21, 21)
     assert int(shown.outlined.sum()) == int(steps[-1].sum()) == 14 * 14
@@ -231,7 +241,7 @@ def test_what_was_heard_is_drawn_over_the_padding_of_the_map():
 
 def test_a_token_has_the_colour_of_its_key():
     meeting = of("pvt-tiny")[0]
-    tokens, keys, size = made_into_keys(meeting, meeting.footprint, 25 * 56 + 30)
+    tokens, keys, size = made_into_keys(meeting, meeting.key_receptive_field, 25 * 56 + 30)
     assert size == (8, 8)
     assert (tokens.groups == keys.groups.repeat(8, axis=0).repeat(8, axis=1)).all()
     assert (tokens.frame, keys.frame) == ((24, 24, 8, 8), (3, 3, 1, 1))
@@ -333,7 +343,7 @@ def test_it_answers_as_json(command):
     assert code == 0
     assert answer["token"] == [6, 0]
     assert (answer["model"], answer["image"], answer["share"]) == ("vit-exercise", 28, 1.0)
-    row = answer["meetings"][0]
+    row = answer["attention_patterns"][0]
     assert (row["stage"], row["grid"], row["leading_tokens"], row["blocks"]) == (1, [7, 7], 1, [1, 2, 3, 4])
     assert (row["groups"], row["group_size"], row["pairs"], row["share"]) == (1, 50, 2500, 1.0)
     assert answer["files"] == ["here/deep/vit-exercise.svg", "here/deep/vit-exercise.png"]
@@ -380,7 +390,7 @@ def test_both_pictures_are_written_or_neither(command):
 
 def test_python_users_draw_it_in_one_call():
     card = patchword.create("cvt-mini").card
-    assert write_windows(card, meetings(card), (3, 3), Path("mine")) == [
+    assert write_windows(card, attention_patterns(card), (3, 3), Path("mine")) == [
         Path("mine/cvt-mini.svg"),
         Path("mine/cvt-mini.png"),
     ]

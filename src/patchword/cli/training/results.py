@@ -1,4 +1,4 @@
-"""The result of an evaluation in words: shares in percent, correlations as numbers, nothing twice."""
+"""Formats the result of an evaluation: fractions in percent, correlations as numbers, no value twice."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from patchword.recipes.evaluation import Evaluation, TextEvaluation
 
-_MOST = 32  # lines of classes
+_MOST = 32  # lines of per-class results
 
 
 def result_lines(found: "Evaluation") -> Sequence[str]:
+    """Return the lines to print for an evaluation."""
     from patchword.recipes.elmo.evaluation import ElmoEvaluation
     from patchword.recipes.evaluation import PretrainingEvaluation, TextEvaluation
     from patchword.recipes.vectors.evaluation import VectorsEvaluation
@@ -27,23 +28,23 @@ def result_lines(found: "Evaluation") -> Sequence[str]:
 
 def _texts(found: "TextEvaluation") -> list[str]:
     part, scores = found.part.capitalize(), found.scores
-    told = [f"{part} Loss: {found.judged.loss:.4f}"]
+    lines = [f"{part} Loss: {found.judged.loss:.4f}"]
     if scores is not None:
-        told = [line.replace("Test", part, 1) for line in scores.lines()]
-    if len(told) > _MOST:
-        told = [*told[: _MOST - 2], f"... (all {len(told) - 2} classes are in the report)", told[-1]]
+        lines = [line.replace("Test", part, 1) for line in scores.lines()]
+    if len(lines) > _MOST:
+        lines = [*lines[: _MOST - 2], f"... (the report has all {len(lines) - 2} classes)", lines[-1]]
     for name, value in found.judged.measures.items():
         if name == "accuracy" and scores is not None:
-            continue  # told above, overall and of each class
-        told.append(_line(part, name, value, scores.classes[1] if name == "f1" and scores is not None else ""))
-    told += found.compression.lines() if found.compression else []
+            continue  # printed above, overall and per class
+        lines.append(_line(part, name, value, scores.classes[1] if name == "f1" and scores is not None else ""))
+    lines += found.compression.lines() if found.compression else []
     if found.part == "validation":
-        told.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
-    return told
+        lines.append("(the best epoch was chosen on these same texts; set test=FILE for an independent test)")
+    return lines
 
 
 def _line(part: str, measure: str, value: float, of: str = "") -> str:
-    """of: the class that a measure is about, such as F1 of two classes"""
+    """of: the class that a measure is about, such as the F1 of a two-class task."""
     from patchword.reports.plots.numbers import measured, named
 
     name = named(measure).replace("_", " ")
