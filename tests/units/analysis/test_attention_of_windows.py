@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import patchword
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry, to_pixels, token_at
-from patchword.analysis.attention.maps import Layer, answering, attention_to_patches, carried, layers, patches
+from patchword.analysis.attention.maps import Layer, answering, attention_to_patches, layers, patches, propagated
 from patchword.analysis.attention.relevance import relevance
 from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.grid import Grid
@@ -216,7 +216,7 @@ def test_reduced_keys_are_dealt_out_to_the_tokens_they_are_made_of() -> None:
 
 def test_padding_reads_nothing_and_gets_nothing() -> None:
     call = layers(Bright(Pattern(Windows(3, 3))), with_square())[0].calls[0]
-    whole = carried(call, call.weights, torch.eye(64)[None])
+    whole = propagated(call, call.weights, torch.eye(64)[None])
     assert whole.shape == (1, 1, 64, 64)
     assert torch.allclose(whole.sum(-1), torch.ones(1, 1, 64), atol=1e-6)
     assert float(answering(Grid(2, 2)).sum()) == 1

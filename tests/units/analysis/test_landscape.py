@@ -107,10 +107,10 @@ def test_the_weights_are_back_after_an_error():
     assert all(torch.equal(old, new) for old, new in zip(before, loss.parameters, strict=True))
 
 
-@pytest.mark.parametrize(("size", "reach"), [(4, 1.0), (1, 1.0), (5, 0.0), (5, float("nan"))])
-def test_what_is_no_grid_is_refused(size, reach):
+@pytest.mark.parametrize(("size", "radius"), [(4, 1.0), (1, 1.0), (5, 0.0), (5, float("nan"))])
+def test_what_is_no_grid_is_refused(size, radius):
     with pytest.raises(UserError):
-        places(size, reach)
+        places(size, radius)
 
 
 def test_a_model_that_is_no_number_is_refused():
@@ -129,11 +129,11 @@ def test_one_scale_for_all_runs():
     assert type(scale(np.array([0.0, 5.0]))).__name__ == "Normalize"
 
 
-@pytest.mark.parametrize("more", [("--one-dimension",), (), ("--directions", "eigen", "--reach", 0.1)])
+@pytest.mark.parametrize("more", [("--one-dimension",), (), ("--directions", "eigen", "--radius", 0.1)])
 def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, more):
     if more:
         monkeypatch.setattr(pictures, "drawn", lambda _, kind: {"png": b"\x89PNG", "svg": b"<svg"}[kind])
-    code, told, complaint = command("surface", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
+    code, told, complaint = command("landscape", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
     assert code == 0, complaint
     rows = json.loads(told)["runs"]
     assert [row["run"] for row in rows] == ["one", "two"]
@@ -146,18 +146,19 @@ def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, mor
     assert b"<svg" in (tmp_path / "out" / "both.svg").read_bytes()
 
 
-def test_a_run_keeps_its_own_surface_for_its_report(command, runs):
+def test_a_run_keeps_its_own_landscape_for_its_report(command, runs):
     assert landscape_section(Run(runs[0])) == ""
-    assert command("surface", *runs, "--out", "both.png", *FEW)[0] == 0
-    own = json.loads((runs[1] / "surface.json").read_text())
+    assert command("landscape", *runs, "--out", "both.png", *FEW)[0] == 0
+    own = json.loads((runs[1] / "landscape.json").read_text())
+    (runs[0] / "landscape.json").rename(runs[0] / "surface.json")  # the name of earlier versions
     with np.load("both.npz", allow_pickle=False) as both:
         assert np.array_equal(own["loss"], both["loss"][1])
     assert command("evaluate", runs[0])[0] == 0
     page = (runs[0] / "report.html").read_text()
-    assert '<section id="loss-surface">' in page
+    assert '<section id="loss-landscape">' in page
     assert "32 of" in page
     shutil.copy(runs[0] / "config.json", runs[0] / "model.safetensors")
-    assert "before its weights changed" in landscape_section(Run(runs[0]))
+    assert "changed after its loss landscape was drawn" in landscape_section(Run(runs[0]))
     (runs[0] / "surface.json").write_text("{}")
     with pytest.raises(UserError, match="cannot read"):
         landscape_section(Run(runs[0]))
@@ -175,21 +176,21 @@ def test_every_axis_of_every_panel_has_a_name_and_a_unit():
                 assert "(" in (axes.get_zlabel() if axes.name == "3d" else axes.get_ylabel())
 
 
-def test_an_interrupted_surface_leaves_nothing(command, runs, tmp_path, monkeypatch):
+def test_an_interrupted_landscape_leaves_nothing(command, runs, tmp_path, monkeypatch):
     before = everything_below(tmp_path)
 
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(surfaces, "surface", stopped)
-    code, _, _ = command("surface", runs[0], "--out", "half.png", *FEW)
+    monkeypatch.setattr(surfaces, "loss_landscape", stopped)
+    code, _, _ = command("landscape", runs[0], "--out", "half.png", *FEW)
     assert code != 0
     assert everything_below(tmp_path) == before
 
 
 def test_bad_input_is_one_clear_error(command, runs):
-    assert "odd number" in refusal(command, "surface", runs[0], "--size", 4)
-    assert "ends in .png" in refusal(command, "surface", runs[0], "--out", "surface.pdf")
+    assert "odd number" in refusal(command, "landscape", runs[0], "--size", 4)
+    assert "ends in .png" in refusal(command, "landscape", runs[0], "--out", "landscape.pdf")
     Path("folder.svg").mkdir()
-    assert "it is a folder" in refusal(command, "surface", runs[0], "--out", "folder.png")
-    assert "not a run" in refusal(command, "surface", "nothing")
+    assert "it is a folder" in refusal(command, "landscape", runs[0], "--out", "folder.png")
+    assert "not a run" in refusal(command, "landscape", "nothing")
