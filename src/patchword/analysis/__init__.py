@@ -1,1 +1,1 @@
-"""MEASURES: what a model costs and what it looks at."""
+"""MEASURES: what a model costs, what it attends to, and how sharp its minimum is."""

@@ -1,7 +1,7 @@
-"""The complexity of one attention layer as the papers print it, beside what the counter counts for our own layer.
+"""The complexity of one attention layer: the papers' formulas beside the count of our own layer.
 
-A map of h x w tokens with C channels. The four matrices (query, key, value, output) cost 4hwC^2 in every kind; the rest
-are the two products, query x key and weights x value, among the tokens that meet.
+A map has h x w tokens with C channels. The four matrices (query, key, value, output) always cost 4hwC^2; the rest is
+the two products, query x key and weights x value, between the tokens that attend to each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from patchword.models import REGISTRY, create
 
 @dataclass(frozen=True)
 class Sizes:
-    """The map of a layer, and how large the groups on it are."""
+    """The map of a layer, and the sizes of its windows, stripes and pales."""
 
     height: int
     width: int
@@ -40,7 +40,7 @@ class Sizes:
         return Grid(self.height, self.width)
 
     def at(self, side: int) -> "Sizes":
-        """The same on a square map of another side."""
+        """Return the same sizes on a square map of another side."""
         return replace(self, height=side, width=side)
 
     def letters(self) -> tuple[Expression, Expression, Expression]:
@@ -52,10 +52,10 @@ class Sizes:
 
     @property
     def heads(self) -> int:
-        """An even number, for two directions; a head is as near to 32 channels as can be. MACs do not depend on it."""
+        """An even number, for two directions, with heads near 32 channels. MACs do not depend on it."""
         even = [heads for heads in range(2, self.channels + 1, 2) if self.channels % heads == 0]
         if not even:
-            raise UserError(f"{self.channels} channels cannot be shared by two directions", expected="an even width")
+            raise UserError(f"{self.channels} channels cannot be split over two directions", expected="an even width")
         return min(even, key=lambda heads: abs(self.channels / heads - 32))
 
 
@@ -91,7 +91,7 @@ Cut = Full | Windows | Interlaced
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to restrict who meets whom: the paper's formula, and our own layer. The heads are shared by the cuts."""
+    """One attention pattern: the paper's formula, and our own layer. The cuts share the heads."""
 
     name: str
     title: str
@@ -109,19 +109,19 @@ class Kind:
 KINDS = (
     Kind(
         "global",
-        "every token meets every token, as in ViT",
+        "every token attends to every token, as in ViT",
         "Liu et al. 2021, equation 1",
         _everywhere,
         lambda sizes: [Full()],
-        note="ViT's own layer counts a token more: [CLS] is not on the map",
+        note="ViT's own layer has one more token, [CLS], which is not on the map",
     ),
     Kind(
         "window",
-        "tokens meet in windows of M x M, as in Swin",
+        "tokens attend inside windows of M x M, as in Swin",
         "Liu et al. 2021, equation 2",
         _in_windows,
         lambda sizes: [Windows(sizes.window, sizes.window)],
-        note="Swin's table of relative positions is added, not multiplied: no MACs",
+        note="Swin's relative position bias is added, not multiplied: no MACs",
     ),
     Kind(
         "cross-shaped",
@@ -129,7 +129,7 @@ KINDS = (
         "Dong et al. 2021",
         _in_stripes,
         lambda sizes: [Windows(None, sizes.stripe), Windows(sizes.stripe, None)],
-        note="CSWin's own layer counts 9 x h x w x C more: LePE, a 3 x 3 depthwise convolution that the formula omits",
+        note="CSWin's own layer has 9 x h x w x C more: LePE, a 3 x 3 depthwise convolution that the formula omits",
     ),
     Kind(
         "pale",
@@ -145,7 +145,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Counted:
-    """What our own layer of a kind multiplies, by the kind of product."""
+    """MACs of our own layer, by the kind of product."""
 
     linear: int
     attention: int
@@ -157,7 +157,7 @@ class Counted:
 
 
 def counted(kind: Kind, sizes: Sizes) -> Counted:
-    """The counter runs the layer once on the meta device, as it runs a model."""
+    """Count our own layer by running it once on the meta device."""
     with torch.device("meta"):
         lines = lines_of(kind.layer(sizes).eval(), *_inputs(sizes))
 
@@ -168,7 +168,7 @@ def counted(kind: Kind, sizes: Sizes) -> Counted:
 
 
 def measured(kind: Kind, sizes: Sizes, device: torch.device, seconds: float = 0.3) -> float:
-    """Seconds of one call for one image in float32, the median of a few."""
+    """Return the seconds of one call for one image in float32: the median of several calls."""
     with torch.device(device):
         layer, inputs = kind.layer(sizes).eval(), _inputs(sizes)
     return median(timed(lambda: layer(*inputs), device, seconds))
@@ -179,30 +179,30 @@ def _inputs(sizes: Sizes) -> tuple[Tensor, Scope]:
 
 
 def differences(kind: Kind, sizes: Sizes) -> list[str]:
-    """Why formula and count differ, if they do: the formulas suppose that the groups divide the map."""
-    told, grid = [], sizes.grid
+    """Return why formula and count differ, if they do: the formulas assume that the groups divide the map."""
+    reasons, grid = [], sizes.grid
     for cut in kind.cuts(sizes):
         if isinstance(cut, Full):
             continue
-        tile, asked = cut.inner(grid), Grid(cut.height or grid.height, cut.width or grid.width)
+        tile, full = cut.inner(grid), Grid(cut.height or grid.height, cut.width or grid.width)
         padded = Grid(_multiple(grid.height, tile.height), _multiple(grid.width, tile.width))
-        if asked != tile:
-            told.append(f"groups of {_told(asked)} are cut to the map, {_told(tile)}")
+        if full != tile:
+            reasons.append(f"groups of {_size(full)} are cut to the map, {_size(tile)}")
         if padded != grid:
-            told.append(f"groups of {_told(tile)} pad the map to {_told(padded)}")
-    return told
+            reasons.append(f"groups of {_size(tile)} pad the map to {_size(padded)}")
+    return reasons
 
 
 def _multiple(side: int, part: int) -> int:
     return -(-side // part) * part
 
 
-def _told(grid: Grid) -> str:
+def _size(grid: Grid) -> str:
     return f"{grid.height} x {grid.width}"
 
 
 def first_stage(card: Card) -> Sizes:
-    """The map that a model's first stage works on, with the model's own window, stripe or pale if it has one."""
+    """Return the map of a model's first stage, with the model's own window, stripe or pale if it has one."""
     REGISTRY.require_images(card.model)
     with torch.device("meta"):
         backbone = create(card.model, features=True, **card.config).eval()

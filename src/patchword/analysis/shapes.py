@@ -1,4 +1,4 @@
-"""The tree of a model's parts with the shapes they answer, found by one run on the meta device."""
+"""The tree of a model's parts with their output shapes, found by one forward pass on the meta device."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,8 @@ from patchword.models import REGISTRY
 
 @dataclass(frozen=True)
 class Part:
+    """One module of a model, with its shapes, its parameters and its children."""
+
     name: str
     kind: str
     detail: str
@@ -23,7 +25,7 @@ class Part:
     children: tuple["Part", ...]
 
     def same_as(self, other: "Part") -> bool:
-        """alike in everything but the name"""
+        """Return whether two parts are equal in everything but their name."""
         mine, theirs = ((part.kind, part.detail, part.output, part.parameters) for part in (self, other))
         pairs = zip(self.children, other.children, strict=False)
         same = len(self.children) == len(other.children) and all(a.name == b.name and a.same_as(b) for a, b in pairs)
@@ -32,30 +34,31 @@ class Part:
 
 @torch.no_grad()
 def part_tree(card: Card) -> Part:
+    """Return the tree of a model's parts."""
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config).eval()
         example = REGISTRY.example(card)
-        answers: dict[nn.Module, Any] = {}
+        outputs: dict[nn.Module, Any] = {}
         for module in model.modules():
-            module.register_forward_hook(lambda module, _, answer: answers.update({module: answer}))
+            module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
         model(example)
     given = example.ids if isinstance(example, Text) else example
-    return _part("", model, answers, tuple(given.shape))
+    return _part("", model, outputs, tuple(given.shape))
 
 
-def _part(name: str, module: nn.Module, answers: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:
+def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:
     children = tuple(
-        _part(child_name, child, answers) for child_name, child in module.named_children() if not _is_silent(child)
+        _part(child_name, child, outputs) for child_name, child in module.named_children() if not _is_hidden(child)
     )
-    answer = answers.get(module)
-    answer = answer[0] if isinstance(answer, tuple) else answer
-    output = tuple(answer.shape) if isinstance(answer, Tensor) else ()
+    output = outputs.get(module)
+    output = output[0] if isinstance(output, tuple) else output
+    shape = tuple(output.shape) if isinstance(output, Tensor) else ()
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    return Part(name, type(module).__name__, _detail(module), given, output, parameters, children)
+    return Part(name, type(module).__name__, _detail(module), given, shape, parameters, children)
 
 
-def _is_silent(module: nn.Module) -> bool:
-    """Parts that do nothing here would only lengthen the tree."""
+def _is_hidden(module: nn.Module) -> bool:
+    """Return whether a part does nothing here, and would only make the tree longer."""
     neutral = isinstance(module, nn.Identity | nn.Dropout) or (isinstance(module, DropPath) and module.rate == 0)
     empty = isinstance(module, Position | Pattern | nn.ModuleList) and not any(True for _ in module.parameters())
     return neutral or empty

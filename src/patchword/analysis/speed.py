@@ -1,4 +1,4 @@
-"""How long a call takes, and how much memory there was at the peak."""
+"""Measures the time of a call and the peak memory."""
 
 import time
 from collections.abc import Callable
@@ -7,28 +7,28 @@ from pathlib import Path
 
 import torch
 
-_LEAST = 3  # calls, however long they take
-_WARM_UP = 0.2  # of the time, and one call at the least: memory is fetched, kernels are chosen, clocks rise
+_LEAST = 3  # minimum number of calls
+_WARM_UP = 0.2  # fraction of the time, at least one call: memory is allocated, kernels are chosen, clocks rise
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured of one model. batch: images or texts of a call"""
+    """The measured speed of one model. batch: images or texts per call."""
 
     batch: int
     calls: int
-    seconds: float  # of one call, the median
-    memory: int | None  # bytes at the peak; None where the system does not tell
+    seconds: float  # per call, the median
+    memory: int | None  # peak bytes; None where the system does not report it
 
     @property
     def rate(self) -> float:
-        """images or texts a second"""
+        """Images or texts per second."""
         return self.batch / self.seconds
 
 
 @torch.no_grad()
 def timed(work: Callable[[], object], device: torch.device, seconds: float) -> list[float]:
-    """The seconds of each call after a warm-up: at least three, then more until `seconds` have passed."""
+    """Return the seconds of each call after a warm-up: at least three calls, more until `seconds` have passed."""
     began = time.perf_counter()
     while True:
         _one(work, device)
@@ -41,7 +41,7 @@ def timed(work: Callable[[], object], device: torch.device, seconds: float) -> l
 
 
 def product_rate(side: int = 512) -> float:
-    """Multiply-accumulates a second of a matrix product on this CPU, which no model exceeds by much."""
+    """Return the multiply-accumulates per second of a matrix product on this CPU, an upper bound for most models."""
     matrix = torch.randn(side, side)
     return side**3 / min(timed(lambda: matrix @ matrix, torch.device("cpu"), 0.1))
 
@@ -50,25 +50,25 @@ def _one(work: Callable[[], object], device: torch.device) -> float:
     began = time.perf_counter()
     work()
     if device.type != "cpu":
-        torch.accelerator.synchronize(device)  # an accelerator works on after the call has returned
+        torch.accelerator.synchronize(device)  # calls return before the accelerator has finished
     return time.perf_counter() - began
 
 
 def free_memory() -> int | None:
-    """Bytes that programs can still have; Linux tells, other systems may not."""
+    """Return the available bytes of memory; None on systems other than Linux."""
     return _line(Path("/proc/meminfo"), "MemAvailable:")
 
 
 def resident(peak: bool = False) -> int | None:
-    """Bytes of memory that this process holds now, or held at the most; Linux tells, other systems may not.
+    """Return the bytes of memory that this process holds now, or its peak; None on systems other than Linux.
 
-    ru_maxrss would not do: a new process inherits it from the one that started it.
+    ru_maxrss is not used: a new process inherits it from its parent.
     """
     return _line(Path("/proc/self/status"), "VmHWM:" if peak else "VmRSS:")
 
 
 def _line(file: Path, name: str) -> int | None:
-    """the bytes of a line such as `name 12 kB`"""
+    """Return the bytes of a line such as `name 12 kB`."""
     if not file.is_file():
         return None
     fields = (line.split() for line in file.read_text().splitlines())

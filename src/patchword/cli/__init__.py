@@ -1,4 +1,4 @@
-"""VERBS: one file a verb. Nothing heavy is imported before a verb runs, so that help is instant."""
+"""VERBS: one file per verb. Heavy modules are imported when a verb runs, so that --help is fast."""
 
 import atexit
 import os
@@ -6,11 +6,11 @@ import sys
 
 from patchword.core.errors import PeerLostError, UserError
 
-FAULTS = "data-faults.txt"  # in the folder one is in
+FAULTS = "data-faults.txt"  # in the current folder
 
 
 def main() -> None:
-    """The `patchword` command."""
+    """Run the `patchword` command."""
     try:
         _run()
     except SystemExit as ended:
@@ -20,10 +20,13 @@ def main() -> None:
 
 
 def _end_beside_others(code: int) -> None:
-    """A process that has met others ends here: threads by which they met, if one is busy while all else is taken down,
-    would end it as if it had crashed."""
-    joining = sys.modules.get("patchword.training.parallel.rendezvous")
-    if joining is not None and joining.rank_of() is not None:
+    """Exit at once if this process belongs to a process group.
+
+    A communication thread that is still busy during the interpreter's shutdown would end the process as if it had
+    crashed.
+    """
+    rendezvous = sys.modules.get("patchword.training.parallel.rendezvous")
+    if rendezvous is not None and rendezvous.rank_of() is not None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -50,7 +53,7 @@ def _run() -> None:
 
 
 def _whole_list(error: UserError) -> list[str]:
-    """Where all faults of some data are written down, if they are more than a message shows."""
+    """Write all faults of a data set to a file if the message does not show them all; return the line that names it."""
     from patchword.data.faults import SHOWN, DataError, told
 
     if not isinstance(error, DataError) or len(told(error.faults)) == len(told(error.faults, None)):
@@ -63,7 +66,7 @@ def _whole_list(error: UserError) -> list[str]:
     for folder in (Path.cwd(), Path(tempfile.gettempdir())):
         try:
             write_text(folder / FAULTS, "\n".join(told(error.faults, None)) + "\n")
-            return [f"the first {SHOWN} of each kind; all of them are in {folder / FAULTS}"]
+            return [f"these are the first {SHOWN} of each kind; the full list is in {folder / FAULTS}"]
         except UserError:
             continue
     return []

@@ -1,4 +1,4 @@
-"""The list of verbs."""
+"""Registers every verb of the `patchword` command."""
 
 from typing import Annotated
 
@@ -8,12 +8,16 @@ from patchword import __version__
 from patchword.cli import doctor
 from patchword.cli.data import data
 from patchword.cli.help import help_of
-from patchword.cli.inspection import attention as attend
-from patchword.cli.inspection import attention_as_convolution, robustness, sharpness, windows
-from patchword.cli.inspection import landscape as surface
+from patchword.cli.inspection import (
+    attention,
+    attention_as_convolution,
+    landscape,
+    robustness,
+    sharpness,
+    windows,
+)
 from patchword.cli.models import bench, compare, cost, export, models, show
-from patchword.cli.text import embed, fill, positions, similar, tokenizer, translate, vectors
-from patchword.cli.text import generate as write
+from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
 app = typer.Typer(
@@ -36,7 +40,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -50,7 +54,7 @@ app.command("windows", help=help_of(windows.windows))(windows.windows)
 app.command("attention-as-convolution", help=help_of(attention_as_convolution.attention_as_convolution))(
     attention_as_convolution.attention_as_convolution
 )
-app.command("attend", help=help_of(attend.attend))(attend.attend)
+app.command("attention", help=help_of(attention.attention))(attention.attention)
 app.command("positions", help=help_of(positions.positions))(positions.positions)
 app.command("compare", help=help_of(compare.compare))(compare.compare)
 app.command("bench", help=help_of(bench.bench))(bench.bench)
@@ -60,11 +64,11 @@ app.add_typer(vectors.app, name="vectors")
 app.command("train", help=help_of(train.train))(train.train)
 app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
 app.command("sharpness", help=help_of(sharpness.sharpness))(sharpness.sharpness)
-app.command("surface", help=help_of(surface.surface))(surface.surface)
+app.command("landscape", help=help_of(landscape.landscape))(landscape.landscape)
 app.command("robustness", help=help_of(robustness.robustness))(robustness.robustness)
 app.command("predict", help=help_of(predict.predict))(predict.predict)
 app.command("fill", help=help_of(fill.fill))(fill.fill)
-app.command("write", help=help_of(write.write))(write.write)
+app.command("generate", help=help_of(generate.generate))(generate.generate)
 app.command("translate", help=help_of(translate.translate))(translate.translate)
 app.command("embed", help=help_of(embed.embed))(embed.embed)
 app.command("similar", help=help_of(similar.similar))(similar.similar)

@@ -1,4 +1,4 @@
-"""What several verbs share: options, and finding the model that a word means."""
+"""Shared by several verbs: common options, and how a MODEL or RUN argument is resolved."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,25 +14,30 @@ if TYPE_CHECKING:
     from patchword.models.registry import Model as AnyModel
     from patchword.recipes.run import Run
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model name of `patchword models`, a run folder, or a checkpoint.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, e.g. --set image=384. Can be repeated."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the model, e.g. --set image=384. Repeatable."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
-Runs = Annotated[Path, typer.Option("--runs", help="The folder that holds the runs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
 Device = Annotated[
-    str, typer.Option("--device", callback=lambda name: _device(name), help="auto, cpu, cuda, cuda:1 or mps.")
+    str,
+    typer.Option(
+        "--device", callback=lambda name: _device(name), help="auto (a GPU if there is one), cpu, cuda, cuda:1 or mps."
+    ),
 ]
 Precision = Annotated[
     Literal["auto", "float32", "bfloat16"],
-    typer.Option("--precision", help="auto: bfloat16 on a GPU that is made for it, as in training."),
+    typer.Option("--precision", help="auto: bfloat16 on a GPU with bfloat16 units, else float32."),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below `runs`.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or the name of one inside `runs`.")]
 
 
 def _device(name: str) -> str:
-    """Nothing is imported for the name that most give."""
+    """Check the name of a device; the default needs no import."""
     if name == "auto":
         return name
     from patchword.recipes.fields import check_device
@@ -41,7 +46,7 @@ def _device(name: str) -> str:
 
 
 def console(least: int = 0, quiet: bool = False) -> "Console":
-    """Where answers are printed; `least` columns wide, for tables that would lose a column."""
+    """Return the console for results, at least `least` columns wide so that wide tables keep all columns."""
     from rich.console import Console
 
     if quiet:
@@ -51,7 +56,7 @@ def console(least: int = 0, quiet: bool = False) -> "Console":
 
 
 def card_of(model: str, settings: Iterable[str] | None) -> "Card":
-    """The card of a registry name, a run or a checkpoint, with some fields changed."""
+    """Return the card of a registry name, a run or a checkpoint, with some fields changed."""
     import torch
 
     from patchword.models import REGISTRY
@@ -67,7 +72,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 
 
 def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
-    """The model of a run or a checkpoint, or that of a registry name with random weights; ready to evaluate."""
+    """Return a model in evaluation mode: of a run or a checkpoint, or of a registry name with random weights."""
     from patchword.models import REGISTRY
 
     overrides, path = fields_of(settings or ()), Path(model)
@@ -77,6 +82,7 @@ def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
 
 
 def fields_of(settings: Iterable[str]) -> dict[str, Any]:
+    """Parse FIELD=VALUE arguments."""
     import yaml
 
     from patchword.core.errors import UserError
@@ -91,13 +97,13 @@ def fields_of(settings: Iterable[str]) -> dict[str, Any]:
             fields[field.removeprefix("model.")] = read_value(value)
         except yaml.YAMLError:
             raise UserError(
-                f"cannot read the value of {setting!r}", expected="a number, a word or [two, numbers]"
+                f"cannot read the value of {setting!r}", expected="a number, a word or a list such as [7, 7]"
             ) from None
     return fields
 
 
 def find_run(path: Path) -> "Run":
-    """A run by its folder, or by its name below `runs`."""
+    """Return a run by its folder, or by its name inside `runs`."""
     from patchword.recipes.run import Run
 
     below = Path("runs") / path
@@ -108,17 +114,17 @@ def find_run(path: Path) -> "Run":
 
 
 def _several(folder: Path, inside: Sequence[Path]) -> NoReturn:
-    """The folder of a study, or of several seeds."""
+    """Report that the folder is of a study or of several seeds, and name the runs inside."""
     from patchword.core.errors import UserError
 
     named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
     results = next((folder / name for name in ("results.md", "results.csv") if (folder / name).is_file()), None)
-    hint = f"{results} has the results of all" if results else ""
+    hint = f"the results of all of them are in {results}" if results else ""
     raise UserError(f"{folder} holds {len(inside)} runs", expected=f"one of them: {named}", hint=hint)
 
 
 def trained_model(path: Path, **overrides: Any) -> "AnyModel":
-    """The model of a run, or of a folder or file that `load` understands, with some fields changed."""
+    """Return the model of a run, or of a folder or file that `load` reads, with some fields changed."""
     from patchword.weights import load
 
     is_saved = path.is_file() or (path / "config.json").is_file()
@@ -127,7 +133,7 @@ def trained_model(path: Path, **overrides: Any) -> "AnyModel":
 
 
 def finish(run: "Run", out: "Console", device: str = "auto") -> None:
-    """The test result of a run, printed, and its report."""
+    """Evaluate a run on its test set, print the result and write the report."""
     from patchword.recipes.evaluation import evaluate
     from patchword.reports import write_report
     from patchword.reports.run.kinds import result_lines
@@ -141,11 +147,11 @@ def finish(run: "Run", out: "Console", device: str = "auto") -> None:
 
 
 def stopped(folder: Path, out: "Console") -> NoReturn:
-    """Says how to go on; before the first save, the command that was typed is the one."""
+    """Print how to resume a stopped run, and exit."""
     from patchword.recipes.run import resume_command
     from patchword.training.signals import stop_code
 
     begun = (folder / "recipe.yaml").is_file()
-    told = f"everything is saved. Go on with:\n  {resume_command(folder)}" if begun else "nothing was written yet"
-    out.print(f"\nstopped; {told}", highlight=False, markup=False)
+    message = f"everything is saved. Resume with:\n  {resume_command(folder)}" if begun else "nothing was written yet"
+    out.print(f"\nstopped; {message}", highlight=False, markup=False)
     raise typer.Exit(stop_code())

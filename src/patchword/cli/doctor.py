@@ -1,4 +1,4 @@
-"""doctor: what this machine has, what is broken, and the command that mends it."""
+"""doctor: checks the installation and prints the command that fixes each problem."""
 
 import typer
 
@@ -6,7 +6,14 @@ from patchword.cli.common import console
 
 
 def doctor() -> None:
-    """Check this machine: Python, torch, GPU, optional packages, data sets; exit code 1 if something is broken."""
+    """Check the installation: Python, torch, GPU, optional packages, data sets, disk space.
+
+    Each problem comes with the command that fixes it. The exit code is 1 if something is broken, else 0.
+
+    Example:
+
+      patchword doctor
+    """
     from rich.markup import escape
 
     from patchword.cli.doctor_checks import examine
@@ -16,6 +23,6 @@ def doctor() -> None:
     for check in examine():
         broken |= check.state == "broken"
         out.print(f"{marks[check.state]} [bold]{check.name:<14}[/bold] {escape(check.found)}", highlight=False)
-        if check.mend:
-            out.print(f"{'':22}[yellow]{escape(check.mend)}[/yellow]", highlight=False)
+        if check.fix:
+            out.print(f"{'':22}[yellow]{escape(check.fix)}[/yellow]", highlight=False)
     raise typer.Exit(1 if broken else 0)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 _OPTIONAL = {
-    "tensorboard": ("curves in TensorBoard", "pip install 'patchword[log]'"),
-    "sklearn": ("the digits, a set that needs no download", "pip install 'patchword[digits]'"),
-    "onnxruntime": ("models as ONNX files", "pip install 'patchword[onnx]'"),
-    "transformers": ("nothing here; only the tests compare with it", ""),
+    "tensorboard": ("training curves in TensorBoard", "pip install 'patchword[log]'"),
+    "sklearn": ("the digits data set, which needs no download", "pip install 'patchword[digits]'"),
+    "onnxruntime": ("export to ONNX", "pip install 'patchword[onnx]'"),
+    "transformers": ("used by the tests only", ""),
 }
 
 
@@ -23,17 +23,18 @@ class Check:
     name: str
     state: Literal["good", "absent", "broken"]
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine() -> Iterator[Check]:
+    """Run all checks, one after the other."""
     yield Check("python", "good", f"{platform.python_version()} on {platform.machine()} {platform.system()}")
     yield _torch()
     yield _accelerator()
     yield _processor()
     yield _torchvision()
-    for module, (purpose, mend) in _OPTIONAL.items():
-        yield _optional(module, purpose, mend)
+    for module, (purpose, fix) in _OPTIONAL.items():
+        yield _optional(module, purpose, fix)
     yield from _data()
     yield _disk()
 
@@ -88,12 +89,12 @@ def _torchvision() -> Check:
     return Check("torchvision", "good", f"{version}, not needed")
 
 
-def _optional(module: str, purpose: str, mend: str) -> Check:
+def _optional(module: str, purpose: str, fix: str) -> Check:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name == module:
-            return Check(module, "absent", f"gives {purpose}", mend)
+            return Check(module, "absent", f"for {purpose}", fix)
         return Check(module, "broken", _first_line(error), f"pip install --force-reinstall {module}")
     except Exception as error:
         return Check(module, "broken", _first_line(error), f"pip install --force-reinstall {module}")
@@ -113,7 +114,7 @@ def _data() -> Iterator[Check]:
             source = open_source(name)
             source.check(28, 1)
             count = len(source.read("train", 28, 1))
-            yield Check(name, "good", f"{count:,} training pictures, {found[1]}")
+            yield Check(name, "good", f"{count:,} training images, {found[1]}")
         except UserError as error:
             yield Check(name, "broken", _first_line(error), f"remove {found[0]}, then: patchword data get {name}")
 

@@ -1,4 +1,4 @@
-"""The help of a verb, out of its docstring: paragraphs fill the line, examples keep lines of their own."""
+"""Builds the help text of a verb from its docstring: paragraphs are reflowed, examples keep their lines."""
 
 import inspect
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def help_of(verb: Callable[..., Any]) -> str:
-    """Lines that are set in stay as they are; all others are joined to paragraphs, to be broken by the terminal."""
+    """Return the docstring with each paragraph on one line (the terminal wraps it); indented lines stay as they are."""
     paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
-    return "\n\n".join(_whole(paragraph) for paragraph in paragraphs)
+    return "\n\n".join(_joined(paragraph) for paragraph in paragraphs)
 
 
-def _whole(paragraph: str) -> str:
+def _joined(paragraph: str) -> str:
     lines = paragraph.split("\n")
     return paragraph if any(line.startswith(" ") for line in lines) else " ".join(lines)

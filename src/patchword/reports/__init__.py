@@ -1,4 +1,4 @@
-"""PICTURES: plots, and the report of a run as one page that needs nothing else."""
+"""FIGURES: plots, and the report of a run as one self-contained HTML page."""
 
 from patchword.reports.run.kinds import write_report
 

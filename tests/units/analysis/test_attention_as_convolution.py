@@ -51,7 +51,7 @@ def test_a_kernel_larger_than_the_image_reads_padding_alone_there():
 def test_each_head_puts_all_weight_on_its_offset_or_on_the_zeros(patch):
     weight, _ = convolution(3)
     layer = attention_for(weight, None, 6, patch)
-    weights = layer.looks(pixels(1, 2, 6, 6))
+    weights = layer.attention_weights(pixels(1, 2, 6, 6))
     side = layer.grid.width
     for head, (row, column) in enumerate(layer.offsets):
         for query in range(side * side):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import patchword
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry, to_pixels, token_at
-from patchword.analysis.attention.maps import Layer, answering, carried, layers, looked_at, patches
+from patchword.analysis.attention.maps import Layer, answering, attention_to_patches, layers, patches, propagated
 from patchword.analysis.attention.relevance import relevance
 from patchword.analysis.attention.rollout import rolled_out, rollout
 from patchword.core.grid import Grid
@@ -98,7 +98,7 @@ def test_stripes_and_pales_see_their_part_of_the_square(partition: object, rows:
 def test_the_mean_of_all_queries_is_brightest_on_the_square() -> None:
     image = with_square()
     (layer,) = layers(Bright(Pattern(Windows(4, 4)), Pattern()), image)
-    seen = looked_at(layer)[0]
+    seen = attention_to_patches(layer)[0]
     # the global head gives all to the square, the windowed one a quarter of the tokens; the rest is even
     assert torch.allclose(seen[1:3, 5:7], torch.full((2, 2), (1 / 4 + 1 / 16) / 2), atol=1e-6)
     assert torch.allclose(seen[4:], torch.full((4, 8), 1 / 64 / 2), atol=1e-6)
@@ -216,7 +216,7 @@ def test_reduced_keys_are_dealt_out_to_the_tokens_they_are_made_of() -> None:
 
 def test_padding_reads_nothing_and_gets_nothing() -> None:
     call = layers(Bright(Pattern(Windows(3, 3))), with_square())[0].calls[0]
-    whole = carried(call, call.weights, torch.eye(64)[None])
+    whole = propagated(call, call.weights, torch.eye(64)[None])
     assert whole.shape == (1, 1, 64, 64)
     assert torch.allclose(whole.sum(-1), torch.ones(1, 1, 64), atol=1e-6)
     assert float(answering(Grid(2, 2)).sum()) == 1

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from patchword.analysis.sharpness import landscape as surfaces
-from patchword.analysis.sharpness.landscape import directions, filter_normalised, places, surface
+from patchword.analysis.sharpness.landscape import directions, filter_normalised, loss_landscape, places
 from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run
 from patchword.reports.landscape import landscape as pictures
-from patchword.reports.landscape.axes import Looked, scale
-from patchword.reports.landscape.saved import surface_section
+from patchword.reports.landscape.axes import RunLandscape, scale
+from patchword.reports.landscape.saved import landscape_section
 from support.helpers import pixels, tiny
 from support.material import TINY_MODEL, everything_below, silent
 from support.tiny_losses import network, quadratic
@@ -44,10 +44,10 @@ def runs(trained, tmp_path, monkeypatch) -> tuple[Path, Path]:
 def test_a_quadratic_has_its_exact_surface_along_eigenvectors():
     loss = quadratic([9, 4, 1, -2])
     at = places(5, 2.0)
-    found = surface(loss, directions(loss, "eigen", 2), at)
+    found = loss_landscape(loss, directions(loss, "eigen", 2), at)
     first, second = at[None, :], at[:, None]
     assert torch.allclose(found.losses, (9 * first**2 + 4 * second**2) / 2, atol=1e-9)
-    line = surface(loss, directions(loss, "eigen", 1), at)
+    line = loss_landscape(loss, directions(loss, "eigen", 1), at)
     assert torch.allclose(line.losses, 9 * at**2 / 2, atol=1e-9)
 
 
@@ -56,7 +56,7 @@ def test_a_quadratic_has_its_exact_surface_along_any_directions():
     loss = quadratic([5, 2, 1], slope)
     along = torch.randn(2, 3, generator=torch.Generator().manual_seed(0)).double()
     at = places(3, 1.0)
-    found = surface(loss, along, at)
+    found = loss_landscape(loss, along, at)
     for row, second in enumerate(at):
         for column, first in enumerate(at):
             place = first * along[0] + second * along[1]
@@ -87,10 +87,10 @@ def test_each_filter_of_a_random_direction_is_as_long_as_the_models():
 def test_the_middle_is_the_model_itself_and_the_weights_are_back():
     loss = network()
     before = [parameter.detach().clone() for parameter in loss.parameters]
-    found = surface(loss, directions(loss, "random", 2), places(3, 1.0))
+    found = loss_landscape(loss, directions(loss, "random", 2), places(3, 1.0))
     assert found.middle == pytest.approx(loss.value())
     assert all(torch.equal(old, new) for old, new in zip(before, loss.parameters, strict=True))
-    in_pieces = surface(replace(loss, size=5), directions(loss, "random", 2), places(3, 1.0))
+    in_pieces = loss_landscape(replace(loss, size=5), directions(loss, "random", 2), places(3, 1.0))
     assert torch.allclose(in_pieces.losses, found.losses)
     assert torch.allclose(in_pieces.accuracies, found.accuracies)
 
@@ -103,14 +103,14 @@ def test_the_weights_are_back_after_an_error():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        surface(loss, directions(loss, "random", 1), places(3, 1.0), stop)
+        loss_landscape(loss, directions(loss, "random", 1), places(3, 1.0), stop)
     assert all(torch.equal(old, new) for old, new in zip(before, loss.parameters, strict=True))
 
 
-@pytest.mark.parametrize(("size", "reach"), [(4, 1.0), (1, 1.0), (5, 0.0), (5, float("nan"))])
-def test_what_is_no_grid_is_refused(size, reach):
+@pytest.mark.parametrize(("size", "radius"), [(4, 1.0), (1, 1.0), (5, 0.0), (5, float("nan"))])
+def test_what_is_no_grid_is_refused(size, radius):
     with pytest.raises(UserError):
-        places(size, reach)
+        places(size, radius)
 
 
 def test_a_model_that_is_no_number_is_refused():
@@ -120,7 +120,7 @@ def test_a_model_that_is_no_number_is_refused():
     with torch.no_grad():
         loss.parameters[0].fill_(torch.nan)
     with pytest.raises(UserError, match="not a number"):
-        surface(loss, filter_normalised(loss, 0)[None], places(3, 1.0))
+        loss_landscape(loss, filter_normalised(loss, 0)[None], places(3, 1.0))
 
 
 def test_one_scale_for_all_runs():
@@ -129,11 +129,11 @@ def test_one_scale_for_all_runs():
     assert type(scale(np.array([0.0, 5.0]))).__name__ == "Normalize"
 
 
-@pytest.mark.parametrize("more", [("--one-dimension",), (), ("--directions", "eigen", "--reach", 0.1)])
+@pytest.mark.parametrize("more", [("--one-dimension",), (), ("--directions", "eigen", "--radius", 0.1)])
 def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, more):
     if more:
         monkeypatch.setattr(pictures, "drawn", lambda _, kind: {"png": b"\x89PNG", "svg": b"<svg"}[kind])
-    code, told, complaint = command("surface", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
+    code, told, complaint = command("landscape", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
     assert code == 0, complaint
     rows = json.loads(told)["runs"]
     assert [row["run"] for row in rows] == ["one", "two"]
@@ -146,50 +146,51 @@ def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, mor
     assert b"<svg" in (tmp_path / "out" / "both.svg").read_bytes()
 
 
-def test_a_run_keeps_its_own_surface_for_its_report(command, runs):
-    assert surface_section(Run(runs[0])) == ""
-    assert command("surface", *runs, "--out", "both.png", *FEW)[0] == 0
-    own = json.loads((runs[1] / "surface.json").read_text())
+def test_a_run_keeps_its_own_landscape_for_its_report(command, runs):
+    assert landscape_section(Run(runs[0])) == ""
+    assert command("landscape", *runs, "--out", "both.png", *FEW)[0] == 0
+    own = json.loads((runs[1] / "landscape.json").read_text())
+    (runs[0] / "landscape.json").rename(runs[0] / "surface.json")  # the name of earlier versions
     with np.load("both.npz", allow_pickle=False) as both:
         assert np.array_equal(own["loss"], both["loss"][1])
     assert command("evaluate", runs[0])[0] == 0
     page = (runs[0] / "report.html").read_text()
-    assert '<section id="loss-surface">' in page
+    assert '<section id="loss-landscape">' in page
     assert "32 of" in page
     shutil.copy(runs[0] / "config.json", runs[0] / "model.safetensors")
-    assert "before its weights changed" in surface_section(Run(runs[0]))
+    assert "changed after its loss landscape was drawn" in landscape_section(Run(runs[0]))
     (runs[0] / "surface.json").write_text("{}")
     with pytest.raises(UserError, match="cannot read"):
-        surface_section(Run(runs[0]))
+        landscape_section(Run(runs[0]))
 
 
 def test_every_axis_of_every_panel_has_a_name_and_a_unit():
     loss = quadratic([9, 4, 1, -2])
     for kind in ("eigen", "random"):
-        found = surface(loss, directions(loss, "eigen", 2), places(3, 1.0))
-        looked = [Looked(name, "a sample", "cross-entropy (nats)", True, found) for name in ("one", "two")]
+        found = loss_landscape(loss, directions(loss, "eigen", 2), places(3, 1.0))
+        looked = [RunLandscape(name, "a sample", "cross-entropy (nats)", True, found) for name in ("one", "two")]
         for shown in (looked, looked[:1]):
-            for axes in pictures.surface_figure(shown, kind).axes:
+            for axes in pictures.landscape_figure(shown, kind).axes:
                 if axes.get_label() != "<colorbar>":
                     assert all("(" in words for words in (axes.get_xlabel(), axes.get_ylabel()))
                 assert "(" in (axes.get_zlabel() if axes.name == "3d" else axes.get_ylabel())
 
 
-def test_an_interrupted_surface_leaves_nothing(command, runs, tmp_path, monkeypatch):
+def test_an_interrupted_landscape_leaves_nothing(command, runs, tmp_path, monkeypatch):
     before = everything_below(tmp_path)
 
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(surfaces, "surface", stopped)
-    code, _, _ = command("surface", runs[0], "--out", "half.png", *FEW)
+    monkeypatch.setattr(surfaces, "loss_landscape", stopped)
+    code, _, _ = command("landscape", runs[0], "--out", "half.png", *FEW)
     assert code != 0
     assert everything_below(tmp_path) == before
 
 
 def test_bad_input_is_one_clear_error(command, runs):
-    assert "odd number" in refusal(command, "surface", runs[0], "--size", 4)
-    assert "ends in .png" in refusal(command, "surface", runs[0], "--out", "surface.pdf")
+    assert "odd number" in refusal(command, "landscape", runs[0], "--size", 4)
+    assert "ends in .png" in refusal(command, "landscape", runs[0], "--out", "landscape.pdf")
     Path("folder.svg").mkdir()
-    assert "it is a folder" in refusal(command, "surface", runs[0], "--out", "folder.png")
-    assert "not a run" in refusal(command, "surface", "nothing")
+    assert "it is a folder" in refusal(command, "landscape", runs[0], "--out", "folder.png")
+    assert "not a run" in refusal(command, "landscape", "nothing")

@@ -44,7 +44,7 @@ INNER = {
     "vectors": ["train", "near", "analogy"],
 }
 VERBS = [
-    "attend",
+    "attention",
     "robustness",
     "positions",
     "attention-as-convolution",
@@ -55,7 +55,7 @@ VERBS = [
     "cost",
     "compare",
     "windows",
-    "write",
+    "generate",
     "recipes",
     "train",
     "translate",
@@ -65,7 +65,7 @@ VERBS = [
     "embed",
     "similar",
     "sharpness",
-    "surface",
+    "landscape",
     "export",
     "data",
     "tokenizer",

@@ -117,7 +117,7 @@ def test_samples_differ_and_a_seed_repeats_them(reader):
 
 
 def test_it_writes_behind_the_prompt(command, folder, reader):
-    code, told, complaint = command("write", folder, START, "--temperature", 0, "--device", "cpu")
+    code, told, complaint = command("generate", folder, START, "--temperature", 0, "--device", "cpu")
     assert (code, complaint) == (0, "")
     assert told == f"{START}{rest(reader)}\n"
 
@@ -125,15 +125,15 @@ def test_it_writes_behind_the_prompt(command, folder, reader):
 def test_the_prompt_comes_from_a_file_or_is_piped_in(command, folder, reader, tmp_path, monkeypatch):
     (tmp_path / "begin.txt").write_text(f"{START}\n")
     expected = f"{START}{rest(reader)}\n"
-    assert command("write", folder, "begin.txt", "--temperature", 0)[1] == expected
+    assert command("generate", folder, "begin.txt", "--temperature", 0)[1] == expected
     for word in ("-", None):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{START}\n".encode())))
-        assert command("write", folder, *([word] if word else []), "--temperature", 0)[1] == expected
+        assert command("generate", folder, *([word] if word else []), "--temperature", 0)[1] == expected
 
 
 def test_json_tells_all(command, folder, reader):
     words = ("--samples", 2, "--beams", 3, "--json")
-    told = json.loads(command("write", folder, START, *words)[1])
+    told = json.loads(command("generate", folder, START, *words)[1])
     assert told["prompt"] == START
     assert len(told["texts"]) == 2
     assert told["texts"][0]["text"] == rest(reader)
@@ -142,7 +142,7 @@ def test_json_tells_all(command, folder, reader):
 
 
 def test_several_samples_are_numbered(command, folder):
-    told = command("write", folder, START, "--samples", 2, "--tokens", 3, "--temperature", 2.0)[1]
+    told = command("generate", folder, START, "--samples", 2, "--tokens", 3, "--temperature", 2.0)[1]
     assert told.count(START) == 2
     assert "-- 1 of 2" in told
     assert "-- 2 of 2" in told
@@ -174,7 +174,7 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
     ids=str,
 )
 def test_what_cannot_be_done_is_said(command, folder, words, message):
-    code, told, complaint = command("write", folder, *words)
+    code, told, complaint = command("generate", folder, *words)
     assert (code, told) == (2, "")
     assert f"error: {message}" in complaint
 
@@ -187,13 +187,13 @@ def test_other_models_are_refused(command, folder, tmp_path):
     ):
         patchword.save(tiny_text(name, head=head, vocabulary=tokenizer.vocabulary), tmp_path / "other")
         tokenizer.save(tmp_path / "other")
-        code, _, complaint = command("write", tmp_path / "other", "A cat")
+        code, _, complaint = command("generate", tmp_path / "other", "A cat")
         assert code == 2
         assert f"error: {message}" in complaint
     for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"):
         (tmp_path / "other" / name).unlink(missing_ok=True)
-    assert "has no tokenizer" in command("write", tmp_path / "other", "A cat")[2]
-    assert "there is nothing at nowhere" in command("write", "nowhere", "A cat")[2]
+    assert "has no tokenizer" in command("generate", tmp_path / "other", "A cat")[2]
+    assert "there is nothing at nowhere" in command("generate", "nowhere", "A cat")[2]
 
 
 # News
@@ -218,10 +218,12 @@ def news(tmp_path_factory):
 
 
 def test_a_field_is_written_by_others(command, news):
-    code, told, complaint = command("write", news, "--headline", FIELD, "--field", "body", "--temperature", 0)
+    code, told, complaint = command("generate", news, "--headline", FIELD, "--field", "body", "--temperature", 0)
     assert (code, told, complaint) == (0, f"{KNOWN}\n", "")
-    assert command("write", news, "--body", KNOWN, "--field", "headline", "--temperature", 0)[1] == f"{FIELD}\n"
-    told = json.loads(command("write", news, "--body", KNOWN, "--field", "headline", "--temperature", 0, "--json")[1])
+    assert command("generate", news, "--body", KNOWN, "--field", "headline", "--temperature", 0)[1] == f"{FIELD}\n"
+    told = json.loads(
+        command("generate", news, "--body", KNOWN, "--field", "headline", "--temperature", 0, "--json")[1]
+    )
     assert (told["fields"], told["field"]) == ({"body": KNOWN}, "headline")
     assert told["texts"][0]["text"] == FIELD
-    assert "news have no field 'heading'" in command("write", news, "--body", KNOWN, "--field", "heading")[2]
+    assert "news have no field 'heading'" in command("generate", news, "--body", KNOWN, "--field", "heading")[2]

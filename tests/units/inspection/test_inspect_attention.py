@@ -38,7 +38,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_everything_of_a_picture_goes_into_a_folder(command, trained):
-    code, told, complaint = command("attend", trained, write_picture(Path("a.png")), "--out", "seen")
+    code, told, complaint = command("attention", trained, write_picture(Path("a.png")), "--out", "seen")
     assert (code, complaint) == (0, "")
     assert "mean distance (pixels)" in told
     names = {f"{name}.{kind}" for name in ("maps", "rollout", "relevance", "distance") for kind in ("png", "svg")}
@@ -60,9 +60,9 @@ def test_everything_of_a_picture_goes_into_a_folder(command, trained):
 def test_one_head_asked_by_one_pixel_as_one_picture_or_as_arrays(command, trained):
     picture = write_picture(Path("a.png"))
     words = ("--layer", 2, "--head", 1, "--at", "7,0")
-    assert command("attend", trained, picture, *words, "--out", "head.svg")[0] == 0
+    assert command("attention", trained, picture, *words, "--out", "head.svg")[0] == 0
     assert "layer 2, head 1: the attention of the patch at x = 7, y = 0" in Path("head.svg").read_text()
-    assert command("attend", trained, picture, *words, "--out", "head.npz")[0] == 0
+    assert command("attention", trained, picture, *words, "--out", "head.npz")[0] == 0
     found = arrays(Path("head.npz"))
     weights = found["layer_02_weights"]  # (heads, queries, keys); the patch above on the right is token 2
     assert weights.shape == (1, 5, 5)
@@ -87,7 +87,7 @@ def test_the_mean_over_test_pictures_is_that_of_each(trained):
 
 def test_the_mean_over_a_set_is_told_as_json(command, trained):
     words = ("--data", "test", "--count", 30, "--distance", "--out", "far", "--json")
-    code, told, _ = command("attend", trained, *words)
+    code, told, _ = command("attention", trained, *words)
     answer = json.loads(told)
     assert code == 0
     assert [len(layer["distance_pixels"]) for layer in answer["layers"]] == [2, 2]
@@ -97,7 +97,7 @@ def test_the_mean_over_a_set_is_told_as_json(command, trained):
 
 @pytest.mark.parametrize("name", ["swin-mini", "cswin-mini", "pvt-mini", "cvt-mini", "pale-mini"])
 def test_a_registry_name_of_every_shape(command, name):
-    assert command("attend", name, write_picture(Path("a.png")), "--rollout", "--out", "a.npz")[0] == 0
+    assert command("attention", name, write_picture(Path("a.png")), "--rollout", "--out", "a.npz")[0] == 0
     assert arrays(Path("a.npz"))["rollout"].shape == (14, 14)
 
 
@@ -133,7 +133,7 @@ def test_mistakes_are_told_and_nothing_is_written(command, trained, words, messa
     Path("half.png").write_bytes(Path("a.png").read_bytes()[:60])
     Path("folder.png").mkdir()
     before = everything_below(Path.cwd())
-    code, told, complaint = command("attend", *(trained if word == "RUN" else word for word in words))
+    code, told, complaint = command("attention", *(trained if word == "RUN" else word for word in words))
     assert (code, told) == (2, "")
     assert message in complaint
     assert everything_below(Path.cwd()) == before
@@ -142,7 +142,7 @@ def test_mistakes_are_told_and_nothing_is_written(command, trained, words, messa
 def test_a_run_without_its_data_is_told(command, mine):
     recipe = mine / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("data: digits", "data: gone"))
-    for words in (("attend", mine, "--data", "test"), ("robustness", mine)):
+    for words in (("attention", mine, "--data", "test"), ("robustness", mine)):
         code, _, complaint = command(*words)
         assert code == 2
         assert "there is no data set 'gone'" in complaint
@@ -234,7 +234,7 @@ def words(tmp_path) -> Path:
 
 
 def test_a_text_is_looked_at_token_by_token(command, words):
-    code, told, complaint = command("attend", words, "The film was good", "--out", "seen")
+    code, told, complaint = command("attention", words, "The film was good", "--out", "seen")
     assert (code, complaint) == (0, "")
     assert "mean distance (tokens)" in told
     found = arrays(Path("seen/attention.npz"))
@@ -251,11 +251,13 @@ def test_a_text_is_looked_at_token_by_token(command, words):
 
 
 def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
-    assert command("attend", words, "the film", "--pair", "was good", "--layer", 1, "--head", 2, "--out", "one")[0] == 0
+    assert (
+        command("attention", words, "the film", "--pair", "was good", "--layer", 1, "--head", 2, "--out", "one")[0] == 0
+    )
     assert {path.name for path in Path("one").glob("*.svg")} == {"maps.svg", "heads.svg"}
     assert "token that asks" in Path("one/heads.svg").read_text()
     assert arrays(Path("one/attention.npz"))["layer_01_weights"].shape == (1, 7, 7)
-    assert command("attend", words, "the film", "--layer", 1, "--out", "all")[0] == 0
+    assert command("attention", words, "the film", "--layer", 1, "--out", "all")[0] == 0
     assert "panel's largest" in Path("all/maps.svg").read_text()
 
 
@@ -282,6 +284,6 @@ def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
 )
 def test_mistakes_about_texts(command, words, given, message):
     write_picture(Path("a.png"))
-    code, _, complaint = command("attend", words, *given)
+    code, _, complaint = command("attention", words, *given)
     assert code == 2
     assert message in complaint

@@ -32,7 +32,7 @@ from patchword.recipes.distillation.task import ready
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
-from patchword.recipes.train import assemble, gather, train
+from patchword.recipes.train import assemble, build_task, train
 from patchword.studies import STUDIES, find_recipe
 from patchword.studies.deit import table
 from patchword.studies.study import Result
@@ -137,7 +137,7 @@ KINDS = {
 @pytest.mark.parametrize("token", ["distillation", "both"])
 def test_the_class_token_learns_labels_and_the_chosen_tokens_the_teacher(there, kind, token, mixed):
     fields = ("teacher=teacher", f"teacher.kind={kind}", "teacher.share=0.3", f"teacher.token={token}")
-    task = gather(recipe(*STUDENT, *fields), silent())
+    task = build_task(recipe(*STUDENT, *fields), silent())
     batch = batch_of(task, mixed)
     outcome = task.objective(task.model)(batch, batch)
     by_class, by_token = task.model.head.pair(*task.model.encode(batch.inputs))
@@ -158,7 +158,7 @@ def test_the_wrong_token_would_be_seen(there, monkeypatch):
 
 
 def test_a_student_without_the_token_learns_both_with_one(there):
-    task = gather(recipe(*PLAIN, "teacher=teacher", "teacher.kind=soft", "teacher.share=0.1"), silent())
+    task = build_task(recipe(*PLAIN, "teacher=teacher", "teacher.kind=soft", "teacher.share=0.1"), silent())
     batch = batch_of(task, mixed=False)
     scores, told = task.model(batch.inputs), task.teacher(batch.inputs)
     expected = 0.9 * cross_entropy(scores, batch.labels) + 0.1 * KINDS["soft"](scores, told).sum(-1).mean()
@@ -168,7 +168,7 @@ def test_a_student_without_the_token_learns_both_with_one(there):
 def test_compiled_or_not_the_loss_and_the_gradient_are_the_same(there):
     losses, gradients = [], []
     for compiled in (False, True):
-        task = gather(recipe(*STUDENT, "teacher=teacher"), silent())
+        task = build_task(recipe(*STUDENT, "teacher=teacher"), silent())
         torch.compiler.reset()
         forward = torch.compile(task.model, backend="aot_eager", fullgraph=True) if compiled else task.model
         batch = batch_of(task, mixed=False)
@@ -234,7 +234,7 @@ def test_any_teacher_teaches_any_student(there, form):
     else:
         save(large, "large", layout=form)
         words = ("teacher=large",)
-    task = gather(recipe(*STUDENT, *words), silent())
+    task = build_task(recipe(*STUDENT, *words), silent())
     assert torch.allclose(task.teacher.head.linear.weight, large.head.linear.weight)
     batch = batch_of(task, mixed=False)
     task.objective(task.model)(batch, batch).loss.backward()
@@ -279,7 +279,7 @@ def test_the_accuracy_of_each_token():
 
 
 def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
-    alone, taught = (gather(recipe(*STUDENT, *words), silent()) for words in ((), ("teacher=teacher",)))
+    alone, taught = (build_task(recipe(*STUDENT, *words), silent()) for words in ((), ("teacher=teacher",)))
     for name, tensor in alone.model.state_dict().items():
         assert torch.equal(tensor, taught.model.state_dict()[name])
     loop = assemble(recipe(*STUDENT), taught, Path("run"), silent())
@@ -322,13 +322,13 @@ def test_a_teacher_that_was_being_trained_learns_nothing_more():
 
 def test_all_of_the_loss_may_be_the_teachers_where_every_token_learns_it(there):
     for words in (("teacher.token=both",), ("model=deit-mini",)):
-        assert gather(recipe(*STUDENT, "teacher=teacher", "teacher.share=1", *words), silent()).own == 0
+        assert build_task(recipe(*STUDENT, "teacher=teacher", "teacher.share=1", *words), silent()).own == 0
 
 
 def test_fields_of_a_teacher_that_is_not_there_are_told_of(there):
     for words, told in ((("teacher.kind=soft",), "there is no teacher"), ((), "")):
         console = Console(file=StringIO(), width=200)
-        assert not isinstance(gather(recipe(*STUDENT, *words), console), TaughtImages)
+        assert not isinstance(build_task(recipe(*STUDENT, *words), console), TaughtImages)
         assert told in console.file.getvalue()
         assert ("teacher" in console.file.getvalue()) == bool(told)
 

@@ -532,7 +532,7 @@ def test_news_are_learned_field_by_field(command):
     code, _, complaint = command("train", "grover-pretrain", "--set", *TINY_SIZES, *STEADY, *fields, "epochs=1")
     assert code == 0, complaint
     given = ("--headline", "about aa", "--field", "body", "--tokens", "8")
-    code, _, complaint = command("write", "runs/grover-pretrain", *given)
+    code, _, complaint = command("generate", "runs/grover-pretrain", *given)
     assert code == 0, complaint
 
 

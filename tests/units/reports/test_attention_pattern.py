@@ -15,14 +15,20 @@ import torch
 from PIL import Image
 
 import patchword
-from patchword.analysis.attention_pattern import by_stage, computed_share, density, meetings, reach
+from patchword.analysis.attention_pattern import (
+    attention_patterns,
+    by_stage,
+    computed_density,
+    density,
+    receptive_fields,
+)
 from patchword.core.grid import Grid
 from patchword.layers import Interlaced, record_attention
 from patchword.models import REGISTRY
-from patchword.reports.attention_pattern import blocks, depth_of, pattern, write_windows
+from patchword.reports.attention_pattern import blocks, depth_of, describe, write_windows
 from patchword.reports.attention_pattern.colors import palette
 from patchword.reports.attention_pattern.drawing import PADDING, _borders, _rectangles
-from patchword.reports.attention_pattern.maps import as_computed, heard, made_into_keys, on_map
+from patchword.reports.attention_pattern.maps import as_computed, made_into_keys, on_map, receptive_field_map
 from patchword.reports.attention_pattern.panels import panels
 
 
@@ -35,23 +41,23 @@ def _elsewhere(tmp_path, monkeypatch):
 def of(name, **overrides):
     with torch.device("meta"):
         card = REGISTRY.create(name, **overrides).card
-    return meetings(card)
+    return attention_patterns(card)
 
 
 def only(token, tokens):
     return torch.arange(tokens) == token
 
 
-def relation(meeting):
-    """(tokens, keys): who meets whom"""
-    tokens = meeting.grid.tokens
-    return torch.stack([meeting.reads(only(token, tokens)) for token in range(tokens)])
+def relation(pattern):
+    """(tokens, keys): which tokens attend to which"""
+    tokens = pattern.grid.tokens
+    return torch.stack([pattern.attended_keys(only(token, tokens)) for token in range(tokens)])
 
 
 # The numbers
 
 
-SWIN = [  # a shifted side is cut into pieces of 4, 7, ..., 7 and 3
+SWIN = [  # a shifted side is cut into regions of 4, 7, ..., 7 and 3
     (1, (1,), 3, Grid(56, 56), 64, 49, 64 * 49 * 49),
     (1, (2,), 3, Grid(56, 56), 64, 49, (4 * 4 + 7 * 7 * 7 + 3 * 3) ** 2),
     (2, (1,), 6, Grid(28, 28), 16, 49, 16 * 49 * 49),
@@ -94,7 +100,7 @@ def test_a_shifted_window_is_computed_whole_and_met_in_part():
     assert (plain.pairs, plain.computed, plain.all_pairs) == (9604, 9604, 38416)
     assert (shifted.pairs, shifted.computed) == (5476, 9604)
     assert density([plain, shifted]) == (9604 + 5476) / (2 * 38416)
-    assert computed_share([plain, shifted]) == 9604 / 38416
+    assert computed_density([plain, shifted]) == 9604 / 38416
 
 
 def test_padding_is_computed_and_never_met():
@@ -105,8 +111,8 @@ def test_padding_is_computed_and_never_met():
 
 
 def test_the_masked_pairs_of_a_shifted_window_are_those_found_by_brute_force():
-    meeting = of("swin-mini", image=(28, 42))[1]
-    height, width = meeting.grid.height, meeting.grid.width
+    pattern = of("swin-mini", image=(28, 42))[1]
+    height, width = pattern.grid.height, pattern.grid.width
     assert (height, width) == (14, 21)
 
     def window(place, side):
@@ -114,9 +120,9 @@ def test_the_masked_pairs_of_a_shifted_window_are_those_found_by_brute_force():
 
     places = [(window(row, height), window(column, width)) for row, column in product(range(height), range(width))]
     expected = torch.tensor([[one == other for other in places] for one in places])
-    assert torch.equal(relation(meeting), expected)
-    assert meeting.pairs == int(expected.sum())
-    assert (meeting.computed, meeting.pairs) == (6 * 49 * 49, (16 + 49 + 9) * (16 + 49 + 49 + 9))
+    assert torch.equal(relation(pattern), expected)
+    assert pattern.pairs == int(expected.sum())
+    assert (pattern.computed, pattern.pairs) == (6 * 49 * 49, (16 + 49 + 9) * (16 + 49 + 49 + 9))
 
 
 MODELS = {
@@ -130,8 +136,8 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("name", "image"), [(name, image) for name, images in MODELS.items() for image in images])
-def test_tokens_meet_where_the_model_has_weights(name, image):
-    """The attention of a model that has just been built is nearly even: it is zero only where tokens do not meet."""
+def test_tokens_attend_where_the_model_has_weights(name, image):
+    """The attention of a model that has just been built is nearly even: it is zero only where tokens do not attend."""
     found = of(name, image=image)
     model = patchword.create(name, image=image).eval()
     channels, sides = model.card.config["channels"], (image, image) if isinstance(image, int) else image
@@ -139,9 +145,9 @@ def test_tokens_meet_where_the_model_has_weights(name, image):
         model(torch.zeros(1, channels, *sides))
     for stage in by_stage(found):
         for block in range(1, depth_of(stage) + 1):
-            for meeting in (meeting for meeting in stage if block in meeting.blocks):
+            for pattern in (pattern for pattern in stage if block in pattern.blocks):
                 attention = maps.pop(0)
-                assert torch.equal(relation(meeting), attention.dense()[0].amax(0) > 0)
+                assert torch.equal(relation(pattern), attention.dense()[0].amax(0) > 0)
     assert maps == []
 
 
@@ -149,7 +155,7 @@ def test_what_reaches_a_token_through_two_blocks_is_the_product_of_both():
     plain, shifted = of("swin-mini", depths=(2,), heads=(2,))
     first, second = relation(plain).float(), relation(shifted).float()
     for token in (0, 5 * 14 + 8, 195):
-        steps = reach([plain, shifted], token)
+        steps = receptive_fields([plain, shifted], token)
         assert torch.equal(steps[0], second[token] > 0)
         assert torch.equal(steps[1], second[token] @ first > 0)
 
@@ -160,18 +166,18 @@ def test_what_reaches_a_token_through_all_heads_is_the_union():
     expected = torch.zeros(14, 14, dtype=torch.bool)
     expected[:, 8:10] = True
     expected[4:6] = True
-    assert torch.equal(reach([vertical, horizontal], row * 14 + column)[0].view(14, 14), expected)
+    assert torch.equal(receptive_fields([vertical, horizontal], row * 14 + column)[0].view(14, 14), expected)
 
 
 def test_reduced_keys_are_made_of_the_tokens_below_them():
     pvt = of("pvt-tiny", image=(224, 232))[0]
     assert (pvt.grid, pvt.key_grid) == (Grid(56, 58), Grid(7, 8))
-    for number, row in enumerate(pvt.footprint.rows):
+    for number, row in enumerate(pvt.key_receptive_field.rows):
         assert row.nonzero().flatten().tolist() == list(range(8 * number, 8 * number + 8))
-    assert pvt.footprint.columns[7].nonzero().flatten().tolist() == [56, 57]  # the rest of it is padding
+    assert pvt.key_receptive_field.columns[7].nonzero().flatten().tolist() == [56, 57]  # the rest of it is padding
     cvt = of("cvt-mini")[0]
     assert (cvt.grid, cvt.key_grid) == (Grid(14, 14), Grid(7, 7))
-    for number, column in enumerate(cvt.footprint.columns):
+    for number, column in enumerate(cvt.key_receptive_field.columns):
         assert column.nonzero().flatten().tolist() == [at for at in range(2 * number - 1, 2 * number + 2) if at >= 0]
 
 
@@ -180,30 +186,34 @@ def test_reduced_keys_are_made_of_the_tokens_below_them():
 
 @pytest.mark.parametrize("name", ["swin-mini", "cswin-mini", "pale-mini"])
 def test_a_map_shows_each_token_once_and_the_padding_outside(name):
-    for meeting in of(name, image=(30, 37)):
-        places, padded = meeting.places
+    for pattern in of(name, image=(30, 37)):
+        places, padded = pattern.places
         assert sorted(places.flatten().tolist()) == list(range(padded.tokens))
-        token = meeting.token_at((3, 4), Grid(15, 19))
-        shown = on_map(meeting, token)
+        token = pattern.token_at((3, 4), Grid(15, 19))
+        shown = on_map(pattern, token)
         inside = np.zeros((padded.height, padded.width), dtype=bool)
-        inside[: meeting.grid.height, : meeting.grid.width] = True
+        inside[: pattern.grid.height, : pattern.grid.width] = True
         assert ((shown.hatches == PADDING) == ~inside).all()
-        reads = meeting.reads(only(token, meeting.grid.tokens)).view(meeting.grid.height, meeting.grid.width).numpy()
-        assert (shown.outlined[: meeting.grid.height, : meeting.grid.width] == reads).all()
+        attended_keys = (
+            pattern.attended_keys(only(token, pattern.grid.tokens))
+            .view(pattern.grid.height, pattern.grid.width)
+            .numpy()
+        )
+        assert (shown.outlined[: pattern.grid.height, : pattern.grid.width] == attended_keys).all()
         assert not shown.outlined[~inside].any()
-        assert shown.token == divmod(token, meeting.grid.width)
+        assert shown.token == divmod(token, pattern.grid.width)
 
 
-def test_the_pieces_of_a_window_lie_apart_on_the_map_and_together_as_computed():
-    meeting = of("swin-mini")[1]
+def test_the_regions_of_a_window_are_apart_on_the_map_and_together_as_computed():
+    pattern = of("swin-mini")[1]
     token = 0
-    on, computed = on_map(meeting, token), as_computed(meeting, token)
+    on, computed = on_map(pattern, token), as_computed(pattern, token)
     assert on.token == (0, 0)
     assert computed.token == (11, 11)
     assert on.outlined.sum() == computed.outlined.sum() == 9
     assert on.outlined[:3, :3].all()
     assert computed.outlined[11:, 11:].all()
-    corner = computed.hatches[7:, 7:]  # of 4 pieces; the largest is the one without hatching
+    corner = computed.hatches[7:, 7:]  # of 4 regions; the largest is the one without hatching
     assert [int((corner == piece).sum()) for piece in range(4)] == [16, 12, 12, 9]
     assert (corner[:4, :4] == 0).all()
 
@@ -214,15 +224,15 @@ def test_the_largest_piece_of_a_window_has_no_hatching():
 
 
 def test_an_unmasked_window_has_one_piece():
-    assert not of("swin-mini")[0].pieces.any()
-    assert not of("pale-mini", image=37)[0].pieces.any()
+    assert not of("swin-mini")[0].regions.any()
+    assert not of("pale-mini", image=37)[0].regions.any()
 
 
-def test_what_was_heard_is_drawn_over_the_padding_of_the_map():
+def test_the_receptive_field_is_drawn_over_the_padding_of_the_map():
     plain, shifted, *_ = of("swin-mini", image=30)
     token = 6 * 15 + 6
-    steps = reach([plain, shifted], token)
-    shown = heard(steps, plain, token)
+    steps = receptive_fields([plain, shifted], token)
+    shown = receptive_field_map(steps, plain, token)
     assert shown.groups.shape == (21, 21)
     assert int(shown.outlined.sum()) == int(steps[-1].sum()) == 14 * 14
     assert int((shown.hatches == PADDING).sum()) == 21 * 21 - 15 * 15
@@ -230,8 +240,8 @@ def test_what_was_heard_is_drawn_over_the_padding_of_the_map():
 
 
 def test_a_token_has_the_colour_of_its_key():
-    meeting = of("pvt-tiny")[0]
-    tokens, keys, size = made_into_keys(meeting, meeting.footprint, 25 * 56 + 30)
+    pattern = of("pvt-tiny")[0]
+    tokens, keys, size = made_into_keys(pattern, pattern.key_receptive_field, 25 * 56 + 30)
     assert size == (8, 8)
     assert (tokens.groups == keys.groups.repeat(8, axis=0).repeat(8, axis=1)).all()
     assert (tokens.frame, keys.frame) == ((24, 24, 8, 8), (3, 3, 1, 1))
@@ -262,34 +272,34 @@ def test_rectangles_cover_a_map_once_and_borders_run_between_values():
 # Words
 
 
-def test_ways_of_meeting_have_names():
+def test_attention_patterns_have_descriptions():
     def names(*words, **fields):
-        return [pattern(meeting) for meeting in of(*words, **fields)]
+        return [describe(pattern) for pattern in of(*words, **fields)]
 
     assert names("swin-tiny")[-3:-1] == ["windows of 7 x 7", "windows of 7 x 7, shifted by 3"]
     assert names("swin-tiny", image=(224, 300))[-1] == "windows of 7 x 7, 3 to the right"
     assert names("swin-tiny", image=(300, 224))[-1] == "windows of 7 x 7, 3 down"
     assert names("cswin-tiny")[2:4] == ["vertical stripes, 2 wide", "horizontal stripes, 2 high"]
     assert names("pale-tiny")[:2] == ["7 rows, 8 apart", "7 columns, 8 apart"]
-    assert names("cvt-mini")[-1] == "every token reads 4 x 4 + 1 keys"
-    assert names("vit-exercise") == ["every token meets every token"]
+    assert names("cvt-mini")[-1] == "all tokens attend to 4 x 4 + 1 keys"
+    assert names("vit-exercise") == ["all tokens attend to all tokens"]
 
 
 def test_interlaced_rows_lie_as_far_apart_as_the_name_says():
-    meeting = of("pale-tiny")[0]
-    assert isinstance(meeting.partition, Interlaced)
-    assert [int(row) for row in meeting.queries[3][::56] // 56] == [3, 11, 19, 27, 35, 43, 51]
+    pattern = of("pale-tiny")[0]
+    assert isinstance(pattern.partition, Interlaced)
+    assert [int(row) for row in pattern.queries[3][::56] // 56] == [3, 11, 19, 27, 35, 43, 51]
 
 
 def test_blocks_have_names():
     swin = of("swin-small", image=112)
-    assert [blocks(meeting, 18) for meeting in swin if meeting.stage == 3] == ["every block"]
-    assert [blocks(meeting, 18) for meeting in of("swin-small") if meeting.stage == 3] == ["odd blocks", "even blocks"]
-    assert [blocks(meeting, 6) for meeting in of("swin-tiny")[4:6]] == ["blocks 1, 3, 5", "blocks 2, 4, 6"]
-    assert [blocks(meeting, 2) for meeting in of("swin-tiny")[:2]] == ["block 1", "block 2"]
+    assert [blocks(pattern, 18) for pattern in swin if pattern.stage == 3] == ["every block"]
+    assert [blocks(pattern, 18) for pattern in of("swin-small") if pattern.stage == 3] == ["odd blocks", "even blocks"]
+    assert [blocks(pattern, 6) for pattern in of("swin-tiny")[4:6]] == ["blocks 1, 3, 5", "blocks 2, 4, 6"]
+    assert [blocks(pattern, 2) for pattern in of("swin-tiny")[:2]] == ["block 1", "block 2"]
 
 
-def test_a_stage_has_a_panel_for_each_way_of_meeting_and_one_for_all():
+def test_a_stage_has_a_panel_per_pattern_and_one_for_all():
     def titles(name, stage):
         chosen = by_stage(of(name))[stage - 1]
         return [panel.title for panel in panels(chosen, chosen[0].grid.prefix)]
@@ -298,12 +308,12 @@ def test_a_stage_has_a_panel_for_each_way_of_meeting_and_one_for_all():
         "windows of 7 × 7",
         "windows of 7 × 7, shifted by 3",
         "as computed, after the roll",
-        "one after the other",
+        "after both blocks",
     ]
     assert titles("swin-tiny", 1) == shifted
-    assert titles("swin-tiny", 4) == titles("pale-tiny", 4) == ["every token meets every token"]
+    assert titles("swin-tiny", 4) == titles("pale-tiny", 4) == ["all tokens attend to all tokens"]
     assert titles("cswin-tiny", 3) == ["vertical stripes, 7 wide", "horizontal stripes, 7 high", "all heads together"]
-    assert titles("pvt-tiny", 3) == ["tokens, coloured by their key", "every token reads 7 × 7 keys"]
+    assert titles("pvt-tiny", 3) == ["tokens, coloured by their key", "all tokens attend to 7 × 7 keys"]
 
 
 # The verb
@@ -313,13 +323,18 @@ def test_it_writes_both_pictures_and_prints_the_table(command):
     code, told, complaint = command("windows", "swin-mini", "--set", "image=30", "--token", "0,14")
     assert (code, complaint) == (0, "")
     assert re.search(r"1 +15 x 15 +block 2 +2 +windows of 7 x 7, shifted by 3 +9 +49 +13\.6%", told)
-    assert "20.4% meet; 69.4% are computed" in told
+    assert "20.4% of all pairs; 69.4% are computed" in told
     assert told.split()[-2:] == ["windows/swin-mini.svg", "windows/swin-mini.png"]
     assert sorted(path.name for path in Path("windows").iterdir()) == ["swin-mini.png", "swin-mini.svg"]
     root = ElementTree.parse("windows/swin-mini.svg").getroot()
     words = " ".join("".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    for part in ("swin-mini: who meets whom in an image of 30 × 30", "stage 2", "= 225 tokens", "padding"):
+    for part in (
+        "swin-mini: which tokens attend to which in an image of 30 × 30",
+        "stage 2",
+        "= 225 tokens",
+        "padding",
+    ):
         assert part in words
     with Image.open("windows/swin-mini.png") as picture:
         picture.load()
@@ -332,10 +347,10 @@ def test_it_answers_as_json(command):
     answer = json.loads(told)
     assert code == 0
     assert answer["token"] == [6, 0]
-    assert (answer["model"], answer["image"], answer["share"]) == ("vit-exercise", 28, 1.0)
-    row = answer["meetings"][0]
+    assert (answer["model"], answer["image"], answer["density"]) == ("vit-exercise", 28, 1.0)
+    row = answer["patterns"][0]
     assert (row["stage"], row["grid"], row["leading_tokens"], row["blocks"]) == (1, [7, 7], 1, [1, 2, 3, 4])
-    assert (row["groups"], row["group_size"], row["pairs"], row["share"]) == (1, 50, 2500, 1.0)
+    assert (row["groups"], row["group_size"], row["pairs"], row["density"]) == (1, 50, 2500, 1.0)
     assert answer["files"] == ["here/deep/vit-exercise.svg", "here/deep/vit-exercise.png"]
     assert all(Path(file).stat().st_size > 1000 for file in answer["files"])
 
@@ -349,12 +364,12 @@ def test_the_same_model_gives_the_same_picture(command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["resnet-50"], r"'resnet-50' has no attention.*\n.*convolutions mix each place with its neighbours"),
+        (["resnet-50"], r"'resnet-50' has no attention.*\n.*convolutions mix each position with its neighbours"),
         (["regnety-4gf"], r"'regnety-4gf' has no attention.*\n.*convolutions"),
         (["mixer-mini"], r"'mixer-mini' has no attention.*\n.*mix every token with every other"),
         (["swin-tini"], r"no model is called 'swin-tini'\n.*did you mean 'swin-tiny'"),
-        (["swin-mini", "--token", "14,0"], r"outside of the first stage's map: expected .*0 to 13.*, got 14,0"),
-        (["swin-mini", "--token", "0,-1"], r"outside of the first stage's map"),
+        (["swin-mini", "--token", "14,0"], r"outside the first stage's map: expected .*0 to 13.*, got 14,0"),
+        (["swin-mini", "--token", "0,-1"], r"outside the first stage's map"),
         (["swin-mini", "--token", "3"], r"cannot read --token: expected ROW,COLUMN .*, got '3'"),
         (["swin-mini", "--token", "a,b"], r"cannot read --token"),
         (["swin-mini", "--set", "image=0"], r"'image'"),
@@ -362,7 +377,7 @@ def test_the_same_model_gives_the_same_picture(command):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_told_and_nothing_is_written(command, words, message):
+def test_mistakes_are_reported_and_nothing_is_written(command, words, message):
     Path("file").write_text("in the way")
     code, told, complaint = command("windows", *words)
     assert (code, told) == (2, "")
@@ -380,7 +395,7 @@ def test_both_pictures_are_written_or_neither(command):
 
 def test_python_users_draw_it_in_one_call():
     card = patchword.create("cvt-mini").card
-    assert write_windows(card, meetings(card), (3, 3), Path("mine")) == [
+    assert write_windows(card, attention_patterns(card), (3, 3), Path("mine")) == [
         Path("mine/cvt-mini.svg"),
         Path("mine/cvt-mini.png"),
     ]

@@ -10,7 +10,7 @@ from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.augmentation.randaugment import LISTS
-from patchword.reports.plots.augmentations import label_told, operation_rows, other_rows, shown
+from patchword.reports.plots.augmentations import label_text, operation_rows, other_rows, shown
 from support.material import write_picture
 
 runner = CliRunner()
@@ -77,9 +77,9 @@ def test_inputs_are_pixels_again():
 
 def test_a_label_is_told_with_its_shares():
     classes = ("cat", "dog", "a very long name of a class")
-    assert label_told(torch.tensor(1), classes) == "dog"
-    assert label_told(torch.tensor([0.25, 0.75, 0.0]), classes) == "dog 75%\ncat 25%"
-    assert label_told(torch.tensor([1.0, 0.0, 0.0]), classes) == "cat 100%"
+    assert label_text(torch.tensor(1), classes) == "dog"
+    assert label_text(torch.tensor([0.25, 0.75, 0.0]), classes) == "dog 75%\ncat 25%"
+    assert label_text(torch.tensor([1.0, 0.0, 0.0]), classes) == "cat 100%"
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -89,7 +89,7 @@ def test_every_operation_has_a_row(channels):
     rows = operation_rows(pixels, (0.5,))
     assert [row.name for row in rows] == list(LISTS["deit"])
     for row in [*rows, *other_rows(pixels, other, PREPARATION)]:
-        assert len(row.pictures) == len(row.told)
-        assert row.pictures.shape[1:] == pixels.shape
+        assert len(row.images) == len(row.caption)
+        assert row.images.shape[1:] == pixels.shape
         if channels == 3:
-            assert bool((row.pictures != pixels).any()) or row.name == "autocontrast"
+            assert bool((row.images != pixels).any()) or row.name == "autocontrast"

@@ -1,1 +1,1 @@
-"""Attention."""
+"""Attention maps, rollout, relevance and distances."""

@@ -1,14 +1,14 @@
-"""Attention is at least convolution (Cordonnier et al., 2020; Li et al., 2021): the layer that computes a given one.
+"""Builds an attention layer that computes a given convolution (Cordonnier et al., 2020; Li et al., 2021).
 
-Every head looks at one offset: its relative bias is so high there that the softmax puts all weight on it. Its values
-are the token as it is, and the output matrix, which reads all heads side by side, is the kernel.
+Every head attends to one offset: its relative bias is so high there that the softmax puts all weight on it. Its values
+are the tokens themselves, and the output matrix, which reads the heads side by side, is the kernel.
 
-- pixels as tokens: one head for each place of the kernel, K^2.
-- patches of P x P as tokens: an output pixel reads (K - 1) / 2 pixels to each side, which lie up to
+- pixels as tokens: one head per position of the kernel, K^2.
+- patches of P x P as tokens: an output pixel depends on (K - 1) / 2 pixels to each side, which are up to
   ceil((K - 1) / 2 / P) patches away; so (2 ceil((K - 1) / (2P)) + 1)^2 heads. The division comes before the ceiling.
 
-Zero padding is one leading token of zeros. It has no bias, so it is read by those heads whose offset lies outside of
-the image, where all other tokens have a very low one; its value is nought, and nought is what padding adds.
+Zero padding is one leading token of zeros. It has no bias, so heads whose offset is outside the image attend to it,
+because all other tokens have a very low bias there; its value is zero, and zero is what padding adds.
 """
 
 import math
@@ -24,18 +24,18 @@ from patchword.core.grid import Grid, Size, sides
 from patchword.core.scope import Scope
 from patchword.layers import Attention, LinearProjection, Pattern, RelativeTable, record_attention
 
-STRONG = 200.0  # a bias: exp(-200) is nought in float32, so that all weight goes to one token exactly
-MOST = 2**28  # numbers in one matrix of a layer: a gigabyte
+STRONG = 200.0  # a bias: exp(-200) is zero in float32, so that all weight goes to exactly one token
+MOST = 2**28  # elements in one matrix of a layer: a gigabyte
 
 
 def heads_needed(kernel: int, patch: int = 1) -> int:
-    """The lectures' count; K^2 for pixels and an odd kernel."""
+    """Return the number of heads; K^2 for pixels and an odd kernel."""
     return (2 * math.ceil((kernel - 1) / (2 * patch)) + 1) ** 2
 
 
 @dataclass(frozen=True)
 class ConvolutionByAttention:
-    """An attention layer over pixels or patches that is a convolution. offsets: of each head, in rows and columns."""
+    """An attention layer over pixels or patches that is a convolution. offsets: (row, column) of each head."""
 
     attention: Attention
     grid: Grid
@@ -48,43 +48,43 @@ class ConvolutionByAttention:
         return F.pixel_shuffle(self.grid.to_map(answer)[1], self.patch)
 
     def tokens(self, images: Tensor) -> Tensor:
-        """(batch, 1 + tokens, channels of a patch): the token of zeros, then the patches"""
+        """(batch, 1 + tokens, channels of a patch): the token of zeros, then the patches."""
         patches = F.pixel_unshuffle(images, self.patch)
         if patches.shape[2:] != (self.grid.height, self.grid.width):
             size = f"{self.grid.height * self.patch} x {self.grid.width * self.patch}"
-            raise UserError("this layer was built for one size", expected=size, got=f"{images.shape[2:]}")
+            raise UserError("this layer was built for another image size", expected=size, got=f"{images.shape[2:]}")
         return self.grid.to_tokens(patches.new_zeros(len(patches), 1, patches.shape[1]), patches)
 
     @torch.no_grad()
-    def looks(self, images: Tensor) -> Tensor:
-        """(heads, tokens, tokens): the weights of the first image, as the core computes them"""
+    def attention_weights(self, images: Tensor) -> Tensor:
+        """Return the attention weights of the first image, (heads, tokens, tokens)."""
         with record_attention(self.attention) as maps:
             self(images[:1])
         return maps[0].dense()[0]
 
     @property
     def idle(self) -> int:
-        """heads that carry nothing to the output; none for an odd kernel that has no zeros"""
+        """The number of heads that do not affect the output; none for an odd kernel without zeros."""
         matrices: Tensor = self.attention.output.weight.unflatten(1, (len(self.offsets), -1))
         return int((matrices == 0).all(-1).all(0).sum())
 
 
 @torch.no_grad()
 def attention_for(weight: Tensor, bias: Tensor | None, image: Size, patch: int = 1) -> ConvolutionByAttention:
-    """The layer for a kernel (outputs, channels, K, K) with stride 1 and zero padding, on images of one size."""
+    """Build the layer for a kernel (outputs, channels, K, K) with stride 1 and zero padding, on images of one size."""
     check_sizes(weight, sides(image), patch)
     outputs, channels, kernel, _ = weight.shape
     height, width = sides(image)
     grid = Grid(height // patch, width // patch, prefix=1)
-    reach = range(-math.ceil((kernel - 1) // 2 / patch), math.ceil(kernel // 2 / patch) + 1)
-    offsets = tuple((row, column) for row in reach for column in reach)
+    steps = range(-math.ceil((kernel - 1) // 2 / patch), math.ceil(kernel // 2 / patch) + 1)
+    offsets = tuple((row, column) for row in steps for column in steps)
     heads, inner = len(offsets), channels * patch * patch
 
     position = RelativeTable(heads, grid)
-    _look_at(position, offsets)
+    _attend_to_offsets(position, offsets)
     projection = LinearProjection(1)
     projection.joint = nn.Linear(inner, 3 * heads * inner, bias=False)
-    nn.init.zeros_(projection.joint.weight)  # queries and keys say nothing; position says it all
+    nn.init.zeros_(projection.joint.weight)  # queries and keys are zero; only the position decides
     projection.joint.weight[2 * heads * inner :] = torch.eye(inner).repeat(heads, 1)
     attention = Attention(heads * inner, heads, projection=projection, patterns=[Pattern(position=position)])
     attention.output = nn.Linear(heads * inner, outputs * patch * patch)
@@ -93,17 +93,17 @@ def attention_for(weight: Tensor, bias: Tensor | None, image: Size, patch: int =
     return ConvolutionByAttention(attention.to(weight.dtype).eval(), grid, patch, offsets)
 
 
-def _look_at(position: RelativeTable, offsets: Sequence[tuple[int, int]]) -> None:
-    """All weight on the token at the head's offset. The table counts a query's place less a key's."""
+def _attend_to_offsets(position: RelativeTable, offsets: Sequence[tuple[int, int]]) -> None:
+    """Put all weight on the token at the head's offset. The table is indexed by query position minus key position."""
     height, width = position.window.height, position.window.width
-    picture = position.table.fill_(-STRONG).unflatten(0, (2 * height - 1, 2 * width - 1))
+    table = position.table.fill_(-STRONG).unflatten(0, (2 * height - 1, 2 * width - 1))
     for head, (row, column) in enumerate(offsets):
-        if abs(row) < height and abs(column) < width:  # else it lies outside of the image for every token
-            picture[height - 1 - row, width - 1 - column, head] = STRONG
+        if abs(row) < height and abs(column) < width:  # else the offset is outside the image for every token
+            table[height - 1 - row, width - 1 - column, head] = STRONG
 
 
 def _part_of_kernel(weight: Tensor, patch: int, row: int, column: int) -> Tensor:
-    """(outputs * P * P, channels * P * P): what the pixels of the patch at an offset give to those of a patch"""
+    """(outputs * P * P, channels * P * P): the kernel's weights from the patch at an offset to a patch."""
     kernel, before = weight.shape[-1], (weight.shape[-1] - 1) // 2
     place = torch.arange(patch)
     index = [offset * patch + place[None] - place[:, None] + before for offset in (row, column)]  # (output, input)
@@ -115,22 +115,22 @@ def _part_of_kernel(weight: Tensor, patch: int, row: int, column: int) -> Tensor
 
 @torch.no_grad()
 def largest_error(layer: ConvolutionByAttention, weight: Tensor, bias: Tensor | None, images: Tensor) -> float:
-    """The largest difference to torch's convolution, relative to its largest number; borders included."""
+    """Return the largest difference to torch's convolution, relative to its largest output; borders included."""
     before, after = (weight.shape[-1] - 1) // 2, weight.shape[-1] // 2
     expected = F.conv2d(F.pad(images, (before, after, before, after)), weight, bias)
     return float((layer(images) - expected).abs().max() / expected.abs().max())
 
 
 def check_sizes(weight: Tensor, image: tuple[int, int], patch: int = 1) -> None:
-    """A kernel that is square, an image of whole patches, and a layer that fits into memory."""
+    """Check that the kernel is square, that patches divide the image, and that the layer fits into memory."""
     if weight.ndim != 4 or weight.shape[2] != weight.shape[3]:
-        raise UserError("a convolution", expected="(outputs, channels, K, K)", got=tuple(weight.shape))
+        raise UserError("the kernel has the wrong shape", expected="(outputs, channels, K, K)", got=tuple(weight.shape))
     size = f"{image[0]} x {image[1]}"
     if any(side % patch for side in image):
-        raise UserError(f"an image of {size}", expected=f"sides that the patch of {patch} divides", got=size)
+        raise UserError("patches do not divide the image", expected=f"sides that are multiples of {patch}", got=size)
     width = heads_needed(weight.shape[-1], patch) * weight.shape[1] * patch * patch
     tokens = image[0] * image[1] // patch**2
     numbers = max(width**2, heads_needed(weight.shape[-1], patch) * tokens**2)
     if numbers > MOST:
         got = f"{numbers:,} in one matrix"
-        raise UserError("this layer would be too large", expected=f"{MOST:,} numbers at most", got=got)
+        raise UserError("this layer would be too large", expected=f"at most {MOST:,} elements", got=got)

@@ -1,4 +1,4 @@
-"""Mean attention distance: how far heads look, as in the ViT paper (Dosovitskiy et al., 2021, figure 7)."""
+"""Mean attention distance of heads, as in the ViT paper (Dosovitskiy et al., 2021, figure 7)."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ from patchword.core.grid import Grid
 
 
 def distances(layer: Layer, geometry: Geometry) -> Tensor:
-    """(batch, heads): the distance from a token to what it looks at, weighed by how much; the mean over all tokens.
+    """Return (batch, heads): the mean distance from a query to its keys, weighted by attention, over all queries.
 
-    In pixels, between the middles of patches; of a text, in tokens. A reduced key lies in the middle of the tokens it
-    is made of. Leading tokens lie nowhere: they do not ask, and what they are given is left out.
+    Images: in pixels, between the centres of patches; texts: in tokens. A reduced key is at the centre of the tokens it
+    is made of. Leading tokens have no position: they are left out, as queries and as keys.
     """
     return torch.cat([_call(layer, index, geometry) for index in range(len(layer.calls))], dim=1)
 
@@ -20,33 +20,33 @@ def distances(layer: Layer, geometry: Geometry) -> Tensor:
 def _call(layer: Layer, index: int, geometry: Geometry) -> Tensor:
     call = layer.calls[index]
     spread = geometry.keys(layer.name, layer.grid, layer.key_grid)
-    tokens = _middles(layer.grid)
+    tokens = _centres(layer.grid)
     keys = tokens
     if spread is not None:
         rows = spread.rows @ (torch.arange(layer.grid.height) + 0.5)
         columns = spread.columns @ (torch.arange(layer.grid.width) + 0.5)
-        keys = _placed(rows, columns, layer.key_grid.prefix)
+        keys = _positions(rows, columns, layer.key_grid.prefix)
     scale, device = torch.tensor(layer.cell), call.weights.device
-    queries, met = call.groups(), key_groups(call)
-    asking, asked = (_grouped(part * scale, groups) for part, groups in ((tokens, queries), (keys, met)))
-    far = torch.cdist(asking.nan_to_num(), asked.nan_to_num(), compute_mode="donot_use_mm_for_euclid_dist").to(device)
-    real, there = (~part.isnan().any(-1).to(device) for part in (asking, asked))
-    weights: Tensor = call.weights.unflatten(0, (-1, len(queries))).float()  # (batch, groups, heads, size, keys)
-    seen = weights * there[:, None, None]
-    mean = (seen * far[:, None]).sum(-1) / seen.sum(-1).clamp(min=1e-12)
-    return (mean * real[:, None]).sum((1, 3)) / real.sum()
+    groups, keys_of = call.groups(), key_groups(call)
+    query_at, key_at = (_grouped(part * scale, members) for part, members in ((tokens, groups), (keys, keys_of)))
+    far = torch.cdist(query_at.nan_to_num(), key_at.nan_to_num(), compute_mode="donot_use_mm_for_euclid_dist")
+    valid_query, valid_key = (~part.isnan().any(-1).to(device) for part in (query_at, key_at))
+    weights: Tensor = call.weights.unflatten(0, (-1, len(groups))).float()  # (batch, groups, heads, size, keys)
+    used = weights * valid_key[:, None, None]
+    mean = (used * far.to(device)[:, None]).sum(-1) / used.sum(-1).clamp(min=1e-12)
+    return (mean * valid_query[:, None]).sum((1, 3)) / valid_query.sum()
 
 
-def _middles(grid: Grid) -> Tensor:
-    """(tokens, 2): where each lies, in tokens from the upper left corner; leading ones are not a number"""
-    return _placed(torch.arange(grid.height) + 0.5, torch.arange(grid.width) + 0.5, grid.prefix)
+def _centres(grid: Grid) -> Tensor:
+    """(tokens, 2): the position of each token, in tokens from the upper left corner; NaN for leading tokens."""
+    return _positions(torch.arange(grid.height) + 0.5, torch.arange(grid.width) + 0.5, grid.prefix)
 
 
-def _placed(rows: Tensor, columns: Tensor, prefix: int) -> Tensor:
+def _positions(rows: Tensor, columns: Tensor, prefix: int) -> Tensor:
     places = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), dim=-1).flatten(0, 1)
     return torch.cat([torch.full((prefix, 2), torch.nan), places])
 
 
 def _grouped(places: Tensor, groups: Tensor) -> Tensor:
-    """(groups, size, 2); padding is not a number"""
+    """(groups, size, 2); NaN for padding."""
     return torch.where((groups < 0)[..., None], torch.nan, places[groups])

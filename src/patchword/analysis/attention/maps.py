@@ -1,8 +1,8 @@
-"""Where a model looks: the attention of every layer, put back to where its tokens lie.
+"""Attention maps: the attention weights of every layer, mapped back to token positions.
 
-Weights stay in the groups in which they were computed (windows, stripes, pales). A row over the queries, which says who
-asks, is carried through them to a row over the keys, by the indices the model itself split its tokens with; so a map of
-a Swin never needs the matrix over all pairs of tokens.
+Weights stay in the groups in which they were computed (windows, stripes, pales). A row over the queries (how much each
+query counts) is multiplied through them to a row over the keys, by the indices with which the model split its tokens;
+so a map of a Swin never needs the matrix over all pairs of tokens.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from patchword.layers import Attention, AttentionMap, TokenMixing, members, reco
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One attention layer as it was computed. cell: height and width of a token in pixels, or in tokens of a text."""
+    """One recorded attention layer. cell: height and width of a token in pixels, or in tokens of a text."""
 
     name: str  # of the attention in the model
-    calls: tuple[AttentionMap, ...]  # one for each of its patterns, each with its share of the heads
+    calls: tuple[AttentionMap, ...]  # one per pattern, each with its group of heads
     cell: Cell
 
     @property
@@ -41,7 +41,7 @@ class Layer:
 
     @property
     def grid(self) -> Grid:
-        """of the queries; a text is one row"""
+        """The grid of the queries; a text is one row."""
         return self.calls[0].grid or Grid(1, self.calls[0].weights.shape[2])
 
     @property
@@ -49,11 +49,11 @@ class Layer:
         return self.calls[0].key_grid or Grid(1, self.calls[0].weights.shape[3])
 
     def dense(self) -> Tensor:
-        """(batch, heads, queries, keys), zero where two tokens do not meet"""
+        """(batch, heads, queries, keys), zero where a query does not attend to a key."""
         return torch.cat([call.dense() for call in self.calls], dim=1)
 
     def summed(self) -> Tensor:
-        """(heads, queries, keys): `dense` summed over the batch, of which only one is ever held"""
+        """(heads, queries, keys): `dense` summed over the batch, without holding the whole batch."""
         parts = []
         for call in self.calls:
             total = call.weights.unflatten(0, (-1, len(call.groups()))).sum(0)
@@ -62,41 +62,41 @@ class Layer:
 
     @cached_property
     def mean(self) -> Tensor:
-        """(batch, queries, keys): the mean of the heads"""
+        """(batch, queries, keys): the mean of the heads."""
         return self.dense().mean(1)
 
     def read_by(self, readers: Tensor) -> Tensor:
-        """(batch or 1, readers, queries) shares of queries -> (batch, heads, readers, keys): what these look at"""
-        return torch.cat([carried(call, call.weights, readers) for call in self.calls], dim=1)
+        """(batch or 1, rows, queries) query weights -> (batch, heads, rows, keys): what these queries attend to."""
+        return torch.cat([propagated(call, call.weights, readers) for call in self.calls], dim=1)
 
     def mixed_by(self, readers: Tensor) -> Tensor:
-        """(batch, readers, keys): the mean of the heads"""
-        parts = [carried(call, call.weights.mean(1, keepdim=True), readers)[:, 0] for call in self.calls]
-        return torch.stack(parts).mean(0)  # patterns have equally many heads
+        """(batch, rows, keys): the same, as the mean of the heads."""
+        parts = [propagated(call, call.weights.mean(1, keepdim=True), readers)[:, 0] for call in self.calls]
+        return torch.stack(parts).mean(0)  # patterns have equal numbers of heads
 
 
-def carried(call: AttentionMap, weights: Tensor, readers: Tensor) -> Tensor:
-    """(batch * groups, heads, size, keys), (batch or 1, readers, queries) -> (batch, heads, readers, keys)
+def propagated(call: AttentionMap, weights: Tensor, readers: Tensor) -> Tensor:
+    """(batch * groups, heads, size, keys), (batch or 1, rows, queries) -> (batch, heads, rows, keys)
 
-    Padding has the index -1: it reads nothing, and what is put there is cut off.
+    Padding has the index -1: it attends to nothing, and attention to it is dropped.
     """
     queries, keys = call.groups().to(weights.device), key_groups(call).to(weights.device)
     grouped: Tensor = weights.unflatten(0, (-1, len(queries)))
-    asking = nn.functional.pad(readers.to(weights.dtype), (0, 1))[:, :, queries].expand(len(grouped), -1, -1, -1)
-    read = torch.einsum("brgs,bghsk->bhrgk", asking, grouped).flatten(3)
+    querying = nn.functional.pad(readers.to(weights.dtype), (0, 1))[:, :, queries].expand(len(grouped), -1, -1, -1)
+    read = torch.einsum("brgs,bghsk->bhrgk", querying, grouped).flatten(3)
     count = int(keys.max()) + 1
     places = torch.where(keys < 0, count, keys).flatten()
     return read.new_zeros(*read.shape[:3], count + 1).index_add_(3, places, read)[..., :count]
 
 
 def key_groups(call: AttentionMap) -> Tensor:
-    """(groups, keys of a group): which keys are met; -1 is padding"""
+    """(groups, keys per group): the indices of the keys; -1 is padding."""
     tokens = call.weights.shape[3] if call.key_grid is None else call.key_grid.tokens
     return members(call.partition, tokens, call.key_grid)
 
 
 def layers(model: nn.Module, inputs: Any, geometry: Geometry | None = None) -> list[Layer]:
-    """Every attention layer, in the order they run. inputs: prepared images, or a Text."""
+    """Record every attention layer, in the order they run. inputs: prepared images, or a Text."""
     with torch.no_grad(), record_attention(model) as maps:
         model(inputs)
     geometry = geometry or Geometry(model)
@@ -110,7 +110,7 @@ def layers(model: nn.Module, inputs: Any, geometry: Geometry | None = None) -> l
 
 
 def _by_layer(model: nn.Module, maps: list[AttentionMap]) -> Iterator[tuple[AttentionMap, ...]]:
-    """The calls of one layer together: there is one for each of its patterns, and each has its share of the heads."""
+    """Yield the calls of each layer together: one per pattern, each with its group of heads."""
     while maps:
         patterns = len(cast(Attention, model.get_submodule(maps[0].layer)).patterns)
         yield tuple(maps[:patterns])
@@ -118,20 +118,21 @@ def _by_layer(model: nn.Module, maps: list[AttentionMap]) -> Iterator[tuple[Atte
 
 
 def require_attention(model: nn.Module, found: list[Layer]) -> None:
+    """Raise a UserError if a model has no attention."""
     if found:
         return
     mixes = any(isinstance(module, TokenMixing) for module in model.modules())
-    instead = "its feed-forwards along the tokens" if mixes else "its convolutions"
+    instead = "its token-mixing MLPs" if mixes else "its convolutions"
     name = getattr(getattr(model, "card", None), "model", type(model).__name__)
     raise UserError(
-        f"{name!r} has no attention to look at",
+        f"{name!r} has no attention",
         expected="a model with attention",
-        hint=f"{instead} mix tokens by fixed weights, whatever the picture shows",
+        hint=f"{instead} mix tokens by fixed weights that do not depend on the image",
     )
 
 
 def answering(grid: Grid) -> Tensor:
-    """(1, 1, queries): the row of [CLS], which the answer is read from, or the mean of all rows where there is none"""
+    """(1, 1, queries): 1 for [CLS], from which the class is predicted, or the mean of all queries if there is none."""
     row = torch.zeros(1, 1, grid.tokens)
     if grid.prefix:
         row[..., 0] = 1
@@ -141,21 +142,21 @@ def answering(grid: Grid) -> Tensor:
 
 
 def class_attention(model: nn.Module, images: Tensor) -> list[Tensor]:
-    """How much [CLS] looks at each patch: (batch, rows, columns) a layer, in the order the layers run.
+    """Return how much [CLS] attends to each patch: (batch, rows, columns) per layer, in the order the layers run.
 
-    A list, since the grids of a pyramid's stages differ. What [CLS] gives to itself and other leading tokens is not in
-    the map, so a map sums to less than one. Where there is no leading token, the mean over all queries stands for it.
-    The model must be in evaluation mode.
+    A list, since the grids of a pyramid's stages differ. Attention of [CLS] to leading tokens is not in the map, so a
+    map sums to less than one. Without a leading token, it is the mean over all queries. The model must be in
+    evaluation mode.
     """
-    return [looked_at(layer) for layer in layers(model, images)]
+    return [attention_to_patches(layer) for layer in layers(model, images)]
 
 
-def looked_at(layer: Layer) -> Tensor:
-    """(batch, rows, columns): how much the reader of the layer looks at each patch, on the grid of the keys"""
+def attention_to_patches(layer: Layer) -> Tensor:
+    """(batch, rows, columns): attention to each patch, from [CLS] or the mean of all queries, on the keys' grid."""
     return patches(layer.mixed_by(answering(layer.grid).to(layer.calls[0].weights.device)), layer.key_grid)[:, 0]
 
 
 def patches(keys: Tensor, grid: Grid) -> Tensor:
-    """(..., keys) -> (..., rows, columns), without the leading tokens"""
+    """(..., keys) -> (..., rows, columns), without the leading tokens."""
     found: Tensor = keys[..., grid.prefix :].unflatten(-1, (grid.height, grid.width))
     return found

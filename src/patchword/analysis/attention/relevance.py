@@ -1,8 +1,8 @@
-"""Which patches speak for a class: attention weighed by its gradient (Chefer et al., 2021).
+"""Relevance of patches for a class: attention weighted by its gradient (Chefer et al., 2021).
 
-Of each layer, the mean over the heads of the positive part of (gradient of the class score x attention); accumulated
-through the residuals as R <- R + A R, which starts from the identity. Here the rows of those who answer are carried
-back, r <- r + r A, which gives the same rows. What comes by the identity alone is taken away at the end.
+For each layer, the mean over the heads of the positive part of (gradient of the class score x attention), accumulated
+through the residuals as R <- R + A R from the identity. Here only the rows of the readout tokens are propagated back,
+r <- r + r A, which gives the same rows. The contribution of the identity alone is subtracted at the end.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from patchword.layers import DistilledHead, follow_attention
 
 
 def relevance(model: nn.Module, images: Tensor, classes: Tensor, geometry: Geometry | None = None) -> Tensor:
-    """(batch, rows, columns), 0 or more: how much each patch of the first stage spoke for its picture's class.
+    """Return (batch, rows, columns), 0 or more: the relevance of each patch of the first stage for a class.
 
-    classes: (batch,) the class asked about. The model must be in evaluation mode.
+    classes: (batch,) the class of each image. The model must be in evaluation mode.
     """
     geometry = geometry or Geometry(model)
     found = layers(model, images, geometry)
@@ -35,7 +35,7 @@ def relevance(model: nn.Module, images: Tensor, classes: Tensor, geometry: Geome
 def relevant(
     model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer], geometry: Geometry, readers: Tensor
 ) -> Tensor:
-    """(1, readers, tokens of the last layer) -> (batch, readers, tokens of the first layer)"""
+    """(1, rows, tokens of the last layer) -> (batch, rows, tokens of the first layer)"""
     positive = _positive(model, inputs, classes, found)
 
     def step(number: int, rows: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def relevant(
 
 
 def _positive(model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer]) -> list[Layer]:
-    """The layers, with the positive part of gradient x attention instead of their weights."""
+    """Return the layers with the positive part of gradient x attention in place of their weights."""
     with torch.enable_grad(), follow_attention(model) as calls:
         own = inputs.detach().requires_grad_() if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
         scores = model(own)
@@ -67,7 +67,7 @@ def _positive(model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[La
 
 
 def _both(grid: Grid) -> Tensor:
-    """DeiT's answer is read from [CLS] and the distillation token alike."""
+    """DeiT predicts from [CLS] and the distillation token."""
     row = torch.zeros(1, 1, grid.tokens)
     row[..., :2] = 0.5
     return row

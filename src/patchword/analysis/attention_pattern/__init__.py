@@ -1,7 +1,21 @@
-"""Who meets whom in a model's attention, read off the indices the model itself uses."""
+"""Attention patterns: which tokens attend to which in a model, from the indices that the model itself uses."""
 
-from patchword.analysis.attention_pattern.find import by_stage, computed_share, density, meetings, reach
+from patchword.analysis.attention_pattern.find import (
+    attention_patterns,
+    by_stage,
+    computed_density,
+    density,
+    receptive_fields,
+)
 from patchword.analysis.attention_pattern.pattern import AttentionPattern
-from patchword.analysis.attention_pattern.receptive_field import Footprint
+from patchword.analysis.attention_pattern.receptive_field import KeyReceptiveField
 
-__all__ = ["AttentionPattern", "Footprint", "by_stage", "computed_share", "density", "meetings", "reach"]
+__all__ = [
+    "AttentionPattern",
+    "KeyReceptiveField",
+    "attention_patterns",
+    "by_stage",
+    "computed_density",
+    "density",
+    "receptive_fields",
+]

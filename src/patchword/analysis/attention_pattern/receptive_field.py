@@ -1,4 +1,4 @@
-"""Which tokens a reduced key is made of."""
+"""The receptive field of a reduced key: which tokens it is made of."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from patchword.core.scope import Scope
 
 
 @dataclass(frozen=True)
-class Footprint:
-    """The rectangles of tokens that become keys: (key rows, rows) and (key columns, columns), True where they feed it.
+class KeyReceptiveField:
+    """The rectangle of tokens behind each key: (key rows, rows) and (key columns, columns), True where a token is used.
 
-    >>> footprint(projection, width, grid).rows[3].nonzero()  # the rows of tokens behind the fourth row of keys
+    >>> key_receptive_field(projection, width, grid).rows[3].nonzero()  # the token rows of the fourth row of keys
     """
 
     rows: Tensor
@@ -22,21 +22,21 @@ class Footprint:
 
 
 @torch.no_grad()
-def footprint(projection: nn.Module, width: int, grid: Grid) -> Footprint:
-    """Found by trial: one token at a time is not a number, and neither are the keys made of it.
+def key_receptive_field(projection: nn.Module, width: int, grid: Grid) -> KeyReceptiveField:
+    """Find it by probing: set one token at a time to NaN and see which keys become NaN.
 
-    The tokens of a diagonal suffice, since footprints are rectangles.
+    The tokens of a diagonal suffice, since receptive fields are rectangles.
     """
-    trial = deepcopy(projection).to_empty(device="cpu").eval()
-    for tensor in (*trial.parameters(), *trial.buffers()):
+    probe = deepcopy(projection).to_empty(device="cpu").eval()
+    for tensor in (*probe.parameters(), *probe.buffers()):
         tensor.fill_(1)
     rows, columns = [], []
     for step in range(max(grid.height, grid.width)):
         row, column = step % grid.height, step % grid.width
         tokens = torch.zeros(1, grid.tokens, width)
         tokens[0, grid.prefix + row * grid.width + column] = torch.nan
-        projected = trial(tokens, Scope(grid=grid))
-        spoiled = projected.key_grid.to_map(projected.key)[1][0, 0].isnan()
-        rows.append(spoiled.any(1))
-        columns.append(spoiled.any(0))
-    return Footprint(torch.stack(rows[: grid.height], 1), torch.stack(columns[: grid.width], 1))
+        projected = probe(tokens, Scope(grid=grid))
+        affected = projected.key_grid.to_map(projected.key)[1][0, 0].isnan()
+        rows.append(affected.any(1))
+        columns.append(affected.any(0))
+    return KeyReceptiveField(torch.stack(rows[: grid.height], 1), torch.stack(columns[: grid.width], 1))

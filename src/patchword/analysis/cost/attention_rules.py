@@ -1,4 +1,4 @@
-"""Rules of attention: two products, of the groups and directions that a pattern has."""
+"""Cost rules of attention: two matrix products per pattern."""
 
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from patchword.layers.attention.projection import Projected
 
 def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
     projected, pattern, grid = call.arguments
-    assert isinstance(projected, Projected), "the core is called with the projection's answer"
+    assert isinstance(projected, Projected), "the core is called with the projection's output"
     assert isinstance(pattern, Pattern), "the core is called with a pattern"
     if isinstance(pattern.partition, BlockSparse) and pattern.partition.is_sparse(_longest(projected)):
         return in_blocks(part, module, pattern.partition, projected)
@@ -47,18 +47,18 @@ def additive(part: str, module: Additive, call: Call) -> list[Line]:
     rows, width = symbol("N", queries, "tokens"), symbol("D", module.energy.in_features, "width")
     product = rows * (rows if keys == queries else symbol("M", keys, "keys")) * width
     return [
-        Line(part, "query + key, weighed", "attention", product, width),
+        Line(part, "query + key, weighted", "attention", product, width),
         Line(part, "weights x value", "attention", product, None),
     ]
 
 
 def in_blocks(part: str, module: ScaledDotProduct, blocks: BlockSparse, projected: Projected) -> list[Line]:
-    """Big Bird: two blocks meet all tokens, each of the others 5 + r blocks."""
+    """Big Bird: two blocks attend to all tokens, each of the others to 5 + r blocks."""
     count = -(-_longest(projected) // blocks.block)
     heads = symbol("h", module.heads, "heads")
     head = symbol("d", projected.query.shape[-1] // module.heads, "width of a head")
     size, tokens = symbol("b", blocks.block, "tokens of a block"), symbol("N", count * blocks.block, "tokens")
-    inner, read = symbol("i", count - 2, "inner blocks"), symbol("k", 5 + blocks.count, "blocks that each reads")
+    inner, read = symbol("i", count - 2, "inner blocks"), symbol("k", 5 + blocks.count, "blocks that each attends to")
     ends, others = heads * (2 * size) * tokens * head, heads * inner * size * (read * size) * head
     return [
         Line(part, f"{name}, {which}", "attention", product, None)
@@ -72,7 +72,7 @@ def _longest(projected: Projected) -> int:
 
 
 def _direction(pattern: Pattern) -> str:
-    """Which of several patterns it is, where the heads are shared out between them."""
+    """Return the direction of a pattern, where several patterns divide the heads."""
     match pattern.partition:
         case Interlaced(height=int(), width=None):
             return ", rows"

@@ -1,4 +1,4 @@
-"""Rules of patches and convolutions."""
+"""Cost rules of patch embeddings and convolutions."""
 
 from torch import nn
 
@@ -21,16 +21,16 @@ def convolution(part: str, module: nn.Conv2d, call: Call) -> list[Line]:
     groups, outputs, rows, columns = call.answer.shape
     places = symbol("H", rows, "rows") * symbol("W", columns, "columns")
     places = places if groups == 1 else symbol("G", groups, "groups") * places
-    inputs = symbol("I", module.in_channels // module.groups, "inputs of an output") * height * width
+    inputs = symbol("I", module.in_channels // module.groups, "inputs per output") * height * width
     out = symbol("O", outputs, "outputs")
     weights = inputs * out + out if module.bias is not None else inputs * out
     return [Line(part, _convolution_label(part, module), "convolution", places * inputs * out, weights)]
 
 
 def filters(part: str, module: nn.Conv1d, call: Call) -> list[Line]:
-    """Over the characters of each word."""
+    """Character convolutions, over each word."""
     words, outputs, places = call.answer.shape
-    count = symbol("N", words, "tokens") * symbol("p", places, "places in a word")
+    count = symbol("N", words, "tokens") * symbol("p", places, "positions in a word")
     size = symbol("k", module.kernel_size[0], "characters of a filter")
     inputs = symbol("E", module.in_channels, "width of a character") * size
     out = symbol("O", outputs, "outputs")

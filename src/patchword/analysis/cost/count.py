@@ -1,4 +1,4 @@
-"""Counting: the model runs once on the meta device, which has shapes but no numbers, and rules read the shapes."""
+"""Counts cost: the model runs once on the meta device, which has shapes but no values, and rules read the shapes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ from patchword.layers import Block, Bottleneck, ConvResidual
 from patchword.models import REGISTRY
 
 CONVENTION = (
-    "multiply-accumulates of matrix products and convolutions, for one image or one text; biases, norms, softmax and "
-    "activations are not counted. Papers call these FLOPs; counted as separate multiplications and additions they "
-    "would be double."
+    "multiply-accumulates of matrix products and convolutions, per image or text; biases, norms, softmax and "
+    "activations are not counted. Papers often call them FLOPs; counting multiplications and additions separately "
+    "would double the number."
 )
 _KINDS: tuple[Kind, ...] = ("linear", "attention", "convolution")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The lines of a part, and their sums."""
+    """The cost lines of a part, and their sums."""
 
     model: str
-    part: str  # its name in the model; "" is the whole
+    part: str  # its name in the model; "" is the whole model
     input: tuple[int, ...]
     lines: tuple[Line, ...]
 
@@ -43,12 +43,12 @@ class Cost:
         return sum(line.macs.value for line in self.lines if line.macs and line.kind == kind)
 
     def below(self, part: str) -> "Cost":
-        """The same count, of one part of this part."""
+        """Return the cost of one part of this part."""
         lines = tuple(line for line in self.lines if line.part == part or line.part.startswith(f"{part}."))
         return Cost(self.model, part, self.input, lines)
 
     def symbols(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """The letters used, each with its values (a pyramid's stages differ) and its meaning."""
+        """Return the symbols used, each with its values (the stages of a pyramid differ) and its meaning."""
         used: dict[str, tuple[tuple[int, ...], str]] = {}
         for line in self.lines:
             for expression in (line.macs, line.parameters):
@@ -81,7 +81,7 @@ class Cost:
 
 
 def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
-    """What a model, or one of its parts, costs at its own input size, or for `inputs` on the meta device.
+    """Return the cost of a model or one of its parts, at its own input size or for `inputs` on the meta device.
 
     >>> count(model.card, "stages.0.encoder.blocks.0").macs
     """
@@ -107,42 +107,42 @@ def _shape(example: Any) -> tuple[int, ...]:
 
 
 def text_of(card: Card, tokens: int) -> Text:
-    """A text of so many tokens on the meta device, to count a model of texts for."""
+    """Return a text with this many tokens on the meta device, as input for `count`."""
     if REGISTRY.reads_images(card.model):
-        raise UserError(f"{card.model!r} reads images", expected="a model of texts", hint="try --set image=384")
+        raise UserError(f"{card.model!r} reads images", expected="a text model", hint="try --set image=384")
     config = REGISTRY.configure(card.model, card.config)
-    longest = getattr(config, "max_length", tokens)  # a recurrent model has no end
+    longest = getattr(config, "max_length", tokens)  # a recurrent model has no maximum length
     if not 0 < tokens <= longest:
-        raise UserError(f"{card.model!r} reads {longest} tokens at most", got=tokens)
+        raise UserError(f"{card.model!r} reads at most {longest} tokens", got=tokens)
     with torch.device("meta"):
         return cast(Text, config.example(tokens))
 
 
 def lines_of(module: nn.Module, *inputs: Any) -> list[Line]:
-    """The lines of any composition of our parts, run once on these inputs."""
+    """Return the cost lines of any module made of our parts, run once on these inputs."""
     return list(_lines(module, "", _calls(module, *inputs)))
 
 
 def blocks_of(card: Card) -> list[str]:
-    """The names of a model's blocks, in the order they run."""
+    """Return the names of a model's blocks, in the order they run."""
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config)
     return [name for name, module in model.named_modules() if isinstance(module, Block | Bottleneck | ConvResidual)]
 
 
 def _named(line: Line, card: Card) -> Line:
-    """What the last linear map of a text model answers, only its config tells."""
-    answers = TEXT_HEADS.get(card.config.get("head", ""))
-    return replace(line, label=answers) if answers and line.part == "head.linear" else line
+    """Name the last linear layer of a text model, which only its config defines."""
+    label = TEXT_HEADS.get(card.config.get("head", ""))
+    return replace(line, label=label) if label and line.part == "head.linear" else line
 
 
 @torch.no_grad()
 def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
-    """Every call of every part that has a rule; a part may run more than once."""
+    """Record every call of every part that has a rule; a part may run more than once."""
     calls: dict[str, list[Call]] = {}
     handles = [
         module.register_forward_hook(
-            lambda _, arguments, answer, name=name: calls.setdefault(name, []).append(Call(arguments, answer))
+            lambda _, arguments, output, name=name: calls.setdefault(name, []).append(Call(arguments, output))
         )
         for name, module in model.named_modules()
         if type(module) in RULES
@@ -157,10 +157,10 @@ def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
 
 def _lines(module: nn.Module, part: str, calls: dict[str, list[Call]]) -> Iterable[Line]:
     if type(module) in RULES:
-        # A table that attention asks for its bias is never called itself.
+        # The table of a position bias is read by attention and never called itself.
         for number, call in enumerate(calls.get(part, [Call((), None)])):
             for line in RULES[type(module)](part, module, call):
-                yield line if number == 0 else replace(line, parameters=None)  # weights are held once
+                yield line if number == 0 else replace(line, parameters=None)  # weights count once
         return
     is_leaf = not any(True for _ in module.children())
     if any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE)):

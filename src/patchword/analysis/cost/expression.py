@@ -1,4 +1,4 @@
-"""Arithmetic that remembers how it was written: a formula, the same with its numbers put in, and the value."""
+"""Arithmetic that keeps its formula: the formula, the formula with numbers, and the value."""
 
 from dataclasses import dataclass, field
 from typing import Union
@@ -8,7 +8,8 @@ Term = Union["Expression", int]
 
 @dataclass(frozen=True)
 class Expression:
-    """
+    """An integer with the formula it was computed by.
+
     >>> N, D = symbol("N", 50, "tokens"), symbol("D", 64, "width")
     >>> (3 * N * D * D).working()
     '3 x N x D x D = 3 x 50 x 64 x 64 = 614,400'
@@ -43,7 +44,7 @@ class Expression:
         )
 
     def working(self) -> str:
-        """formula = numbers = value, leaving out what only repeats"""
+        """Return "formula = numbers = value", without repetitions."""
         steps = [self.formula, self.numbers, f"{self.value:,}"]
         return " = ".join(step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1])
 

@@ -1,4 +1,4 @@
-"""What a rule answers, and what it is given."""
+"""The input and the output of a cost rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Call:
-    """What a part was given and what it answered, for one image or one text."""
+    """The arguments and the output of one call of a part, for one image or one text."""
 
     arguments: Sequence[Any]
     answer: Any

@@ -1,4 +1,4 @@
-"""Rules of linear maps, which are called by the name they have in the part that holds them."""
+"""Cost rules of linear layers, which are labelled by the name they have in their parent module."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from patchword.analysis.cost.expression import symbol
 from patchword.analysis.cost.line import Call, Line
 from patchword.layers import LinearProjection
 
-# What the linear layers of our parts are called, and the letters of their input and output widths.
+# Labels of our linear layers, and the symbols of their input and output widths.
 _LINEAR = {
     "output": ("output projection", ("D", "width"), ("D", "width")),
     "up": ("feed-forward, up", ("D", "width"), ("F", "hidden width")),
@@ -21,25 +21,25 @@ _LINEAR = {
     "shared": ("bottleneck of query and key", ("D", "width"), ("B", "width of the bottleneck")),
     "query_key": ("query, key", ("B", "width of the bottleneck"), ("2B", "twice the bottleneck")),
     "value": ("value", ("D", "width"), ("B", "width of the bottleneck")),
-    "mix": ("three words to a token", ("3E", "three words"), ("D", "width")),
+    "mix": ("trigram projection", ("3E", "three embeddings"), ("D", "width")),
     "candidate": ("highway", ("F", "filters"), ("F", "filters")),
     "gate": ("highway, gate", ("F", "filters"), ("F", "filters")),
-    "project": ("filters to a word", ("F", "filters"), ("D", "width")),
-    "words": ("word head, a score for each word", ("D", "width"), ("V", "vocabulary")),
-    "state": ("state of the decoder", ("D", "width"), ("D", "width")),
-    "transform": ("word head, transform", ("D", "width"), ("D", "width")),
+    "project": ("character filters to word vector", ("F", "filters"), ("D", "width")),
+    "words": ("LM head, scores of the vocabulary", ("D", "width"), ("V", "vocabulary")),
+    "state": ("initial state of the decoder", ("D", "width"), ("D", "width")),
+    "transform": ("LM head, transform", ("D", "width"), ("D", "width")),
 }
 
-TEXT_HEADS = {  # what head.linear is called, by the name of the head; "class head" of the others
+TEXT_HEADS = {  # the label of head.linear, by the name of the head; "class head" for all others
     "next": "next sentence",
     "pretraining": "next sentence",
     "tags": "tag of each token",
-    "span": "begin and end of an answer",
+    "span": "start and end of the answer",
 }
 
-# Maps called "linear", by the part that holds them: those of a separable projection, and BERT's pooler.
+# Layers called "linear", by their parent: those of a separable projection, and BERT's pooler.
 _SQUARE = {"query": "query", "key": "key", "value": "value", "pool": "pooler"}
-_ROWS = {"joint": ("M", "keys")}  # what a linear layer is applied to, if not to the tokens
+_ROWS = {"joint": ("M", "keys")}  # what a linear layer is applied to, where it is not the tokens
 
 
 def linear(part: str, module: nn.Linear, call: Call) -> list[Line]:

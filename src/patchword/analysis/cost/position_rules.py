@@ -1,4 +1,4 @@
-"""Rules of positions and leading tokens."""
+"""Cost rules of position encodings and leading tokens."""
 
 from patchword.analysis.cost.expression import symbol
 from patchword.analysis.cost.line import Call, Line
@@ -20,19 +20,21 @@ def relative_vectors(part: str, module: RelativeVectors, call: Call) -> list[Lin
 
 def fourier(part: str, module: FourierFeatures, call: Call) -> list[Line]:
     groups, dimensions = call.arguments[0].shape[-2:]
-    places = symbol("n", call.arguments[0].numel() // dimensions, "places")
-    waves = symbol("M", dimensions, "numbers of a place") * symbol("w", module.frequencies.shape[1], "frequencies")
+    places = symbol("n", call.arguments[0].numel() // dimensions, "positions")
+    waves = symbol("M", dimensions, "coordinates") * symbol("w", module.frequencies.shape[1], "frequencies")
     features, hidden = symbol("F", module.up.shape[1], "features"), symbol("H", len(module.up), "hidden width")
-    width = symbol("D", len(module.down), "width") if groups == 1 else symbol("D/G", len(module.down), "its share")
+    width = (
+        symbol("D", len(module.down), "width") if groups == 1 else symbol("D/G", len(module.down), "width per group")
+    )
     inner = waves + features * hidden + hidden * width
-    return [Line(part, "Fourier features of places", "linear", places * inner, inner + hidden + width)]
+    return [Line(part, "Fourier features of positions", "linear", places * inner, inner + hidden + width)]
 
 
 def flow(part: str, module: Flow, call: Call) -> list[Line]:
     width, hidden = symbol("D", len(module.start), "width"), symbol("H", len(module.up), "hidden width")
-    times = symbol("s", 4 * module.steps * (call.arguments[0] - 1), "times that the speed is asked for")
+    times = symbol("s", 4 * module.steps * (call.arguments[0] - 1), "evaluations of the derivative")
     both = 2 * width * hidden
-    return [Line(part, "positions that flow", "linear", times * both, both + 2 * hidden + 2 * width)]
+    return [Line(part, "positions by an ODE", "linear", times * both, both + 2 * hidden + 2 * width)]
 
 
 def leading(part: str, module: Prefix, call: Call) -> list[Line]:

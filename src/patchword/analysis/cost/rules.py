@@ -1,6 +1,6 @@
-"""Which rule counts which part. A part without a rule is an error, not a zero.
+"""The cost rule of each part. A part without a rule is an error, not a zero.
 
-A rule says what a part multiplies and what it holds, as formulas.
+A rule gives the products and the parameters of a part as formulas.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ from patchword.layers import (
 
 __all__ = ["FREE", "RULES", "TEXT_HEADS", "Call", "Kind", "Line"]
 
-# Parts that hold nothing and multiply no matrices.
+# Parts without parameters and matrix products.
 FREE = (
     nn.Identity,
     nn.Dropout,

@@ -1,4 +1,4 @@
-"""Rules of norms and scales, which hold weights and multiply no matrices."""
+"""Cost rules of norms and scales, which have parameters but no matrix products."""
 
 from torch import nn
 

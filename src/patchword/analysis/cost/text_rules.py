@@ -1,4 +1,4 @@
-"""Rules of what only texts have: tables, word heads, recurrent layers, mixtures of layers."""
+"""Cost rules of text modules: embedding tables, LM heads, recurrent layers, mixtures of layers."""
 
 from torch import nn
 
@@ -22,28 +22,28 @@ def table(part: str, module: nn.Embedding, call: Call) -> list[Line]:
 
 
 def words(part: str, module: TiedLinear, call: Call) -> list[Line]:
-    """The matrix is the table of words, which is held once."""
+    """The matrix is the embedding table, whose parameters count once."""
     size = symbol("V", call.answer.shape[-1], "vocabulary")
     width = symbol("D", call.arguments[0].shape[-1], "width")
-    asked = symbol("N", call.arguments[0].numel() // width.value, "tokens")
+    tokens = symbol("N", call.arguments[0].numel() // width.value, "tokens")
     return [
         Line(
             part,
-            "word head, a score for each word",
+            "LM head, scores of the vocabulary",
             "linear",
-            asked * width * size,
+            tokens * width * size,
             size if module.bias is not None else None,
         )
     ]
 
 
 def partly_tied(part: str, module: PartlyTied, call: Call) -> list[Line]:
-    """The first rows of the matrix are the table of words, which is held once."""
+    """The first rows of the matrix are the embedding table, whose parameters count once."""
     size = symbol("V", module.extra.in_features, "vocabulary")
     width = symbol("D", call.arguments[0].shape[-1], "width")
-    asked = symbol("N", call.arguments[0].numel() // width.value, "tokens")
+    tokens = symbol("N", call.arguments[0].numel() // width.value, "tokens")
     own = symbol("X", module.extra.out_features, "channels beyond the table")
-    return [Line(part, "word head, a score for each word", "linear", asked * width * size, own * size + size)]
+    return [Line(part, "LM head, scores of the vocabulary", "linear", tokens * width * size, own * size + size)]
 
 
 def recurrent(part: str, module: ClippedLstm, call: Call) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Models side by side: what was published, what is counted here, what was measured here."""
+"""Rows that compare models: published, counted and measured figures."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -10,10 +10,10 @@ from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.models import REGISTRY
 
-NOTHING = Published(None, None, None, "", "")  # of a model that is in no paper
+NOTHING = Published(None, None, None, "", "")  # a model without published figures
 APART = 0.03  # published and counted figures that differ by more are marked
 
-# What the lectures compare, at 224 x 224.
+# The models that the lectures compare, at 224 x 224.
 LECTURES = (
     "vit-base-16",
     *(f"deit-{size}" for size in ("tiny", "small", "base")),
@@ -30,7 +30,7 @@ LECTURES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One model. speed: None if it was not measured; failure says why, if it was tried."""
+    """One model. speed: None if it was not measured; failure: the reason, if measuring failed."""
 
     model: str
     family: str
@@ -43,12 +43,12 @@ class Row:
     failure: str = ""
 
     def marks(self) -> dict[str, str]:
-        """The published figures that are more than 3% away from the counted ones, and how far."""
+        """Return the published figures that differ from the counted ones by more than 3%, and by how much."""
         figures = {
             "parameters": (self.published.parameters, self.parameters / 1e6, "M"),
             "MACs": (self.published.macs, self.macs / 1e9, "G"),
         }
-        return {what: told for what, figure in figures.items() if (told := apart(*figure))}
+        return {what: text for what, figure in figures.items() if (text := apart(*figure))}
 
     def measured(self, setting: object, speed: Speed) -> "Row":
         return replace(self, speed=speed)
@@ -65,7 +65,7 @@ class Row:
         return bool(self.failure)
 
     def remarks(self) -> list[str]:
-        return [f"{self.model}, {what}: {told}" for what, told in self.marks().items()]
+        return [f"{self.model}, {what}: {text}" for what, text in self.marks().items()]
 
     def to_json(self) -> dict[str, Any]:
         speed = asdict(self.speed) | {"images_per_second": self.speed.rate} if self.speed else None
@@ -82,29 +82,29 @@ class Row:
 
 
 def apart(printed: float | None, counted: float, unit: str) -> str:
-    """How far a published figure is from the counted one; nothing where it is near, or was not published."""
+    """Return by how much a published figure differs from the counted one; empty if it is near or not published."""
     if printed is None or abs(printed / counted - 1) <= APART:
         return ""
     digits = len(f"{printed:g}".partition(".")[2])
-    share = f"{abs(printed / counted - 1):.1%} {'above' if printed > counted else 'below'} the count"
+    difference = f"{abs(printed / counted - 1):.1%} {'above' if printed > counted else 'below'} the count"
     rounded = ", by rounding" if round(counted, digits) == printed else ""
-    return f"published {printed:g} {unit}, counted {counted:.2f} {unit}, {share}{rounded}"
+    return f"published {printed:g} {unit}, counted {counted:.2f} {unit}, {difference}{rounded}"
 
 
 def row_of(name: str) -> Row:
-    """A row before its model was measured; the counts are the registry's, which tests hold to the counter."""
+    """Return a row without measurements; the counts are the registry's, which tests compare with the counter."""
     family, variant = REGISTRY.find(name)
     image, size = sides(variant.config.image), name.removeprefix(f"{family.name}-")
     return Row(name, family.title, size, image, variant.parameters, variant.macs, PUBLISHED.get(name, NOTHING))
 
 
 def chosen(words: Iterable[str]) -> list[str]:
-    """The models of images that names and patterns mean, each once; the lectures' choice if there are none."""
+    """Return the image models that names and patterns match, each once; the lectures' choice if there are none."""
     return matching(list(words) or LECTURES, "images", REGISTRY.reads_images)
 
 
 def matching(words: Iterable[str], read: str, belongs: Callable[[str], bool]) -> list[str]:
-    """The models that names and patterns mean, each once, of those that read images, or texts."""
+    """Return the models that names and patterns match, each once, of those that read images, or texts."""
     names: list[str] = []
     for word in words:
         is_pattern = any(letter in word for letter in "*?[")

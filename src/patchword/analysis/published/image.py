@@ -1,7 +1,7 @@
-"""The figures that papers published for these models, each with its source.
+"""Published figures of image models, each with its source.
 
-They are as printed, so they are rounded as the authors liked. A figure nobody printed is None. Parameters and MACs are
-for the resolution of the model's default; `trained` says where the accuracy is for another one.
+Figures are as printed, with the authors' rounding. A figure that was not published is None. Parameters and MACs are
+for the model's default resolution; `trained` names the resolution of the accuracy where it differs.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ TORCHVISION = "torchvision's documentation, IMAGENET1K_V1 weights"
 
 @dataclass(frozen=True)
 class Published:
-    """What was printed about one model."""
+    """The published figures of one model."""
 
     parameters: float | None  # millions
     macs: float | None  # billions; papers call them FLOPs
-    top1: float | None  # percent on the validation set of ImageNet-1k; 100 less the error where that was printed
-    trained: str  # on what
+    top1: float | None  # percent on the validation set of ImageNet-1k; 100 minus the error where that was printed
+    trained: str  # the training data
     source: str
 
 

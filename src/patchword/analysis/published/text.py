@@ -1,7 +1,7 @@
-"""The figures that were published for models of texts, each with its source.
+"""Published figures of text models, each with its source.
 
-They are as printed. A figure that could not be read at its source is left out. Scores of different sets (dev, test)
-are not to be compared closely; so each says of which it is. Q8BERT is no model of its own and has no row.
+Figures are as printed. A figure that could not be checked at its source is left out. Scores of different sets (dev,
+test) are not comparable, so each names its set. Q8BERT is not a model of its own and has no row.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ GPT2 = "Radford et al. 2019, authors' model card"
 
 @dataclass(frozen=True)
 class Score:
-    """One score that was printed, in percent. MNLI-m: accuracy on the matched part. GLUE: the mean of its tasks."""
+    """One published score, in percent. MNLI-m: accuracy on the matched part. GLUE: the mean of its tasks."""
 
     task: str
     value: float
@@ -42,7 +42,7 @@ class Score:
 
 @dataclass(frozen=True)
 class PublishedText:
-    """What was printed about one model."""
+    """The published figures of one model."""
 
     parameters: float | None = None  # millions
     source: str = ""  # of the parameters
@@ -60,7 +60,7 @@ def _of(source: str, part: Literal["dev", "test"], **scores: float) -> tuple[Sco
     return tuple(Score(names[name], value, part, source) for name, value in scores.items())
 
 
-# The multilingual ones have more parameters than was printed, since their table of words is larger.
+# The multilingual models have more parameters than published, since their embedding table is larger.
 _BERT = {
     "bert-tiny": PublishedText(scores=_of(TURC, "test", glue=64.2, mnli=70.2, sst=83.2)),
     "bert-mini": PublishedText(scores=_of(TURC, "test", glue=65.8, mnli=74.8, sst=85.9)),

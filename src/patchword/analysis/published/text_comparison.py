@@ -1,4 +1,4 @@
-"""Models of texts side by side: what was published, what is counted here, what was measured here."""
+"""Rows that compare text models: published, counted and measured figures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +15,7 @@ from patchword.models import REGISTRY
 
 
 class Condition(NamedTuple):
-    """How a speed was measured."""
+    """The conditions of a measurement."""
 
     device: str
     precision: str
@@ -26,14 +26,14 @@ class Condition(NamedTuple):
 
 
 class Conditions(Protocol):
-    """A setting that measures several."""
+    """A setting with several conditions."""
 
     def conditions(self) -> list[Condition]: ...
 
 
 @dataclass(frozen=True)
 class TextSpeeds:
-    """What one process measured: a speed for each batch, and the bytes of the file that ran, if it was one."""
+    """The result of one process: a speed per batch size, and the bytes of the exported file, if there is one."""
 
     speeds: tuple[Speed, ...]
     size: int | None = None
@@ -41,16 +41,16 @@ class TextSpeeds:
 
 @dataclass(frozen=True)
 class TextRow:
-    """One model, counted for a text of so many tokens. left_out: what was not measured, and why"""
+    """One model, counted for a text of `tokens` tokens. left_out: conditions not measured, with the reason."""
 
     model: str
     family: str
     size: str  # the variant's name, without its family's
     tokens: int
     parameters: int
-    macs: int  # of the whole text
+    macs: int  # for the whole text
     float32: int  # bytes of a checkpoint
-    int8: int  # of a checkpoint whose matrices and tables are 8-bit integers
+    int8: int  # bytes of a checkpoint with 8-bit matrices and tables
     published: PublishedText
     speeds: Mapping[Condition, Speed] = field(default_factory=dict)
     left_out: Mapping[Condition, str] = field(default_factory=dict)
@@ -58,18 +58,18 @@ class TextRow:
     int8_file: int | None = None  # bytes of the ONNX file that was run
 
     def mark(self) -> str:
-        """How far the published parameters are from the counted ones, if that is far."""
+        """Return by how much the published parameters differ from the counted ones, if that is much."""
         return apart(self.published.parameters, self.parameters / 1e6, "M")
 
     def measured(self, setting: Conditions, found: TextSpeeds) -> "TextRow":
-        """With what was found; a batch that was asked for and is not there had too little memory."""
-        asked = setting.conditions()
-        speeds = dict(zip(asked, found.speeds, strict=False))
-        missing = asked[len(speeds) :]
+        """Return the row with new speeds; conditions without a speed ran out of memory."""
+        conditions = setting.conditions()
+        speeds = dict(zip(conditions, found.speeds, strict=False))
+        missing = conditions[len(speeds) :]
         return replace(
             self,
             speeds={**self.speeds, **speeds},
-            left_out={**self.left_out, **dict.fromkeys(missing, "there was too little memory")},
+            left_out={**self.left_out, **dict.fromkeys(missing, "out of memory")},
             int8_file=found.size or self.int8_file,
         )
 
@@ -105,16 +105,16 @@ class TextRow:
             "int8_file_bytes": self.int8_file,
             "left_out": [condition._asdict() | {"why": why} for condition, why in self.left_out.items()],
             "failures": [condition._asdict() | {"why": why} for condition, why in self.failures.items()],
-            "remarks": [f"{self.model}, parameters: {told}"] if (told := self.mark()) else [],
+            "remarks": [f"{self.model}, parameters: {mark}"] if (mark := self.mark()) else [],
         }
 
 
 def text_row_of(name: str, tokens: int) -> TextRow:
-    """A row before its model was measured. Weights are counted on the meta device, which holds no numbers."""
+    """Return a row without measurements. Weights are counted on the meta device, without memory."""
     family, variant = REGISTRY.find(name)
     with torch.device("meta"):
         model = REGISTRY.create(name)
-    text = text_of(model.card, tokens)  # refuses what is too long for the model
+    text = text_of(model.card, tokens)  # refuses texts that are too long for the model
     macs = variant.macs if tokens == variant.config.tokens else count(model.card, inputs=text).macs
     title, size = family.title, name.removeprefix(f"{family.name}-")
     published = PUBLISHED_TEXTS.get(name, PublishedText())
@@ -123,7 +123,7 @@ def text_row_of(name: str, tokens: int) -> TextRow:
 
 
 def int8_bytes(model: nn.Module) -> int:
-    """A byte for each weight of a matrix or a table and four for the scale of each of its rows; four for all others."""
+    """One byte per weight of a matrix or table and four per row for its scale; four bytes for all other weights."""
     matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear | nn.Embedding)]
     inside = sum(weight.numel() for weight in matrices)
     others = sum(weight.numel() for weight in model.parameters()) - inside
@@ -131,5 +131,5 @@ def int8_bytes(model: nn.Module) -> int:
 
 
 def chosen_texts(words: Iterable[str]) -> list[str]:
-    """The models of texts that names and patterns mean, each once; all if there are none."""
+    """Return the text models that names and patterns match, each once; all if there are none."""
     return matching(list(words) or ["*"], "texts", lambda name: REGISTRY.reads(name) == "texts")

@@ -1,1 +1,1 @@
-"""Sharpness."""
+"""Sharpness of a minimum, and the loss landscape around it."""

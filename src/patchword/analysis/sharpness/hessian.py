@@ -1,4 +1,4 @@
-"""The Hessian of a loss by its products with vectors alone: leading eigenvalues (Lanczos) and trace (Hutchinson)."""
+"""The Hessian of a loss by Hessian-vector products: leading eigenvalues (Lanczos) and trace (Hutchinson)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-TOLERANCE = 1e-3  # an eigenvalue has converged when its residual is below this share of it
-AT_ONCE = 4  # probes that share a pass over the sample
+TOLERANCE = 1e-3  # an eigenvalue has converged when its residual is below this fraction of it
+AT_ONCE = 4  # probes per pass over the sample
 
 Product = Callable[[Tensor], Tensor]  # (count, weights) -> (count, weights)
 Heard = Callable[["Spectrum"], None]
@@ -15,10 +15,10 @@ Heard = Callable[["Spectrum"], None]
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What Lanczos knows after some products.
+    """The state of Lanczos after some products.
 
-    The residual |H v - value v| of a unit vector v bounds the error: an eigenvalue lies within it of `value`. Where the
-    next one is a gap away the error is its square over the gap, which is far smaller.
+    The residual |H v - value v| of a unit vector v bounds the error: an eigenvalue is within it of `value`. Where the
+    next eigenvalue is a gap away, the error is the residual squared over the gap, which is far smaller.
     """
 
     values: Tensor  # (wanted,) float64, the largest first
@@ -26,8 +26,8 @@ class Spectrum:
     lowest: float
     lowest_residual: float
     basis: Tensor  # (products, weights) orthonormal
-    inside: float  # the trace of the Hessian within the basis
-    mixes: Tensor  # (wanted, products) float64: each eigenvector in the basis
+    inside: float  # the trace of the Hessian inside the basis
+    mixes: Tensor  # (wanted, products) float64: the coefficients of each eigenvector in the basis
     history: tuple[tuple[float, ...], ...] = ()  # the leading estimates after each product
 
     @property
@@ -39,16 +39,16 @@ class Spectrum:
         return (self.residuals <= TOLERANCE * self.values.abs()).tolist()
 
     def vectors(self) -> Tensor:
-        """(wanted, weights) unit vectors"""
+        """(wanted, weights) unit vectors."""
         return self.mixes.to(self.basis) @ self.basis
 
 
 def lanczos(product: Product, start: Tensor, wanted: int, most: int, heard: Heard = lambda _: None) -> Spectrum:
-    """The `wanted` largest eigenvalues, with at most so many products; fewer where all have converged.
+    """Compute the `wanted` largest eigenvalues with at most `most` products, fewer if all converge earlier.
 
-    Every new vector is made orthogonal to all before it, twice: without that, rounding brings copies of eigenvalues
-    that were found already (Paige, 1971). Where the space that the start reaches is used up, it goes on with a new
-    direction, so that equal eigenvalues are found as often as they are there.
+    Every new vector is orthogonalised against all before it, twice: without that, rounding brings back copies of
+    eigenvalues that were already found (Paige, 1971). When the Krylov space of the start is exhausted, it continues
+    with a new direction, so that multiple eigenvalues are found with their multiplicity.
     """
     most = min(most, start.numel())
     basis = start.new_empty(most, start.numel())
@@ -64,19 +64,19 @@ def lanczos(product: Product, start: Tensor, wanted: int, most: int, heard: Hear
         image = image - inside @ basis[:count]
         image = image - (basis[:count] @ image) @ basis[:count]
         length = float(image.norm())
-        used_up = length <= 1e-6 * max(abs(value) for value in (*middle, *beside, 1e-30))
+        exhausted = length <= 1e-6 * max(abs(value) for value in (*middle, *beside, 1e-30))
         found = _spectrum(middle, beside, length, wanted, basis[:count])
         history.append(tuple(found.values.tolist()))
         found = replace(found, history=tuple(history))
         heard(found)
-        if count == most or (len(found.values) == wanted and all(found.converged) and not used_up):
+        if count == most or (len(found.values) == wanted and all(found.converged) and not exhausted):
             return found
-        beside.append(0.0 if used_up else length)
-        basis[count] = _elsewhere(basis[:count], count) if used_up else image / length
+        beside.append(0.0 if exhausted else length)
+        basis[count] = _orthogonal(basis[:count], count) if exhausted else image / length
 
 
 def _spectrum(middle: list[float], beside: list[float], length: float, wanted: int, basis: Tensor) -> Spectrum:
-    """The eigenvalues of the tridiagonal matrix that the Hessian is in the basis."""
+    """Return the eigenvalues of the tridiagonal matrix that represents the Hessian in the basis."""
     diagonal, next_to = torch.tensor(middle, dtype=torch.float64), torch.tensor(beside, dtype=torch.float64)
     values, vectors = torch.linalg.eigh(diagonal.diag() + next_to.diag(1) + next_to.diag(-1))
     values, vectors = values.flip(0), vectors.flip(1)
@@ -88,8 +88,8 @@ def _spectrum(middle: list[float], beside: list[float], length: float, wanted: i
     return Spectrum(values[:wanted], residuals[:wanted], lowest, lowest_residual, basis, inside, leading)
 
 
-def _elsewhere(basis: Tensor, seed: int) -> Tensor:
-    """a random unit vector that is orthogonal to all of the basis"""
+def _orthogonal(basis: Tensor, seed: int) -> Tensor:
+    """Return a random unit vector that is orthogonal to the basis."""
     vector: Tensor = normal(basis.shape[1], seed).to(basis)
     for _ in range(2):
         vector = vector - (basis @ vector) @ basis
@@ -98,7 +98,7 @@ def _elsewhere(basis: Tensor, seed: int) -> Tensor:
 
 
 def numbers(seed: int) -> torch.Generator:
-    """The same on every machine, and not those that a model of this seed drew its first weights from."""
+    """Return a generator, the same on every machine, different from the one that draws a model's first weights."""
     return torch.Generator().manual_seed((seed + 1) * 0x9E3779B97F4A7C15 % 2**63)
 
 
@@ -116,11 +116,10 @@ class Estimate:
 
 
 def trace(product: Product, like: Tensor, probes: int, seed: int, spectrum: Spectrum | None = None) -> Estimate:
-    """The trace by Hutchinson's estimate: the mean of v' H v over vectors v of random signs.
+    """Estimate the trace by Hutchinson's method: the mean of v' H v over random sign vectors v.
 
-    With a spectrum, the trace within its basis, which Lanczos has exactly, is taken from there, and the probes see only
-    what is outside (Meyer et al., 2021): the largest eigenvalues, which make the estimate uncertain, are no part of it.
-    like: (weights,)
+    With a spectrum, the trace inside its basis is exact, and the probes only estimate the part outside (Hutch++, Meyer
+    et al., 2021): the largest eigenvalues, which cause most of the variance, are not estimated. like: (weights,)
     """
     basis = like.new_zeros(0, like.numel()) if spectrum is None else spectrum.basis
     inside = 0.0 if spectrum is None else spectrum.inside

@@ -1,8 +1,8 @@
-"""The mean loss of a model over a sample, as a function of its weights: value, gradient, Hessian times a vector.
+"""The mean loss of a model over a sample as a function of its weights: value, gradient, Hessian-vector product.
 
-The sample is read in pieces, whose shares add up to the whole, so the size of a piece changes memory and not the answer
-(but for rounding). Everything is in the precision of the weights, without TF32, and in evaluation mode: no dropout, and
-batch norms use the statistics that training left.
+The sample is read in batches whose contributions add up, so the batch size changes memory but not the result (except
+for rounding). Everything is computed in the precision of the weights, without TF32, and in evaluation mode: no dropout,
+and batch norms use the statistics of training.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from patchword.layers import plain_attention
 
 
 class Value(NamedTuple):
-    """The mean loss, and the share of right answers, which is not a number where nothing can be right."""
+    """The mean loss and the accuracy, which is NaN for tasks without one."""
 
     loss: float
     accuracy: float
@@ -31,16 +31,18 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class SampleLoss:
-    """pieces: from a size to the sample in pieces of so many examples, as often as it is asked.
-    share: of a piece, its part of the mean loss and of the share of right answers, open to gradients.
-    tick: is called after every piece.
+    """A loss over a sample.
+
+    pieces: from a batch size to the batches of the sample; it can be called again.
+    share: from a batch to its contribution to the mean loss and to the accuracy, differentiable.
+    tick: called after every batch.
     """
 
     model: nn.Module
     pieces: Callable[[int], Iterable[Any]]
     share: Callable[[Any], tuple[Tensor, Tensor]]
     size: int = 128
-    count: int = 1  # examples of the sample
+    count: int = 1  # examples in the sample
     tick: Callable[[], None] = field(default=_nothing, compare=False)
 
     @cached_property
@@ -53,11 +55,11 @@ class SampleLoss:
 
     @property
     def passes(self) -> int:
-        """pieces of the sample"""
+        """The number of batches of the sample."""
         return -(-self.count // self.size)
 
-    def in_pieces(self) -> str:
-        """how the sample is read, in words"""
+    def batches_text(self) -> str:
+        """Return e.g. "16 batches of 128"."""
         return f"{self.passes} batches of {self.size}" if self.passes > 1 else "one batch"
 
     def zeros(self, *leading: int) -> Tensor:
@@ -67,41 +69,39 @@ class SampleLoss:
 
     @torch.no_grad()
     def value(self) -> Value:
-        """Where the weights are now."""
+        """Return loss and accuracy at the current weights."""
         loss, right = self.totals().tolist()
         return Value(_finite(loss), right)
 
     @torch.no_grad()
     def totals(self) -> Tensor:
-        """(2,) loss and accuracy, still on the device, and not looked at"""
+        """(2,) loss and accuracy, still on the device."""
         with evaluating(self.model):
-            shares = [self.share(piece) for piece in self._pieces()]
-        return torch.stack([torch.stack((loss, right.to(loss))) for loss, right in shares]).sum(0)
+            parts = [self.share(batch) for batch in self._batches()]
+        return torch.stack([torch.stack((loss, right.to(loss))) for loss, right in parts]).sum(0)
 
     def gradient(self) -> tuple[float, Tensor]:
-        """The loss and its gradient, (weights,)."""
+        """Return the loss and its gradient, (weights,)."""
         total, losses = self.zeros(), []
         with evaluating(self.model):
-            for piece in self._pieces():
-                loss = self.share(piece)[0]
+            for batch in self._batches():
+                loss = self.share(batch)[0]
                 total += flat(torch.autograd.grad(loss, self.parameters, materialize_grads=True))
                 losses.append(loss.detach())
         return _finite(float(torch.stack(losses).sum())), total
 
     def products(self, vectors: Tensor) -> Tensor:
-        """(count, weights) -> (count, weights): the Hessian times each, exact: the gradient is differentiated again"""
+        """(count, weights) -> (count, weights): exact Hessian-vector products, by differentiating the gradient."""
         total = torch.zeros_like(vectors)
         with evaluating(self.model), plain_attention(self.model):
-            for piece in self._pieces():
-                self._add_products(piece, vectors, total)
+            for batch in self._batches():
+                self._add_products(batch, vectors, total)
         if not bool(total.isfinite().all()):
-            raise UserError(
-                "the second derivative of the loss is not a number", hint="the weights may be far too large"
-            )
+            raise UserError("the second derivative of the loss is not finite", hint="the weights may be far too large")
         return total
 
-    def _add_products(self, piece: Any, vectors: Tensor, total: Tensor) -> None:
-        gradient = torch.autograd.grad(self.share(piece)[0], self.parameters, create_graph=True, materialize_grads=True)
+    def _add_products(self, batch: Any, vectors: Tensor, total: Tensor) -> None:
+        gradient = torch.autograd.grad(self.share(batch)[0], self.parameters, create_graph=True, materialize_grads=True)
         curved = [index for index, part in enumerate(gradient) if part.requires_grad]
         for number, vector in enumerate(vectors):
             if not curved:
@@ -117,30 +117,30 @@ class SampleLoss:
             total[number] += flat(twice)
 
     def parts(self, vector: Tensor) -> list[Tensor]:
-        """(weights,) -> one tensor for each parameter, of its shape"""
-        pieces = vector.split([parameter.numel() for parameter in self.parameters])
-        return [part.view_as(parameter) for part, parameter in zip(pieces, self.parameters, strict=True)]
+        """(weights,) -> one tensor per parameter, in its shape."""
+        flat_parts = vector.split([parameter.numel() for parameter in self.parameters])
+        return [part.view_as(parameter) for part, parameter in zip(flat_parts, self.parameters, strict=True)]
 
     @contextmanager
     def walking(self) -> Iterator[Callable[[Tensor], None]]:
-        """Yields what puts the weights so far from where they are, (weights,); afterwards they are back, bit by bit."""
+        """Yield a function that moves the weights by (weights,) from their start; on exit they are restored exactly."""
         kept = [parameter.detach().clone() for parameter in self.parameters]
 
         @torch.no_grad()
-        def go(step: Tensor) -> None:
+        def move_to(step: Tensor) -> None:
             for parameter, start, part in zip(self.parameters, kept, self.parts(step), strict=True):
                 parameter.copy_(start + part)
 
         try:
-            yield go
+            yield move_to
         finally:
             with torch.no_grad():
                 for parameter, start in zip(self.parameters, kept, strict=True):
                     parameter.copy_(start)
 
-    def _pieces(self) -> Iterator[Any]:
-        for piece in self.pieces(self.size):
-            yield piece
+    def _batches(self) -> Iterator[Any]:
+        for batch in self.pieces(self.size):
+            yield batch
             self.tick()
 
 
@@ -150,7 +150,7 @@ def flat(parts: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and products of float32 numbers that a GPU does not round to TF32."""
+    """Run in evaluation mode, without TF32."""
     before = {module: module.training for module in model.modules()}
     convolutions, products = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     model.eval()
@@ -165,5 +165,5 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def _finite(loss: float) -> float:
     if not loss - loss == 0:
-        raise UserError("the loss over the sample is not a number", got=loss, hint="were the weights saved whole?")
+        raise UserError("the loss over the sample is not finite", got=loss, hint="the saved weights may be damaged")
     return loss

@@ -1,4 +1,4 @@
-"""How sharp a minimum is: curvature, and how far the loss rises nearby.
+"""Sharpness of a minimum: curvature, and how far the loss rises near the weights.
 
 eigenvalues, trace   of the Hessian of the mean loss over a sample (hessian.py)
 epsilon-sharpness    max over |e| <= rho of L(w + e) - L(w) (Keskar et al., 2017, with SAM's ball: Foret et al., 2021)
@@ -17,24 +17,24 @@ from patchword.core.errors import UserError
 
 @dataclass(frozen=True)
 class Ball:
-    """The highest loss found within a radius. rise: over the centre; one_step: of SAM's own single step."""
+    """The highest loss found in a ball. rise: above the loss at the centre; one_step: the rise of SAM's single step."""
 
     radius: float
     rise: float
     one_step: float
-    slope: float  # the length of the gradient at the centre: radius times it is what one expects of a plane
+    slope: float  # the norm of the gradient at the centre: times the radius, the rise of a plane
     history: tuple[float, ...]  # the best rise so far, after each gradient
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is measured and how much may be spent on it."""
+    """The options of the measurement, and its limits."""
 
     eigenvalues: int = 5
-    products: int = 60  # at most, for the eigenvalues
-    probes: int = 20  # of the trace
+    products: int = 60  # maximum number of Hessian-vector products for the eigenvalues
+    probes: int = 20  # random vectors for the trace
     rho: float = 0.05
-    steps: int = 20  # of the ascent in the ball
+    steps: int = 20  # steps of gradient ascent in the ball
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -42,25 +42,27 @@ class Wish:
             if getattr(self, name) < least:
                 raise UserError(f"too few {name}", expected=f"{least} or more", got=getattr(self, name))
         if not 0 < self.rho < float("inf"):
-            raise UserError("the radius rho", expected="a number above 0", got=self.rho)
+            raise UserError("wrong radius rho", expected="a number above 0", got=self.rho)
         if self.products < self.eigenvalues:
-            raise UserError(f"{self.eigenvalues} eigenvalues need as many products", got=self.products)
+            raise UserError(f"{self.eigenvalues} eigenvalues need at least as many products", got=self.products)
 
 
 @dataclass(frozen=True)
 class Sharpness:
+    """The result of the measurement."""
+
     at: Value
     spectrum: Spectrum
     trace: Estimate
     ball: Ball
 
 
-# the name of a part, and how often it reads the sample at most
+# called with the name of a phase, and the maximum number of passes over the sample
 Begun = Callable[[str, int], None]
 
 
 def measure(loss: SampleLoss, wish: Wish, begun: Begun = lambda *_: None, heard: Heard = lambda _: None) -> Sharpness:
-    """Eigenvalues, trace and epsilon-sharpness of a model where its weights are; they are not changed."""
+    """Measure eigenvalues, trace and epsilon-sharpness at the model's weights, which are not changed."""
     begun("loss", 1)
     at = loss.value()
     begun("eigenvalues", min(wish.products, loss.weights))
@@ -73,12 +75,12 @@ def measure(loss: SampleLoss, wish: Wish, begun: Begun = lambda *_: None, heard:
 
 
 def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None = None) -> Ball:
-    """Projected gradient ascent from the better of SAM's step and, where it is given, the most curved direction.
+    """Projected gradient ascent from the better of SAM's step and, if it is given, the most curved direction.
 
-    A step is as long as the radius at first; one that does not climb is taken back and the next is half as long. What
-    is found is a loss that is there, so it is at most the true maximum.
+    The first step is as long as the radius; a step that does not climb is undone and the next is half as long. The
+    result is a loss that was evaluated, so it is at most the true maximum.
     """
-    with loss.walking() as go:
+    with loss.walking() as move_to:
         low, gradient = loss.gradient()
         slope = float(gradient.norm())
         starts = [_onto(gradient, radius)]
@@ -87,7 +89,7 @@ def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None =
             starts.append(_onto(sign * curved, radius))
         found = []
         for place in starts:
-            go(place)
+            move_to(place)
             found.append((*loss.gradient(), place))
         one_step = found[0][0] - low
         best, uphill, place = max(found, key=lambda one: one[0])
@@ -95,7 +97,7 @@ def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None =
         for _ in range(steps):
             further = place + _onto(uphill, stride)
             trial = _onto(further, radius) if float(further.norm()) > radius else further
-            go(trial)
+            move_to(trial)
             value, gradient = loss.gradient()
             if value > best:
                 best, uphill, place = value, gradient, trial
@@ -106,6 +108,6 @@ def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None =
 
 
 def _onto(vector: Tensor, length: float) -> Tensor:
-    """the same direction, so long; nothing has no direction"""
+    """Return the vector scaled to a length; zero stays zero."""
     norm = vector.norm()
     return torch.where(norm > 0, vector * (length / norm.clamp(min=torch.finfo(vector.dtype).tiny)), 0.0)

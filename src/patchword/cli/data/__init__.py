@@ -1,1 +1,1 @@
-"""Data."""
+"""Verbs about data sets."""

@@ -1,4 +1,4 @@
-"""data check: everything that is wrong with some data, before anything is trained."""
+"""data check: finds all faults of a data set before anything is trained."""
 
 import time
 from pathlib import Path
@@ -23,21 +23,21 @@ def check(
         list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe, e.g. label=mood.")
     ] = None,
 ) -> None:
-    """Find everything that is wrong with pictures or texts, without training.
+    """Find everything that is wrong with images or texts, without training.
 
-    Training makes the same check before its first step. Every picture is read whole (a set of more than 200,000 that
-    does not fit in memory is trained on after a look at the headers alone; here it is read whole all the same), every
-    row of every file is looked at, and all faults are told at once, by file and row: pictures that are truncated,
-    empty or far too large, classes that are empty, rows of the wrong length, labels that are missing or unknown, text
-    that is not UTF-8, answers that are not in their text, archives with entries that lead out of them. What only looks
-    like a mistake, such as a picture in both the training and the test part, is a note.
+    Training makes the same check before its first step. Every image is decoded (training reads only the headers of a
+    set with more than 200,000 images that does not fit in memory), every row of every file is checked, and all faults
+    are reported at once, by file and row: images that are truncated, empty or far too large, classes without images,
+    rows of the wrong length, labels that are missing or unknown, text that is not UTF-8, answers that do not occur in
+    their text, archives with entries outside of their folder. What may be intended, such as an image in both the
+    training and the test split, is a note.
 
     The exit code is 0 if nothing is wrong, and 2 otherwise.
 
     Examples:
 
-      patchword data check my/pictures
-      patchword data check pictures.zip
+      patchword data check my/images
+      patchword data check images.zip
       patchword data check reviews.csv text=review label=mood
       patchword data check train.csv validation=valid.csv test=test.csv
       patchword data check train.conllu test=test.conllu
@@ -50,19 +50,19 @@ def check(
     out, begun = console(), time.perf_counter()
     with out.status(f"reading {what}") as status:
 
-        def told(done: int, of: int) -> None:
-            status.update(f"reading {what}: {done:,} of {of:,} pictures")
+        def report(done: int, of: int) -> None:
+            status.update(f"reading {what}: {done:,} of {of:,} images")
 
-        counts, notes = check_data(_recipe(what, fields or []), told)
+        counts, notes = check_data(_recipe(what, fields or []), report)
     from patchword.recipes.notes import print_notes
 
     print_notes(notes, out, most=20)
     seconds = time.perf_counter() - begun
-    out.print(f"nothing is wrong: {counts}, read in {seconds:.1f} s", highlight=False, markup=False)
+    out.print(f"no faults: {counts}, read in {seconds:.1f} s", highlight=False, markup=False)
 
 
 def _recipe(what: str, fields: list[str]) -> "Recipe":
-    """A recipe's own, or one for the data alone."""
+    """Return the recipe itself, or a minimal recipe for the data."""
     from patchword.data.shards.manifest import is_sharded, read_manifest
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
@@ -87,7 +87,7 @@ def _recipe(what: str, fields: list[str]) -> "Recipe":
 
 
 def _is_manifest(path: Path) -> bool:
-    """A table of pictures begins with the names path and label."""
+    """Return whether a table lists images: its header has the column path and no column text."""
     if not path.is_file():
         return True
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""data: which sets are here, where they came from, how to get one, and what its pictures look like to a model."""
+"""data: lists the data sets, downloads one, shows, checks or shards one."""
 
 from typing import Annotated
 
@@ -11,8 +11,8 @@ from patchword.cli.data import show as data_show
 from patchword.cli.help import help_of
 
 app = typer.Typer(
-    help="Show which data sets are here; bring one with `get`, look at one with `show`, find faults with `check`, "
-    "cut one into shards with `shard`.",
+    help="List the data sets; download one with `get`, see its images with `show`, find faults with `check`, split it "
+    "into shards with `shard`.",
     invoke_without_command=True,
 )
 app.command("check", help=help_of(data_check.check))(data_check.check)
@@ -28,28 +28,33 @@ def listing(context: typer.Context) -> None:
 
     from patchword.data.image.named_datasets import SETS, data_folder, whereabouts
 
-    table = Table("set", "what it is")
-    table.add_column("where it is", overflow="fold")
+    table = Table("data set", "content")
+    table.add_column("location", overflow="fold")
     for name, known in SETS.items():
         found = whereabouts(name)
-        table.add_row(name, known.about, found[1] if found else f"[dim]not here: patchword data get {name}[/dim]")
+        table.add_row(name, known.about, found[1] if found else f"[dim]absent: patchword data get {name}[/dim]")
     table.add_row("digits", "1,797 grey 8 x 8 handwritten digits", "scikit-learn, if it is installed")
     out = console()
     out.print(table)
     out.print(f"data folder: {data_folder()} (or $PATCHWORD_DATA)", highlight=False)
     out.print(
-        "your own: a folder with one sub-folder a class, a .zip of it, a folder of shards, or a .csv/.jsonl with path "
-        "and label",
+        "your own data: a folder with one sub-folder per class, a .zip of it, a folder of shards, or a .csv/.jsonl "
+        "with path and label",
         highlight=False,
     )
 
 
 @app.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="The set's name.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before installing or downloading.")] = False,
+    name: Annotated[str, typer.Argument(help="The name of the data set.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Install or download without asking.")] = False,
 ) -> None:
-    """Bring a set to this machine: Debian's package if we may install it, else a verified download."""
+    """Download a data set: as a Debian package if you may install one, else as a verified download.
+
+    Example:
+
+      patchword data get fashion-mnist
+    """
     from patchword.core.errors import UserError, nearest
     from patchword.data.image.named_datasets import SETS, whereabouts
     from patchword.data.image.named_datasets import get as bring

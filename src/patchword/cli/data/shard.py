@@ -1,4 +1,4 @@
-"""data shard: a set into shards, for what does not fit on one disk."""
+"""data shard: splits a data set into shards, on one or several disks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 def shard(
-    what: Annotated[str, typer.Argument(metavar="DATA", help="Pictures, or texts to pretrain on.")],
+    what: Annotated[str, typer.Argument(metavar="DATA", help="Images, or texts to pretrain on.")],
     out: Annotated[
-        list[Path], typer.Option("--out", metavar="FOLDER", help="Where to; repeat it for folders on other disks.")
+        list[Path], typer.Option("--out", metavar="FOLDER", help="Output folder; repeat it for folders on other disks.")
     ],
-    size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Of a shard, e.g. 256MB or 1GB.")] = "256MB",
+    size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of a shard, e.g. 256MB or 1GB.")] = "256MB",
     documents: Annotated[
-        str, typer.Option("--documents", help="How texts are separated: auto, line, blank, doc or file.")
+        str, typer.Option("--documents", help="What separates documents: auto, line, blank, doc or file.")
     ] = "auto",
 ) -> None:
-    """Cut a data set into shards: some files of equal size instead of millions, on one disk or on several.
+    """Split a data set into shards: a few files of equal size instead of millions, on one disk or on several.
 
-    Pictures (a folder of classes, a .zip or .tar of one, a .csv or .jsonl with path and label) become plain .tar files;
+    Images (a folder of classes, a .zip or .tar of one, a .csv or .jsonl with path and label) become plain .tar files;
     texts (.txt, .md, .jsonl with a field text, or folders of them) become .jsonl files. shards.json lists them with
-    their counts, sizes and digests. All pictures are checked first, and faults are told as one report. A shard is
-    written whole or not at all; after a stop, the same command goes on behind the last one.
+    their counts, sizes and digests. All images are checked first, and faults are reported together. A shard is written
+    completely or not at all; after a stop, the same command continues after the last shard.
 
-    With several --out, a folder is filled until its disk is full, then the next. Shards can be moved later: add their
-    new folder to `folders` in shards.json. `patchword data check` reads them all and compares the digests.
+    With several --out, shards go to the first folder until its disk is full, then to the next. You can move shards
+    later: add their new folder to `folders` in shards.json. `patchword data check` verifies all digests.
 
     Examples:
 
-      patchword data shard my/pictures --out shards
-      patchword data shard my/pictures --out /disk1/shards --out /disk2/shards --size 1GB
+      patchword data shard my/images --out shards
+      patchword data shard my/images --out /disk1/shards --out /disk2/shards --size 1GB
       patchword train image-folder-vit data=shards
       patchword data shard corpus.txt --out texts
       patchword train bert-pretrain text=texts
@@ -44,8 +44,8 @@ def shard(
     from patchword.data.shards.writing import write_shards
     from patchword.reports.plots.numbers import counted
 
-    begun, told = size_of(size), console()
-    with told.status(f"reading {what}") as status:
+    shard_size, screen = size_of(size), console()
+    with screen.status(f"reading {what}") as status:
 
         def checking(done: int, of: int) -> None:
             status.update(f"checking {what}: {done / of:.1%}")
@@ -54,11 +54,11 @@ def shard(
             status.update(f"writing shards of {what}: {done / of:.1%}")
 
         contents = _contents(what, documents)
-        manifest = write_shards(contents, Folders(tuple(out)), begun, checking, writing)
+        manifest = write_shards(contents, Folders(tuple(out)), shard_size, checking, writing)
     files = counted(len(manifest.shards), "shard")
     held = in_bytes(sum(shard.bytes for shard in manifest.shards))
-    samples = counted(manifest.samples, "picture" if manifest.kind == "pictures" else "document")
-    told.print(f"{samples} in {files}, {held}: {out[0]}", highlight=False, markup=False)
+    samples = counted(manifest.samples, "image" if manifest.kind == "pictures" else "document")
+    screen.print(f"{samples} in {files}, {held}: {out[0]}", highlight=False, markup=False)
 
 
 def _contents(what: str, documents: str) -> "Contents":

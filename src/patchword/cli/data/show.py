@@ -1,4 +1,4 @@
-"""data show: pictures of a set, as a model gets them."""
+"""data show: shows the images of a data set as the model gets them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,54 +14,57 @@ if TYPE_CHECKING:
 
 def show(
     what: Annotated[
-        str, typer.Argument(metavar="DATA|RECIPE|RUN", help="A data set, a recipe's name or file, or a run's folder.")
+        str,
+        typer.Argument(metavar="DATA|RECIPE|RUN", help="A data set, the name or file of a recipe, or a run folder."),
     ],
     augment: Annotated[
         str,
-        typer.Option("--augmentation", metavar="NAME|LIST", help="none, light, deit, 3-augment, or a list: flip,crop."),
+        typer.Option(
+            "--augmentation", metavar="NAME|LIST", help="none, light, deit, 3-augment, or a list such as flip,crop."
+        ),
     ] = "",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="A field, e.g. --set augmentation.mixup=0. Can be repeated."),
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field, e.g. --set augmentation.mixup=0. Repeatable."),
     ] = None,
     size: Annotated[
-        int, typer.Option("--size", min=4, help="Pixels a side, for a data set; 224 if not given, or the set's own.")
+        int, typer.Option("--size", min=4, help="Side of the images in pixels, for your own data sets.")
     ] = 224,
-    count: Annotated[int, typer.Option("--count", min=1, max=64, help="Pictures of the batch.")] = 24,
+    count: Annotated[int, typer.Option("--count", min=1, max=64, help="Number of images.")] = 24,
     epoch: Annotated[int, typer.Option("--epoch", min=1, help="Which epoch of the run.")] = 1,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.png", help="The batch; the operations go beside it.")
-    ] = Path("pictures.png"),
+        Path,
+        typer.Option("--out", metavar="FILE.png", help="Output file of the batch; the operations go to a second file."),
+    ] = Path("images.png"),
 ) -> None:
-    """See pictures as the model gets them: the first ones of an epoch, augmented, each with its class or its shares.
+    """Show images as the model gets them: the first images of an epoch, augmented, with their class or mixed classes.
 
-    Beside the picture of the batch, a second one shows a picture of the set under each operation at some strengths.
-    What you see is what a run with that seed trains on: every sample's changes follow from the seed, the epoch and the
-    sample alone.
+    A second figure shows one image under each augmentation at several strengths. A run with the same seed trains on
+    exactly these images: the augmentation of a sample depends only on the seed, the epoch and the sample.
 
     Examples:
 
       patchword data show fashion-mnist --augmentation deit
-      patchword data show my/pictures --size 224 --augmentation flip,crop,randaugment --out look.png
-      patchword data show image-folder-vit --set data=my/pictures --set augmentation.randaugment=5
+      patchword data show my/images --size 224 --augmentation flip,crop,randaugment --out augmented.png
+      patchword data show image-folder-vit --set data=my/images --set augmentation.randaugment=5
       patchword data show runs/fashion-mnist-vit --epoch 3
     """
     from patchword.core.errors import UserError
     from patchword.core.files import whole_file
-    from patchword.reports.plots.augmentations import batch_picture, operations_picture
+    from patchword.reports.plots.augmentations import batch_figure, operations_figure
 
     if out.suffix.lower() != ".png":
-        raise UserError("the pictures are PNG files", expected="--out FILE.png", got=str(out))
+        raise UserError("the figures are PNG files", expected="--out FILE.png", got=str(out))
     chosen = [*([f"augmentation={augment}"] if augment else []), *(settings or ())]
     recipe = _recipe(what, size).with_settings(chosen)
-    batches = _batches(recipe, max(2, count))  # two, since a second one is mixed with the first
+    batches = _batches(recipe, max(2, count))  # at least two: mixup needs a second image
     images = batches.images
     batch = next(iter(batches.epoch(epoch - 1, recipe.seed, recipe.augmentation.made())))
     parts = ", ".join(recipe.augmentation.parts()) or "nothing"
     title = f"{images.name}: epoch {epoch}, seed {recipe.seed}; augmentation: {parts}"
-    first = batch_picture(batch.first(count), batches.normalization, images.classes, title)
+    first = batch_figure(batch.first(count), batches.normalization, images.classes, title)
     pair = images.pixels.take(batch.samples[:2])
-    second = operations_picture(pair[0], pair[-1], batches.normalization)
+    second = operations_figure(pair[0], pair[-1], batches.normalization)
     beside = out.with_name(f"{out.stem}-operations{out.suffix}")
     for path, content in ((out, first), (beside, second)):
         with whole_file(path) as temporary:
@@ -70,7 +73,7 @@ def show(
 
 
 def _recipe(what: str, size: int) -> "ImageRecipe":
-    """That of a run, a file or a name; or one for a data set alone, with a model of its size."""
+    """Return the recipe of a run, a file or a name; for a data set, a minimal recipe with a model of its size."""
     from patchword.cli.common import find_run
     from patchword.core.errors import UserError
     from patchword.data.image.named_datasets import SETS
@@ -94,12 +97,12 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
         model = {"name": "vit-tiny-16", "image": size, "patch": size, "channels": 3}
         return ImageRecipe(model=ModelChoice.model_validate(model), data=what)
     if not isinstance(recipe, ImageRecipe):
-        raise UserError(f"{what} is about texts", expected="a recipe, a run or a set of pictures")
+        raise UserError(f"{what} trains on texts", expected="a recipe, a run or a data set of images")
     return recipe
 
 
 def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
-    """The pictures a run of the recipe would be trained on."""
+    """Return the batches that a run of the recipe trains on."""
     import torch
 
     from patchword.data.image.batches import Batches
@@ -111,9 +114,9 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     with console().status(f"reading {recipe.data}") as status:
         source = open_source(recipe.data)
 
-        def told(done: int, of: int) -> None:
-            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
+        def report(done: int, of: int) -> None:
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        images = source.read("train", config.image, config.channels, told)
+        images = source.read("train", config.image, config.channels, report)
         train, _ = split(source, images, recipe)
     return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))

@@ -1,1 +1,1 @@
-"""Inspection."""
+"""Verbs that inspect a trained model."""

@@ -1,4 +1,4 @@
-"""attend: where a model looks in a picture or a text."""
+"""attention: draws what a model attends to in an image or a text."""
 
 import json
 from pathlib import Path
@@ -14,59 +14,60 @@ if TYPE_CHECKING:
     from patchword.inspection.attention_texts import TextLook
 
 
-def attend(
-    model: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run, a model's folder, or a registry name.")],
-    given: Annotated[str, typer.Argument(metavar="INPUT", help="A picture's file, or a text in quotes.")] = "",
-    layer: Annotated[list[int] | None, typer.Option("--layer", help="Only this layer, from 1; repeatable.")] = None,
-    head: Annotated[list[int] | None, typer.Option("--head", help="Only this head, from 1; repeatable.")] = None,
-    rollout: Annotated[bool, typer.Option("--rollout", help="All layers as one map.")] = False,
+def attention(
+    model: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run, a model folder, or a registry name.")],
+    given: Annotated[str, typer.Argument(metavar="INPUT", help="An image file, or a text in quotes.")] = "",
+    layer: Annotated[list[int] | None, typer.Option("--layer", help="Only this layer, from 1. Repeatable.")] = None,
+    head: Annotated[list[int] | None, typer.Option("--head", help="Only this head, from 1. Repeatable.")] = None,
+    rollout: Annotated[bool, typer.Option("--rollout", help="Attention rollout: all layers as one map.")] = False,
     relevance: Annotated[
-        str, typer.Option("--relevance", metavar="CLASS", help="What speaks for a class; `predicted` is the model's.")
+        str,
+        typer.Option("--relevance", metavar="CLASS", help="Relevance for a class; `predicted` is the model's answer."),
     ] = "",
-    distance: Annotated[bool, typer.Option("--distance", help="How far each head looks.")] = False,
+    distance: Annotated[bool, typer.Option("--distance", help="Mean attention distance of each head.")] = False,
     at: Annotated[
-        str, typer.Option("--at", metavar="X,Y", help="The pixel that asks, from 0, as the model sees the picture.")
+        str, typer.Option("--at", metavar="X,Y", help="Pixel of the query patch, from 0, in the resized image.")
     ] = "",
     pair: Annotated[str, typer.Option("--pair", help="A second text.")] = "",
-    data: Annotated[str, typer.Option("--data", metavar="test", help="The mean over a run's test pictures.")] = "",
-    count: Annotated[int, typer.Option("--count", min=1, help="How many of them, spread over the set.")] = 200,
+    data: Annotated[str, typer.Option("--data", metavar="test", help="Average over the run's test images.")] = "",
+    count: Annotated[int, typer.Option("--count", min=1, help="With --data: number of test images.")] = 200,
     out: Annotated[Path, typer.Option("--out", help="A folder, or a .png, .svg or .npz file.")] = Path("attention"),
     as_json: Json = False,
     settings: Settings = None,
     device: Device = "auto",
 ) -> None:
-    """See where a model looks: maps of layers and heads, rollout, relevance for a class, attention distance.
+    """Draw what a model attends to: maps per layer and head, rollout, relevance for a class, attention distance.
 
-    Works for every family with attention: windows, stripes, pales and reduced keys are put back to where they lie in
-    the picture. The asker is [CLS], else the mean of all patches, or the patch at --at X,Y. Without a choice, all of
-    maps, rollout, relevance for the predicted class, and distance are drawn. A folder gets PNG, SVG and arrays (.npz;
-    with --layer, also the weights of all pairs).
+    Works for every family with attention: weights of windows, stripes, pales and reduced keys are mapped back to the
+    image. The query is [CLS] if there is one, else the mean of all patches, or the patch at --at X,Y. Without options,
+    maps, rollout, relevance for the predicted class, and distance are all drawn. A folder gets PNG, SVG and arrays
+    (.npz; with --layer, also the attention weights of all token pairs).
 
     Examples:
 
-      patchword attend runs/vit shoe.png
-      patchword attend runs/swin shoe.png --layer 3 --head 2 --at 14,9 --out head.png
-      patchword attend runs/vit shoe.png --relevance Sneaker --out why.svg
-      patchword attend runs/vit --data test --count 200 --distance
-      patchword attend runs/reviews "What a film!" --layer 2
+      patchword attention runs/vit shoe.png
+      patchword attention runs/swin shoe.png --layer 3 --head 2 --at 14,9 --out head.png
+      patchword attention runs/vit shoe.png --relevance Sneaker --out why.svg
+      patchword attention runs/vit --data test --count 200 --distance
+      patchword attention runs/reviews "What a film!" --layer 2
     """
     from patchword.inspection.attention_options import PREDICTED, Question
-    from patchword.reports.attention.files import check_out, write_look
+    from patchword.reports.attention.files import check_out, write_attention
 
     named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
-    wanted = [name for name, asked in named if asked]
+    wanted = [name for name, chosen in named if chosen]
     wanted = (["maps"] if wanted and (layer or head) else []) + wanted
     one = out.suffix.lower() in (".png", ".svg") or layer or head
     every = wanted or (["maps"] if one else ["maps", *(name for name, _ in named)])
     check_out(out, every)
-    about = relevance or (PREDICTED if "relevance" in every else "")
-    question = Question(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, about)
+    target = relevance or (PREDICTED if "relevance" in every else "")
+    question = Question(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, target)
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
-        else _pictures(model, given, pair, data, count, question, settings, device)
+        else _images(model, given, pair, data, count, question, settings, device)
     )
-    files = write_look(found, every, out)
+    files = write_attention(found, every, out)
     if as_json:
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
         return
@@ -105,11 +106,11 @@ def _text(model: str, given: str, pair: str, data: str, question: "Question", de
     if data or not given.strip():
         raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"--data {data}" if data else "none")
     if Path(given).suffix.lower() in PICTURES and Path(given).is_file():
-        raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"the picture {given}")
+        raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"the image {given}")
     return look_at_text(open_reader(model, device), given, pair, question)
 
 
-def _pictures(
+def _images(
     model: str,
     given: str,
     pair: str,
@@ -127,14 +128,14 @@ def _pictures(
     from patchword.models import REGISTRY
 
     if pair:
-        raise UserError(f"{model} reads pictures", expected="no --pair, which is a second text")
+        raise UserError(f"{model} reads images", expected="no --pair, which is a second text")
     if data and given:
-        raise UserError("pictures twice", expected="one picture, or --data test", got=f"{given} and --data {data}")
+        raise UserError("two inputs", expected="one image, or --data test", got=f"{given} and --data {data}")
     if model in REGISTRY.names():
-        messages(as_json=True).print(f"{model} has random weights: a run shows what was learned", style="yellow")
+        messages(as_json=True).print(f"{model} has random weights: use a run to see what was learned", style="yellow")
     found = opened(model_of(model, settings), device)
     pixels = test_pictures(find_run(Path(model)), found, data, count) if data else picture(found, given)
-    with progress(sum(map(len, pixels)), "pictures") as bar:
+    with progress(sum(map(len, pixels)), "images") as bar:
         return look(found, pixels, question, bar)
 
 
@@ -156,7 +157,7 @@ def _print(found: "Look | TextLook") -> None:
 
     unit = "pixels" if isinstance(found, Look) else "tokens"
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("layer", "heads", f"mean distance ({unit})", "nearest head", "farthest head"):
+    for name in ("layer", "heads", f"mean distance ({unit})", "lowest head", "highest head"):
         table.add_column(name, justify="right", no_wrap=True)
     for layer in found.layers:
         far = layer.distance

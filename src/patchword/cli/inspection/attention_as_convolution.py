@@ -1,4 +1,4 @@
-"""attention-as-convolution: self-attention that computes a convolution exactly, built, checked and drawn."""
+"""attention-as-convolution: builds self-attention that computes a convolution exactly, checks it and draws it."""
 
 import json
 from pathlib import Path
@@ -12,28 +12,30 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kernels = Annotated[
-    list[int] | None, typer.Option("--kernel", metavar="K", min=1, max=15, help="Side of a random kernel; repeatable.")
+    list[int] | None,
+    typer.Option("--kernel", metavar="K", min=1, max=15, help="Side of a random kernel. Repeatable."),
 ]
 Patches = Annotated[
-    list[int] | None, typer.Option("--patch", metavar="P", min=1, max=64, help="Side of a token; 1 is a pixel.")
+    list[int] | None,
+    typer.Option("--patch", metavar="P", min=1, max=64, help="Side of a token in pixels; 1: pixels. Repeatable."),
 ]
 
 
 def attention_as_convolution(
     kernel: Kernels = None,
     patch: Patches = None,
-    image: Annotated[int, typer.Option("--image", min=1, max=64, help="Side of the images.")] = 12,
+    image: Annotated[int, typer.Option("--image", min=1, max=64, help="Side of the images in pixels.")] = 12,
     weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="A .safetensors or .npz file that has a kernel.")
+        Path | None, typer.Option("--weights", metavar="FILE", help="Take the kernel from a .safetensors or .npz file.")
     ] = None,
-    tensor: Annotated[str, typer.Option("--tensor", metavar="NAME", help="The kernel's name in that file.")] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Of the random kernels and images.")] = 0,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the pictures go.")] = Path(
+    tensor: Annotated[str, typer.Option("--tensor", metavar="NAME", help="Name of the kernel in that file.")] = "",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random kernels and images.")] = 0,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Output folder for the figures.")] = Path(
         "attention-as-convolution"
     ),
     as_json: Json = False,
 ) -> None:
-    """Build the attention layer that computes a K x K convolution exactly, check it, and draw what each head reads.
+    """Build the attention layer that computes a K x K convolution exactly, check it, and draw what the heads attend to.
 
     Without options: random kernels of 3 x 3 and 5 x 5, with pixels and with patches of 4 x 4 as tokens.
 
@@ -77,7 +79,7 @@ def _from_file(path: Path, name: str) -> "tuple[Tensor, Tensor | None]":
 
 
 def _check_fits(weight: "Tensor", image: int, patch: int) -> None:
-    """Before anything is built: a large kernel of many channels over many pixels is a layer of gigabytes."""
+    """Check the sizes before anything is built: a large kernel with many channels needs gigabytes."""
     from patchword.analysis.attention.as_convolution import check_sizes
 
     check_sizes(weight, (image, image), patch)
@@ -96,7 +98,7 @@ def _row(found: "tuple[Tensor, Tensor | None]", patch: int, image: int, seed: in
     tokens = "pixels" if patch == 1 else f"patches of {patch} x {patch}"
     title = f"A {side} × {side} convolution by {len(layer.offsets)} heads over {tokens.replace(' x ', ' × ')}"
     name = f"kernel-{side}-" + ("pixels" if patch == 1 else f"patches-{patch}")
-    files = write_heads(layer, layer.looks(images), title, out, name)
+    files = write_heads(layer, layer.attention_weights(images), title, out, name)
     return {
         "kernel": list(weight.shape),
         "tokens": tokens,
@@ -113,7 +115,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
     out = console(100)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("kernel", "tokens", "heads", "formula", "heads that do nothing", "largest error"):
+    for name in ("kernel", "tokens", "heads", "formula", "unused heads", "largest error"):
         table.add_column(name, justify="left" if name in ("kernel", "tokens") else "right", no_wrap=True)
     for row in rows:
         outputs, channels, side, _ = row["kernel"]
@@ -121,8 +123,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
         numbers = (str(row[name]) for name in ("heads", "formula", "idle"))
         table.add_row(kernel, row["tokens"], *numbers, f"{row['error']:.1e}")
     out.print(table, highlight=False)
-    about = "formula: (2 ceil((K - 1) / (2P)) + 1)^2; error: to torch's convolution, borders included, in float32,"
-    out.print(f"[dim]{about} relative to its largest number[/dim]", highlight=False)
+    about = (
+        "formula: (2 ceil((K - 1) / (2P)) + 1)^2; error: compared with torch's convolution, with borders, in float32,"
+    )
+    out.print(f"[dim]{about} relative to its largest output[/dim]", highlight=False)
     for row in rows:
         for file in row["files"]:
             out.print(file, highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""robustness: a run on spoiled pictures and at other resolutions."""
+"""robustness: measures a run on corrupted images and at other resolutions."""
 
 import json
 from pathlib import Path
@@ -14,23 +14,25 @@ if TYPE_CHECKING:
 
 def robustness(
     run: RunArgument,
-    kinds: Annotated[str, typer.Option("--kinds", help="Some of the 15, or noise, blur, weather, digital.")] = "all",
-    severities: Annotated[str, typer.Option("--severities", metavar="1-5", help="One, a list, or a span.")] = "1-5",
-    sizes: Annotated[str, typer.Option("--sizes", metavar="32,64", help="Other sides of pictures to try.")] = "",
-    count: Annotated[int | None, typer.Option("--count", min=1, help="Test pictures to use; else all.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random in the corruptions.")] = 0,
+    kinds: Annotated[
+        str, typer.Option("--kinds", help="Corruptions, or the groups noise, blur, weather, digital; all or none.")
+    ] = "all",
+    severities: Annotated[str, typer.Option("--severities", metavar="1-5", help="One, a list, or a range.")] = "1-5",
+    sizes: Annotated[str, typer.Option("--sizes", metavar="32,64", help="Other image sizes to test, in pixels.")] = "",
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Number of test images; all by default.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random corruptions.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure accuracy under the 15 common corruptions, at five severities, and at other resolutions.
 
     Noise: gaussian, shot, impulse. Blur: defocus, glass, motion, zoom. Weather: snow, frost, fog, brightness. Digital:
-    contrast, elastic, pixelate, jpeg. All are generated here from the run's test pictures, strengths scaled to their
-    size; frost is a drawn texture of crystals, not a photograph. So figures compare between runs, not with published
-    ones to the decimal. The mean corruption accuracy is the mean over kinds of the mean over severities.
+    contrast, elastic, pixelate, jpeg. All are generated from the run's test images, with strengths scaled to their
+    size; frost is a synthetic texture, not a photograph. Compare the figures between your runs, not with published
+    ones. The mean corruption accuracy is the mean over kinds of the mean over severities.
 
-    Writes robustness.json and pictures into the run's folder, and into report.html if there is one. What is not tried
-    again (--kinds none, or no --sizes) stays there from before, if it is of the same weights, pictures and seed.
+    Writes robustness.json and figures into the run folder, and updates report.html if there is one. Results that are
+    not measured again (--kinds none, or no --sizes) are kept if weights, images and seed are the same.
 
     Examples:
 
@@ -49,7 +51,7 @@ def robustness(
     found = find_run(run)
     plan = Plan(_kinds(kinds), _span("severities", severities, 5), _span("sizes", sizes, 4096), count, seed)
     if not plan.kinds and not plan.sizes:
-        raise UserError("there is nothing to try", expected="some --kinds, or --sizes such as 20,28,36")
+        raise UserError("nothing to measure", expected="some --kinds, or --sizes such as 20,28,36")
     card = found.model().card
     images = found.test_images(card)
     with progress(1, "of all") as bar:
@@ -63,35 +65,35 @@ def robustness(
     _print(result, files)
 
 
-def _kinds(asked: str) -> tuple[str, ...]:
+def _kinds(text: str) -> tuple[str, ...]:
     from patchword.core.errors import UserError, nearest
     from patchword.data.corruptions import GROUPS, KINDS
 
-    if asked in ("all", "none"):
-        return tuple(KINDS) if asked == "all" else ()
+    if text in ("all", "none"):
+        return tuple(KINDS) if text == "all" else ()
     chosen: list[str] = []
-    for word in asked.split(","):
+    for word in text.split(","):
         if word not in KINDS and word not in GROUPS:
             raise UserError(f"no corruption is called {word!r}", hint=nearest(word, [*KINDS, *GROUPS, "all", "none"]))
         chosen += GROUPS.get(word, (word,))
     return tuple(kind for kind in KINDS if kind in chosen)
 
 
-def _span(name: str, asked: str, most: int) -> tuple[int, ...]:
-    """1,3 or 1-5"""
+def _span(name: str, text: str, most: int) -> tuple[int, ...]:
+    """Parse e.g. 1,3 or 1-5."""
     from patchword.core.errors import UserError
 
-    if not asked:
+    if not text:
         return ()
     numbers: set[int] = set()
     try:
-        for part in asked.split(","):
+        for part in text.split(","):
             first, _, last = part.partition("-")
             numbers |= set(range(int(first), int(last or first) + 1))
     except ValueError:
         numbers = set()
     if not numbers or min(numbers) < 1 or max(numbers) > most:
-        raise UserError(f"cannot read --{name}", expected=f"numbers from 1 to {most}, e.g. 1-5 or 1,3", got=repr(asked))
+        raise UserError(f"cannot read --{name}", expected=f"numbers from 1 to {most}, e.g. 1-5 or 1,3", got=repr(text))
     return tuple(sorted(numbers))
 
 
@@ -108,7 +110,7 @@ def _print(found: "Robustness", files: list[Path]) -> None:
             table.add_row(kind, *(f"{100 * value:.1f}" for value in row.values()), f"{100 * found.of_kind(kind):.1f}")
         out.print(table, highlight=False)
         out.print(f"\nmean corruption accuracy: {100 * found.mean:.2f}%", highlight=False)
-    out.print(f"clean accuracy: {100 * found.clean:.2f}% of {found.pictures:,} test pictures", highlight=False)
+    out.print(f"clean accuracy: {100 * found.clean:.2f}% of {found.pictures:,} test images", highlight=False)
     for size, value in found.sizes.items():
         out.print(f"at {size} x {size} pixels: {100 * value:.2f}%", highlight=False)
     for file in files:

@@ -1,4 +1,4 @@
-"""sharpness: the curvature of a run's loss, and how far it rises nearby."""
+"""sharpness: measures the curvature of a run's loss, and how far it rises near the weights."""
 
 import json
 from dataclasses import replace
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from patchword.analysis.sharpness.sharpness import Wish
     from patchword.inspection.sharpness import Opened
 
-Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Training samples to read.")]
+Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Number of training samples to use.")]
 BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", help="Samples read at once; 0: as many as fit.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the choice of samples and of random directions.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the samples and the random directions.")]
 
 
 def sharpness(
     run: RunArgument,
-    eigenvalues: Annotated[int, typer.Option("--eigenvalues", metavar="K", help="How many of the largest.")] = 5,
+    eigenvalues: Annotated[int, typer.Option("--eigenvalues", metavar="K", help="Number of leading eigenvalues.")] = 5,
     samples: Samples = 2048,
     rho: Annotated[float, typer.Option("--rho", help="Radius of the ball for epsilon-sharpness.")] = 0.05,
     iterations: Annotated[
-        int, typer.Option("--iterations", metavar="N", help="Products with the Hessian, at most, for eigenvalues.")
+        int, typer.Option("--iterations", metavar="N", help="Maximum Hessian-vector products for the eigenvalues.")
     ] = 60,
     probes: Annotated[int, typer.Option("--probes", metavar="N", help="Random vectors for the trace.")] = 20,
-    steps: Annotated[int, typer.Option("--steps", metavar="N", help="Steps of ascent in the ball.")] = 20,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", help="Steps of gradient ascent in the ball.")] = 20,
     batch: BatchSize = 0,
     seed: Seed = 0,
     device: Device = "auto",
@@ -34,8 +34,8 @@ def sharpness(
 ) -> None:
     """Measure how sharp a run's minimum is: leading eigenvalues and trace of the Hessian, and epsilon-sharpness.
 
-    Second derivatives are exact, over samples that the run was trained on. The result is kept in RUN/sharpness.json,
-    and `patchword evaluate RUN` puts it into the report.
+    Second derivatives are exact, over samples of the training set. The result is saved in RUN/sharpness.json, and
+    `patchword evaluate RUN` adds it to the report.
 
     Examples:
 
@@ -44,42 +44,42 @@ def sharpness(
       patchword sharpness runs/vit --json
     """
     from patchword.analysis.sharpness.sharpness import Wish
-    from patchword.cli.inspection.sharpness_progress import watching
+    from patchword.cli.inspection.sharpness_progress import progress_bars
     from patchword.inspection.saved_sharpness import FILE, keep_sharpness
     from patchword.inspection.sharpness import Asked, open_run
 
-    wish = Wish(eigenvalues, iterations, probes, rho, steps, seed)
-    asked = Asked(samples, batch, seed, device)
+    options = Wish(eigenvalues, iterations, probes, rho, steps, seed)
+    sample = Asked(samples, batch, seed, device)
     found, out = find_run(run), console(100)
-    with watching() as watched:
-        opened = open_run(found, asked)
+    with progress_bars() as bars:
+        opened = open_run(found, sample)
         if not as_json:
-            _tell(opened, wish)
-        watched.pieces = opened.loss.passes
-        opened = replace(opened, loss=replace(opened.loss, tick=watched.tick))
-        kept = keep_sharpness(opened, asked, wish, watched.begin, watched.heard)
+            _announce(opened, options)
+        bars.batches = opened.loss.passes
+        opened = replace(opened, loss=replace(opened.loss, tick=bars.tick))
+        kept = keep_sharpness(opened, sample, options, bars.begin, bars.on_spectrum)
     if as_json:
         typer.echo(json.dumps(kept, indent=2))
         return
     _print(kept)
     out.print(
-        f"\nkept in {found.folder / FILE}; `patchword evaluate {found.folder}` puts it into the report", style="dim"
+        f"\nsaved in {found.folder / FILE}; `patchword evaluate {found.folder}` adds it to the report", style="dim"
     )
 
 
-def _tell(opened: "Opened", wish: "Wish") -> None:
-    """What is measured and what it costs, before it begins."""
+def _announce(opened: "Opened", options: "Wish") -> None:
+    """Print what is measured and how much work it is, before it starts."""
     from patchword.analysis.sharpness.hessian import AT_ONCE
     from patchword.inspection.saved_sharpness import MODE
 
     loss, out = opened.loss, console(100)
     out.print(f"{opened.name}: {opened.sample}; mean {opened.loss_name}", highlight=False, markup=False)
     out.print(MODE, style="dim", highlight=False)
-    most, probes = min(wish.products, loss.weights), -(-wish.probes // AT_ONCE)
+    most, probes = min(options.products, loss.weights), -(-options.probes // AT_ONCE)
     held = loss.zeros().element_size() * loss.weights * most / 2**20
-    cost = f"at most {most} products with the Hessian for the eigenvalues ({held:,.0f} MB of vectors), {wish.probes} "
-    cost += f"for the trace in {probes} passes, {wish.steps + 3} gradients for the ball; a pass reads the sample in "
-    cost += f"{loss.in_pieces()}"
+    cost = f"at most {most} Hessian-vector products for the eigenvalues ({held:,.0f} MB of vectors), {options.probes} "
+    cost += f"for the trace in {probes} passes, {options.steps + 3} gradients for the ball; a pass reads the sample in "
+    cost += f"{loss.batches_text()}"
     out.print(cost, style="dim", highlight=False)
 
 

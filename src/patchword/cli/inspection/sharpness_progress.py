@@ -1,4 +1,4 @@
-"""What sharpness and surface show while they compute: the part, how far it is, and the time that is left."""
+"""Progress bars of the verbs sharpness and landscape: the current phase and the remaining time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,44 +10,45 @@ if TYPE_CHECKING:
     from patchword.analysis.sharpness.hessian import Spectrum
 
 
-class Watched:
-    """One bar for each part; a pass over the sample is `pieces` ticks."""
+class ProgressBars:
+    """One bar per phase; a pass over the sample is `batches` ticks."""
 
     def __init__(self, bar: "Progress") -> None:
-        self.bar, self.pieces = bar, 1
-        self.spectrum: Spectrum | None = None  # the last that was heard of
+        self.bar, self.batches = bar, 1
+        self.spectrum: Spectrum | None = None  # the latest
 
     def begin(self, name: str, passes: int) -> None:
-        """A part that ended before all it was allowed is full."""
+        """Start a phase; the phases before it are complete."""
         for task in self.bar.tasks:
             self.bar.update(task.id, completed=task.total)
-        self.bar.add_task(name, total=max(1, passes * self.pieces))
+        self.bar.add_task(name, total=max(1, passes * self.batches))
 
     def tick(self) -> None:
         if self.bar.tasks:
             self.bar.advance(self.bar.tasks[-1].id)
 
-    def heard(self, spectrum: "Spectrum") -> None:
+    def on_spectrum(self, spectrum: "Spectrum") -> None:
+        """Show the leading eigenvalue found so far."""
         self.spectrum = spectrum
-        leading, left = float(spectrum.values[0]), float(spectrum.residuals[0])
-        told = f"eigenvalues: the leading one is {leading:.4g}, residual {left:.1e}"
-        self.bar.update(self.bar.tasks[-1].id, description=told)
+        leading, residual = float(spectrum.values[0]), float(spectrum.residuals[0])
+        text = f"eigenvalues: leading {leading:.4g}, residual {residual:.1e}"
+        self.bar.update(self.bar.tasks[-1].id, description=text)
 
 
 @contextmanager
-def watching() -> Iterator[Watched]:
-    """On stderr, so that what is printed stays clean; memory that runs out is told as a mistake that can be mended."""
+def progress_bars() -> Iterator[ProgressBars]:
+    """Show progress on stderr, so that stdout has only results; out of memory becomes an error with a hint."""
     import torch
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from patchword.core.errors import UserError
 
-    told = Console(stderr=True)
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=told, transient=True, disable=not told.is_terminal) as bar:
-            yield Watched(bar)
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            yield ProgressBars(bar)
     except torch.OutOfMemoryError:
         raise UserError(
             "the GPU's memory is too small for this",

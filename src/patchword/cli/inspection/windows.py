@@ -1,4 +1,4 @@
-"""windows: who meets whom in a model's attention, drawn."""
+"""windows: draws which tokens attend to which in a model."""
 
 import json
 from collections.abc import Sequence
@@ -18,33 +18,41 @@ if TYPE_CHECKING:
 
 def windows(
     model: Model,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where MODEL.svg and MODEL.png go.")] = Path(
-        "windows"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Output folder for MODEL.svg and MODEL.png.")
+    ] = Path("windows"),
     token: Annotated[
         str,
         typer.Option(
             "--token",
             metavar="ROW,COLUMN",
-            help="The token that asks: its place on the first stage's map, from 0. Without it, one near the middle.",
+            help="The query token: its row and column on the first stage's map, from 0. Default: near the middle.",
         ),
     ] = "",
     as_json: Json = False,
     settings: Settings = None,
 ) -> None:
-    """Draw which tokens meet in each stage: windows, stripes, pales, reduced keys, from the model's own indices."""
-    from patchword.analysis.attention_pattern import computed_share, density, meetings
-    from patchword.reports.attention_pattern import pattern, write_windows
+    """Draw which tokens attend to which in each stage: windows, stripes, pales, reduced keys.
+
+    The figure is drawn from the indices that the model itself uses.
+
+    Examples:
+
+      patchword windows swin-tiny
+      patchword windows pale-tiny --token 20,30 --out figures
+    """
+    from patchword.analysis.attention_pattern import attention_patterns, computed_density, density
+    from patchword.reports.attention_pattern import describe, write_windows
 
     card = card_of(model, settings)
-    found = meetings(card)
+    found = attention_patterns(card)
     place = _place(token, found[0].grid)
     files = write_windows(card, found, place, out)
     if as_json:
-        rows = [{"pattern": pattern(meeting), **meeting.to_json()} for meeting in found]
-        shares = {"share": density(found), "computed_share": computed_share(found)}
-        told = {"model": card.model, "image": card.config["image"], "token": place, **shares, "meetings": rows}
-        typer.echo(json.dumps({**told, "files": [str(file) for file in files]}, indent=2))
+        rows = [{"pattern": describe(pattern), **pattern.to_json()} for pattern in found]
+        densities = {"density": density(found), "computed_density": computed_density(found)}
+        record = {"model": card.model, "image": card.config["image"], "token": place, **densities, "patterns": rows}
+        typer.echo(json.dumps({**record, "files": [str(file) for file in files]}, indent=2))
     else:
         _print_table(console(130), found)
         for file in files:
@@ -62,33 +70,35 @@ def _place(token: str, grid: "Grid") -> tuple[int, int]:
     except ValueError:
         raise UserError("cannot read --token", expected=expected, got=repr(token)) from None
     if not (0 <= row < grid.height and 0 <= column < grid.width):
-        raise UserError("the token is outside of the first stage's map", expected=expected, got=token)
+        raise UserError("the token is outside the first stage's map", expected=expected, got=token)
     return row, column
 
 
 def _print_table(out: "Console", found: "Sequence[AttentionPattern]") -> None:
     from rich.table import Table
 
-    from patchword.analysis.attention_pattern import by_stage, computed_share, density
-    from patchword.reports.attention_pattern import blocks, depth_of, pattern, percent
+    from patchword.analysis.attention_pattern import by_stage, computed_density, density
+    from patchword.reports.attention_pattern import blocks, depth_of, describe, percent
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("stage", "grid", "blocks", "heads", "who meets", "groups", "group size", "of all pairs"):
-        table.add_column(name, justify="left" if name in ("grid", "blocks", "who meets") else "right", no_wrap=True)
+    for name in ("stage", "grid", "blocks", "heads", "pattern", "groups", "group size", "density"):
+        table.add_column(name, justify="left" if name in ("grid", "blocks", "pattern") else "right", no_wrap=True)
     for stage in by_stage(found):
-        for meeting in stage:
-            leading = f" + {meeting.grid.prefix}" if meeting.grid.prefix else ""
+        for pattern in stage:
+            leading = f" + {pattern.grid.prefix}" if pattern.grid.prefix else ""
             table.add_row(
-                str(meeting.stage),
-                f"{meeting.grid.height} x {meeting.grid.width}{leading}",
-                blocks(meeting, depth_of(stage)),
-                str(meeting.heads),
-                pattern(meeting),
-                f"{meeting.groups:,}",
-                f"{meeting.size:,}",
-                percent(meeting.pairs / meeting.all_pairs),
+                str(pattern.stage),
+                f"{pattern.grid.height} x {pattern.grid.width}{leading}",
+                blocks(pattern, depth_of(stage)),
+                str(pattern.heads),
+                describe(pattern),
+                f"{pattern.groups:,}",
+                f"{pattern.size:,}",
+                percent(pattern.pairs / pattern.all_pairs),
             )
     out.print(table, highlight=False)
-    met, computed = density(found), computed_share(found)
-    also = f"; {percent(computed)} are computed: masked pairs and padding, too" if computed > met else ""
-    out.print(f"\nof all pairs, over all blocks and heads: {percent(met)} meet{also}\n", highlight=False)
+    attended, computed = density(found), computed_density(found)
+    also = f"; {percent(computed)} are computed, with masked pairs and padding" if computed > attended else ""
+    out.print(
+        f"\nattention density over all blocks and heads: {percent(attended)} of all pairs{also}\n", highlight=False
+    )

@@ -1,1 +1,1 @@
-"""Models."""
+"""Verbs about models: lists, costs, comparisons, export."""

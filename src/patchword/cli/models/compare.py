@@ -1,4 +1,4 @@
-"""compare: the lectures' tables, side by side with reality."""
+"""compare: compares models by published, counted and measured figures."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Precision = Literal["auto", "float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Options:
     models: Sequence[str]
     device: str
     precision: Precision
@@ -39,7 +39,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything was checked. compared: of the rows, measured or not"""
+    """A checked plan. compared: builds the comparison from the rows, measured or not."""
 
     rows: Sequence[Any]
     jobs: "Sequence[Job]"
@@ -49,40 +49,40 @@ class _Plan:
 
 def compare(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL", help="Names or patterns such as 'swin-*'.")
+        list[str] | None, typer.Argument(metavar="MODEL", help="Model names, or patterns such as 'swin-*'.")
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Compare models of texts.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Compare text models.")] = False,
     batch: Annotated[
         int | None,
         typer.Option("--batch-size", min=1, help="Images (8 on a CPU, 128 on a GPU) or texts (1 and 32) a call."),
     ] = None,
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Of a text.")] = 128,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Length of a text.")] = 128,
     precision: Annotated[
         Precision,
-        typer.Option("--precision", help="auto: bfloat16 on a GPU made for it, else float32; texts also int8."),
+        typer.Option("--precision", help="auto: bfloat16 on a GPU with bfloat16 units, else float32; texts also int8."),
     ] = "auto",
     device: Device = "auto",
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure each model.")] = 3.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Measuring time per model.")] = 3.0,
     longest: Annotated[
-        float, typer.Option("--longest", min=0, help="Leave out batches of texts that take more seconds.")
+        float, typer.Option("--longest", min=0, help="Skip text batches that take more seconds.")
     ] = 60.0,
-    no_speed: Annotated[bool, typer.Option("--no-speed", help="Measure nothing: only what is published.")] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="Measure what torch.compile makes of a model.")] = False,
+    no_speed: Annotated[bool, typer.Option("--no-speed", help="Measure nothing; show published figures only.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Measure models compiled by torch.compile.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="FOLDER",
-            help="Where tables and pictures go; they are replaced.",
+            help="Output folder for tables and figures; existing ones are replaced.",
             show_default="comparison, or text-comparison",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare models: parameters, MACs and scores as published, the counts and the speed of this machine.
+    """Compare models: published parameters, MACs and scores, counted costs, and the speed on this machine.
 
-    Without models: those of images that the lectures compare, or all of texts. Texts are measured on the CPU in float32
-    and int8, and on a GPU if there is one. Ctrl-C keeps what was measured.
+    Without MODEL: the image models of the lectures, or with --text all text models. Texts are measured on the CPU in
+    float32 and int8, and on a GPU if there is one. Ctrl-C keeps what was measured.
 
     Examples:
 
@@ -94,13 +94,13 @@ def compare(
     from patchword.core.files import make_folder
     from patchword.reports.comparison.comparison import write_comparison
 
-    asked = _Asked(models or [], device, precision, batch, tokens, seconds, longest, compiled, not no_speed)
-    plan, told = _texts(asked) if text else _images(asked), _messages(as_json)
+    options = _Options(models or [], device, precision, batch, tokens, seconds, longest, compiled, not no_speed)
+    plan, screen = _texts(options) if text else _images(options), _messages(as_json)
     folder = out or Path("text-comparison" if text else "comparison")
     make_folder(folder)
-    rows, stopped = measured(plan.rows, plan.jobs, plan.rates, told)
+    rows, stopped = measured(plan.rows, plan.jobs, plan.rates, screen)
     if stopped and not any(row.is_measured for row in rows):
-        told.print("stopped before anything was measured; nothing was written")
+        screen.print("stopped before anything was measured; nothing was written")
         raise typer.Exit(130)
     comparison = plan.compared(rows)
     written = write_comparison(comparison, folder)
@@ -108,21 +108,21 @@ def compare(
         typer.echo(json.dumps(comparison.to_json(), indent=2))
     else:
         print_comparison(console(_WIDE), comparison)
-    told.print(f"\nwritten: {', '.join(str(path) for path in written)}", highlight=False, markup=False)
+    screen.print(f"\nwritten: {', '.join(str(path) for path in written)}", highlight=False, markup=False)
     if stopped:
-        told.print("stopped; the models that were not reached have no speed", highlight=False)
+        screen.print("stopped; the remaining models have no speed", highlight=False)
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row.has_failed for row in rows) else 0)
 
 
 def _messages(as_json: bool) -> "Console":
-    """Where progress is told: not among the JSON."""
+    """Return the console for progress: stderr if stdout carries JSON."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True) if as_json else console()
 
 
-def _images(asked: _Asked) -> _Plan:
+def _images(options: _Options) -> _Plan:
     from patchword.analysis.published.comparison import chosen, row_of
     from patchword.core.device import machine, pick_device, pick_precision
     from patchword.core.errors import UserError
@@ -130,52 +130,52 @@ def _images(asked: _Asked) -> _Plan:
     from patchword.timing.images import Setting
     from patchword.timing.plan import Rates, image_jobs
 
-    if asked.precision == "int8":
-        raise UserError("images are not measured in int8", expected="auto, float32 or bfloat16", hint="texts: --text")
-    rows, place = [row_of(name) for name in chosen(asked.models)], pick_device(asked.device)
-    size = asked.batch or (_BATCH if place.type == "cpu" else _BATCH_ACCELERATOR)
-    setting = Setting(str(place), pick_precision(asked.precision, place), size, asked.seconds, asked.compiled)
-    used = setting if asked.speed else None
+    if options.precision == "int8":
+        raise UserError("image models are not measured in int8", expected="auto, float32 or bfloat16", hint="or --text")
+    rows, place = [row_of(name) for name in chosen(options.models)], pick_device(options.device)
+    size = options.batch or (_BATCH if place.type == "cpu" else _BATCH_ACCELERATOR)
+    setting = Setting(str(place), pick_precision(options.precision, place), size, options.seconds, options.compiled)
+    used = setting if options.speed else None
     jobs = image_jobs(rows, used) if used else []
     return _Plan(rows, jobs, Rates(), lambda rows: ImageComparison(rows, used, machine(place)))
 
 
-def _texts(asked: _Asked) -> _Plan:
+def _texts(options: _Options) -> _Plan:
     from patchword.analysis.published.text_comparison import chosen_texts, text_row_of
     from patchword.core.device import machine, pick_device
     from patchword.reports.comparison.text import TextComparison
     from patchword.timing.plan import Rates, text_jobs
 
-    names, place, rates = chosen_texts(asked.models), pick_device(asked.device), Rates()
-    settings = _settings(asked) if asked.speed else []
-    rows, jobs = text_jobs([text_row_of(name, asked.tokens) for name in names], settings, asked.longest, rates)
+    names, place, rates = chosen_texts(options.models), pick_device(options.device), Rates()
+    settings = _settings(options) if options.speed else []
+    rows, jobs = text_jobs([text_row_of(name, options.tokens) for name in names], settings, options.longest, rates)
     return _Plan(rows, jobs, rates, lambda rows: TextComparison(rows, settings, machine(place)))
 
 
-def _settings(asked: _Asked) -> "list[TextSetting]":
-    """On the CPU in float32 and int8, and on the accelerator if there is one, unless something else was asked for."""
+def _settings(options: _Options) -> "list[TextSetting]":
+    """By default: float32 and int8 on the CPU, and the accelerator if there is one."""
     import torch
 
     from patchword.core.device import pick_device, pick_precision
     from patchword.timing.texts import TextSetting
 
-    cpu, place = torch.device("cpu"), pick_device(asked.device)
-    places = [cpu, place] if asked.device == "auto" and place != cpu else [place]
+    cpu, place = torch.device("cpu"), pick_device(options.device)
+    places = [cpu, place] if options.device == "auto" and place != cpu else [place]
     ways: list[tuple[str, str]] = []
     for each in places:
-        if asked.precision != "int8":
-            ways.append((str(each), pick_precision(asked.precision, each)))
-        if asked.precision in ("auto", "int8") and each == cpu:
+        if options.precision != "int8":
+            ways.append((str(each), pick_precision(options.precision, each)))
+        if options.precision in ("auto", "int8") and each == cpu:
             ways.append(("cpu", "int8"))
-    batches = (asked.batch,) if asked.batch else _TEXT_BATCHES
+    batches = (options.batch,) if options.batch else _TEXT_BATCHES
     return [
-        TextSetting(device, precision, batches, asked.tokens, asked.seconds, asked.compiled)
+        TextSetting(device, precision, batches, options.tokens, options.seconds, options.compiled)
         for device, precision in ways
     ]
 
 
 def print_comparison(out: "Console", comparison: "Comparison") -> None:
-    """The tables, their notes and their sources."""
+    """Print the tables, their notes and their sources."""
     from rich.table import Table
 
     for sheet in comparison.sheets():

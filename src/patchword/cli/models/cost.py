@@ -1,4 +1,4 @@
-"""cost: parameters and multiply-accumulates, with the working shown."""
+"""cost: counts parameters and multiply-accumulates, and shows how."""
 
 import json
 from itertools import groupby
@@ -19,26 +19,35 @@ if TYPE_CHECKING:
 
 def cost(
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A registry name, a run folder, or a checkpoint.")
+        str | None,
+        typer.Argument(metavar="MODEL", help="A model name of `patchword models`, a run folder, or a checkpoint."),
     ] = None,
-    block: Annotated[int | None, typer.Option("--block", help="Only this block, counted from 0.")] = None,
-    part: Annotated[str, typer.Option("--part", help="Only this part, named as in `patchword show`.")] = "",
-    steps: Annotated[bool, typer.Option("--steps", help="Show every formula with its numbers put in.")] = False,
+    block: Annotated[int | None, typer.Option("--block", help="Count only this block, from 0.")] = None,
+    part: Annotated[str, typer.Option("--part", help="Count only this part, named as in `patchword show`.")] = "",
+    steps: Annotated[bool, typer.Option("--steps", help="Show every formula with its numbers.")] = False,
     formula: Annotated[
-        bool, typer.Option("--formula", help="The papers' formulas for attention on the map of the first stage.")
+        bool, typer.Option("--formula", help="Show the papers' formulas for attention, for the first stage.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="With --formula: draw it, counted and timed.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="With --formula: draw MACs and time, into this folder."),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", min=1, help="Tokens of the text; a model of texts is counted for 128.")
+        int | None, typer.Option("--tokens", min=1, help="Length of the text for text models; 128 by default.")
     ] = None,
     as_json: Json = False,
     settings: Settings = None,
 ) -> None:
-    """Count parameters and MACs of a model, a block or any part, and show the working.
+    """Count the parameters and MACs of a model, a block or any part, and show the calculation.
 
     --formula compares global, window, cross-shaped and pale attention; without MODEL, for the first stage of swin-tiny.
+
+    Examples:
+
+      patchword cost vit-base-16
+      patchword cost vit-base-16 --block 0 --steps
+      patchword cost bert-base --tokens 512
+      patchword cost swin-tiny --formula --out formulas
     """
     from patchword.analysis.cost import count, text_of
     from patchword.cli.models.formula import formula as show_formula
@@ -46,15 +55,15 @@ def cost(
 
     if formula:
         if block is not None or part or steps or tokens is not None:
-            raise UserError("--formula is about the first stage", expected="no --block, --part, --steps or --tokens")
+            raise UserError("--formula counts the first stage only", expected="no --block, --part, --steps or --tokens")
         show_formula(model, settings, out, as_json)
         return
     if out is not None:
-        raise UserError("--out is for the picture of the formulas", expected="--formula with it")
+        raise UserError("--out needs --formula", expected="--formula --out FOLDER")
     if model is None:
         raise UserError("no model was named", expected="MODEL, or --formula", hint="`patchword models` lists all")
     if block is not None and part:
-        raise UserError("--block and --part name two parts", expected="one of them")
+        raise UserError("--block and --part exclude each other", expected="one of them")
     card = card_of(model, settings)
     text = None if tokens is None else text_of(card, tokens)
     chosen = count(card, _block_name(card, block) if block is not None else part, text)
@@ -75,7 +84,7 @@ def _block_name(card: "Card", block: int) -> str:
 
 
 def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
-    """The count of a part, as a person would write it down."""
+    """Print the cost of a model or a part, with every step or one line per part."""
     from patchword.analysis.cost import CONVENTION
 
     size = " x ".join(str(side) for side in chosen.input)
@@ -115,13 +124,13 @@ def _print_steps(out: "Console", chosen: "Cost") -> None:
 
 
 def _print_parts(out: "Console", chosen: "Cost") -> None:
-    """One line for the entrance, each run of equal blocks, and the rest."""
+    """Print one line for the stem, for each sequence of equal blocks, and for the rest."""
 
-    def alike(name: str) -> tuple[str, int, int]:
+    def key(name: str) -> tuple[str, int, int]:
         below = chosen.below(name)
         return name.rpartition(".")[0] if ".blocks." in name else name, below.macs, below.parameters
 
-    groups = [(list(names), cost) for cost, names in groupby(_parts_in_order(chosen), alike)]
+    groups = [(list(names), cost) for cost, names in groupby(_parts_in_order(chosen), key)]
     titles = [_range(names) for names, _ in groups]
     width = max(map(len, titles)) + 2
     out.print(f"  {'part':<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
@@ -132,7 +141,7 @@ def _print_parts(out: "Console", chosen: "Cost") -> None:
 
 
 def _range(names: list[str]) -> str:
-    """stages.0.encoder.blocks.0 to 5"""
+    """Return e.g. "stages.0.encoder.blocks.0 to 5"."""
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1].rpartition('.')[2]}"
 
 

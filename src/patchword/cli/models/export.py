@@ -1,4 +1,4 @@
-"""export: a model as a file that other programs run."""
+"""export: writes a model as an ONNX file or a torch.export program."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def export(
         Path | None, typer.Option("--torch", metavar="FILE.pt2", help="Write a program for torch.export.load.")
     ] = None,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Matrices and tables of a text model as 8-bit integers, in the ONNX file.")
+        bool, typer.Option("--int8", help="Quantise the weights of a text model to 8 bits, in the ONNX file.")
     ] = False,
     batch: Annotated[
         str,
@@ -36,15 +36,15 @@ def export(
         typer.Option(
             "--tolerance",
             min=0,
-            help="Largest difference allowed, relative to the scores' scale.",
-            show_default="1e-4; with --int8 the loss is told, and any is taken",
+            help="Largest difference allowed, relative to the scale of the scores.",
+            show_default="1e-4; with --int8 any difference is accepted and printed",
         ),
     ] = None,
     settings: Settings = None,
 ) -> None:
-    """Export a model to ONNX or PyTorch's own format, and compare the file's answers with the model's.
+    """Export a model to ONNX or PyTorch's own format, and check that the file gives the same outputs.
 
-    A file that answers otherwise is not kept. Labels and what to feed it with are in its metadata.
+    A file whose outputs differ is not kept. Labels and the expected input are in its metadata.
 
     Examples:
 
@@ -59,7 +59,7 @@ def export(
 
     targets = {suffix: path for suffix, path in ((".onnx", onnx), (".pt2", program)) if path}
     if not targets:
-        raise UserError("nothing to write", expected="--onnx FILE.onnx or --torch FILE.pt2")
+        raise UserError("no output was chosen", expected="--onnx FILE.onnx or --torch FILE.pt2")
     for suffix, path in targets.items():
         if path.suffix != suffix:
             raise UserError(f"cannot export to {path}", expected=f"a name that ends in {suffix}")
@@ -67,18 +67,18 @@ def export(
     sides, count = _size(size), _batch(batch)
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
-        raise UserError("--int8 is for models of texts", expected="--onnx FILE.onnx of such a model alone")
+        raise UserError("--int8 is for text models", expected="a text model with --onnx FILE.onnx")
     if size and not REGISTRY.reads_images(found.card.model):
-        raise UserError("--size is for models of images", got=found.card.model)
+        raise UserError("--size is for image models", got=found.card.model)
     if model in REGISTRY.names():
-        _stir(found)
+        _randomize_zeros(found)
         remarks["weights"] = "random"
-        out.print(f"{model} is a name, so its weights are random; a run or a checkpoint has trained ones")
+        out.print(f"{model} is a registry name, so its weights are random; a run or a checkpoint has trained weights")
     for path in targets.values():
         seconds = expected_seconds(found, path, sides)
         time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
         out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
-        _tell(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
+        _print(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
 
 
 def _size(text: str) -> tuple[int, int] | None:
@@ -98,8 +98,8 @@ def _batch(text: str) -> int | None:
     return None if text == "dynamic" else int(text)
 
 
-def _stir(model: "AnyModel") -> None:
-    """A head that starts as zeros scores zero, which would agree with a wrong file, too: it gets random numbers."""
+def _randomize_zeros(model: "AnyModel") -> None:
+    """Replace weights that are all zero by random numbers: a zero head would agree with a wrong file, too."""
     from torch import nn
 
     for weights in model.parameters():
@@ -107,7 +107,7 @@ def _stir(model: "AnyModel") -> None:
             nn.init.trunc_normal_(weights, std=0.02)
 
 
-def _tell(out: "Console", done: "Exported") -> None:
+def _print(out: "Console", done: "Exported") -> None:
     labels = json.loads(done.notes["labels"])
     some = ", ".join(labels[:4]) + (f", ... ({len(labels):,})" if len(labels) > 4 else "")
     batches = " and ".join(map(str, done.batches))
@@ -118,6 +118,6 @@ def _tell(out: "Console", done: "Exported") -> None:
         *pixels,
         f"  output   {done.notes['output']}",
         f"  labels   {some or 'none'}",
-        f"  checked  {done.reader}, batch {batches}: differs from the model by {done.difference:.1e} of the scale",
+        f"  checked  {done.reader}, batch {batches}: relative difference to the model {done.difference:.1e}",
     ):
         out.print(line, highlight=False, markup=False)

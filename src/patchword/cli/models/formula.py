@@ -1,4 +1,4 @@
-"""cost --formula: the papers' formulas for one attention layer, with the numbers put in, beside the count."""
+"""cost --formula: prints the papers' formulas for one attention layer, with their numbers, beside the count."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ DEFAULT = "swin-tiny"  # its first stage has 56 x 56 tokens of 96 channels
 
 
 def formula(model: str | None, settings: Sequence[str] | None, folder: Path | None, as_json: bool) -> None:
-    """Prints the four formulas for the first stage of a model, and draws them if there is a folder."""
+    """Print the four formulas for the first stage of a model, and draw them if a folder is given."""
     from patchword.analysis.formula import first_stage
     from patchword.core.files import make_folder
 
@@ -28,7 +28,7 @@ def formula(model: str | None, settings: Sequence[str] | None, folder: Path | No
     if folder is not None:
         make_folder(folder)
     if as_json:
-        typer.echo(json.dumps(told(card, sizes), indent=2))
+        typer.echo(json.dumps(to_json(card, sizes), indent=2))
     else:
         print_formulas(console(), card, sizes)
     if folder is not None:
@@ -60,7 +60,7 @@ def print_formulas(out: "Console", card: "Card", sizes: "Sizes") -> None:
         out.print(f"  [dim]{kind.note}[/dim]\n", highlight=False)
     named = ", ".join(f"{name} = {value} ({meaning})" for name, (value, meaning) in letters.items())
     out.print(f"[dim]{named}[/dim]\n", highlight=False)
-    out.print("[dim]counted: our own layer of the kind, run once by the counter, without positions[/dim]")
+    out.print("[dim]counted: our own layer of this kind, without position encoding[/dim]")
     out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
 
 
@@ -77,8 +77,8 @@ def _input(card: "Card") -> tuple[int, ...]:
     return (1, card.config["channels"], *sides(card.config["image"]))
 
 
-def told(card: "Card", sizes: "Sizes") -> dict[str, Any]:
-    """The same for other programs."""
+def to_json(card: "Card", sizes: "Sizes") -> dict[str, Any]:
+    """Return the formulas and the counts as a JSON record."""
     from patchword.analysis.cost import CONVENTION
     from patchword.analysis.formula import KINDS, counted, differences
 
@@ -104,13 +104,13 @@ def told(card: "Card", sizes: "Sizes") -> dict[str, Any]:
 
 
 def sides_around(sizes: "Sizes") -> range:
-    """Up to twice the side of the map, but no more than a minute's work; the papers' windows and pales divide them."""
+    """Return map sides up to twice the model's, at most a minute of work; multiples of the papers' window sizes."""
     step = 14 if sizes.height >= 28 else 7
     return range(step, min(112, max(2 * sizes.height, 28)) + 1, step)
 
 
 def draw(sizes: "Sizes", folder: Path, out: "Console") -> None:
-    """The picture of cost and time over the resolution, measured here and now."""
+    """Measure the layers and draw cost and time over the resolution."""
     from rich.progress import track
 
     from patchword.analysis.formula import KINDS, counted, measured

@@ -1,4 +1,4 @@
-"""models: what there is to build."""
+"""models: lists the models of the registry."""
 
 import json
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from patchword.cli.common import Json, console
 
 
 def input_size(config: Any) -> list[int]:
-    """of one input: channels, height and width, or tokens"""
+    """Return the size of one input: channels, height and width, or tokens."""
     from patchword.core.grid import sides
 
     return [config.channels, *sides(config.image)] if hasattr(config, "image") else [config.tokens]
@@ -18,7 +18,13 @@ def input_size(config: Any) -> list[int]:
 def models(
     pattern: Annotated[str, typer.Argument(help="A shell pattern, e.g. 'vit-*-16'.")] = "*", as_json: Json = False
 ) -> None:
-    """List the models: name, parameters, MACs at the default input, paper."""
+    """List the models: name, parameters, MACs at the default input size, paper.
+
+    Examples:
+
+      patchword models
+      patchword models 'vit-*-16'
+    """
     from rich.table import Table
 
     from patchword.core.errors import UserError
@@ -36,7 +42,7 @@ def models(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table(caption="MACs: multiply-accumulates of one input (what papers call FLOPs)", caption_justify="left")
+    table = Table(caption="MACs: multiply-accumulates per input (papers often call them FLOPs)", caption_justify="left")
     for title in ("model", "parameters", "MACs", "input", "paper"):
         table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)
     for row in rows:

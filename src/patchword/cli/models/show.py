@@ -1,4 +1,4 @@
-"""show: how a model is composed."""
+"""show: prints the parts of a model."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 
 def show(model: Model, settings: Settings = None) -> None:
-    """Show the composed tree of a model: every part, the shape it answers, its parameters."""
+    """Show the parts of a model as a tree: class, output shape and parameters of each.
+
+    Examples:
+
+      patchword show swin-tiny
+      patchword show vit-base-16 --set image=384
+    """
     from rich.tree import Tree
 
     from patchword.analysis.shapes import part_tree
@@ -22,26 +28,26 @@ def show(model: Model, settings: Settings = None) -> None:
     _grow(tree, root)
     out = console(120)
     out.print(tree, highlight=False)
-    shapes = "(batch, tokens, width), (batch, classes), or of a map (batch, width, rows, columns)"
+    shapes = "(batch, tokens, width), (batch, classes), or (batch, width, rows, columns) for a map"
     out.print(f"[dim]input {_shape(root.input)}; shapes are {shapes}[/dim]", highlight=False)
 
 
 def _grow(tree: "Tree", part: "Part") -> None:
-    """Runs of alike neighbours, such as the blocks of an encoder, are shown once."""
+    """Add the children of a part; equal neighbours, such as the blocks of an encoder, are shown once."""
     index = 0
     while index < len(part.children):
         child = part.children[index]
-        alike = 1
-        while index + alike < len(part.children) and part.children[index + alike].same_as(child):
-            alike += 1
-        name = child.name if alike == 1 else f"{child.name} .. {part.children[index + alike - 1].name}"
-        times = f" x {alike}" if alike > 1 else ""
+        equal = 1
+        while index + equal < len(part.children) and part.children[index + equal].same_as(child):
+            equal += 1
+        name = child.name if equal == 1 else f"{child.name} .. {part.children[index + equal - 1].name}"
+        times = f" x {equal}" if equal > 1 else ""
         detail = f"({child.detail})" if child.detail else ""
-        count = f"  [green]{child.parameters * alike:,}[/green]" if child.parameters else ""
+        count = f"  [green]{child.parameters * equal:,}[/green]" if child.parameters else ""
         shape = f"  [cyan]{_shape(child.output)}[/cyan]" if child.output else ""
         branch = tree.add(f"[bold]{name}[/bold]: {child.kind}[dim]{detail}[/dim]{times}{shape}{count}")
         _grow(branch, child)
-        index += alike
+        index += equal
 
 
 def _shape(shape: tuple[int, ...]) -> str:

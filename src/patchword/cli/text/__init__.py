@@ -1,1 +1,1 @@
-"""Text."""
+"""Verbs about text."""

@@ -1,4 +1,4 @@
-"""Answers to texts: printed as a table, or written as CSV or JSON lines."""
+"""Predictions for texts: printed as a table, or written as CSV or JSON lines."""
 
 import csv
 import io
@@ -19,9 +19,9 @@ _SHOWN = 60  # characters of a text
 
 
 class Answers:
-    """What was asked and what was answered. asked_as: what is told of it, and under which names.
+    """Texts with their predictions. asked_as: the columns that repeat the input (text, pair, question).
 
-    others: file -> line -> what a table has besides, which files of answers repeat.
+    others: file -> line -> the remaining columns of an input table, which output files repeat.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Answers:
             yield json.dumps(self._with_others(one, answer.record()), ensure_ascii=False) + "\n"
 
     def csv_lines(self) -> Iterator[str]:
-        """Texts that are not told themselves are numbered."""
+        """Yield the lines of a CSV file; without input columns, the predictions are numbered."""
         columns = list(dict.fromkeys(name for row in self._csv_rows() for name in row))
         line = io.StringIO()
         writer = csv.DictWriter(line, columns, lineterminator="\n")
@@ -79,34 +79,34 @@ class Answers:
             yield from (first | self._with_others(one, row) for row in answer.rows())
 
     def _with_others(self, one: "Asked", answer: Mapping[str, Any]) -> dict[str, Any]:
-        """A column that is called as one of the answer's comes back as given_NAME."""
-        told = self._head(one) | dict(answer)
+        """Add the remaining columns of the input; a column whose name is taken becomes given_NAME."""
+        record = self._head(one) | dict(answer)
         others = self.others.get(one.place.get("file", ""), {}).get(one.place.get("line", 0), {})
-        kept = {f"given_{name}" if name in told else name: cell for name, cell in others.items()}
-        return one.place | kept | told
+        kept = {f"given_{name}" if name in record else name: cell for name, cell in others.items()}
+        return one.place | kept | record
 
     def _pairs(self) -> "Iterator[tuple[Asked, TextAnswer]]":
         return zip(self.asked, self.answers, strict=True)
 
     def _head(self, one: "Asked") -> dict[str, Any]:
-        told = {"text": one.text, "pair": one.pair, "question": one.pair}
-        return one.place | {name: told[name] for name in self.asked_as if told[name] is not None}
+        inputs = {"text": one.text, "pair": one.pair, "question": one.pair}
+        return one.place | {name: inputs[name] for name in self.asked_as if inputs[name] is not None}
 
     def _rows(self, one: "Asked", answer: "TextAnswer") -> list[dict[str, str]]:
-        """What was asked stands before the first row of its answer."""
+        """The input is shown in the first row of its prediction."""
         first, *others = answer.cells()
         return [self._shown(one) | first, *others]
 
     def _shown(self, one: "Asked") -> dict[str, str]:
         from patchword.reports.plots.numbers import shortened
 
-        told = self._head(one)
-        place = {name: str(told[name]) for name in ("line", "id") if name in told}
-        return place | {name: shortened(told[name], _SHOWN) for name in self.asked_as if name in told}
+        record = self._head(one)
+        place = {name: str(record[name]) for name in ("line", "id") if name in record}
+        return place | {name: shortened(record[name], _SHOWN) for name in self.asked_as if name in record}
 
 
 def check_places(*paths: Path | None) -> None:
-    """Before the work, not after it."""
+    """Check the output paths before the work starts."""
     from patchword.core.errors import UserError
 
     for path in paths:
@@ -115,7 +115,7 @@ def check_places(*paths: Path | None) -> None:
 
 
 def messages(as_json: bool) -> "Console":
-    """Where files are told: not among the JSON."""
+    """Return the console for messages: stderr if stdout carries JSON."""
     from rich.console import Console
 
     return Console(stderr=as_json, soft_wrap=True)
@@ -123,26 +123,26 @@ def messages(as_json: bool) -> "Console":
 
 @contextmanager
 def progress(total: int, what: str = "texts") -> "Iterator[Callable[[float], None]]":
-    """A bar on stderr, where someone looks at it; the function it yields is told what is done."""
+    """Show a progress bar on stderr if it is a terminal; yields the function that advances it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    told = Console(stderr=True)
+    console = Console(stderr=True)
     count = TextColumn("{task.completed:,.0f}/{task.total:,} " + what)
     columns = (BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=told, transient=True, disable=not told.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.advance(task, done)
 
 
-def tell_counts(reader: "Reader", length: int) -> None:
-    """What became of long texts, on stderr."""
+def report_truncation(reader: "Reader", length: int) -> None:
+    """Report on stderr how many texts were truncated or read in windows."""
     from rich.console import Console
 
-    told = Console(stderr=True, soft_wrap=True)
+    console = Console(stderr=True, soft_wrap=True)
     if cut := reader.counts.shortened:
         what = "1 text is" if cut == 1 else f"{cut:,} texts are"
-        told.print(f"{what} longer than {length} tokens; the rest was not read", highlight=False, style="yellow")
+        console.print(f"{what} longer than {length} tokens and truncated", highlight=False, style="yellow")
     if parts := reader.counts.windowed:
         what = "1 text was" if parts == 1 else f"{parts:,} texts were"
-        told.print(f"{what} longer than {length} tokens and read in windows", highlight=False)
+        console.print(f"{what} longer than {length} tokens and read in windows", highlight=False)

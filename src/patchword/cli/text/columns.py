@@ -1,4 +1,4 @@
-"""The columns of the tables that were asked about, besides those that were read."""
+"""The columns of input tables that the model does not read; output files repeat them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from patchword.recipes.text.recipe import TextRecipe
 
 
-def others_of(recipe: "TextRecipe", asked: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
-    """file -> line -> cells by their columns"""
+def others_of(recipe: "TextRecipe", texts: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
+    """Return file -> line -> cells by column name."""
     from patchword.data.text.formats.other_columns import other_columns
     from patchword.recipes.text.inference.input import TABLES
     from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
-    files = dict.fromkeys(str(one.place.get("file", "")) for one in asked)
+    files = dict.fromkeys(str(one.place.get("file", "")) for one in texts)
     columns = task_spec_of(recipe).columns(words)
     tables = [Path(file) for file in files if Path(file).suffix.lower() in TABLES]
     return {str(path): other_columns(path, (columns.text, columns.pair), columns.form(path)) for path in tables}

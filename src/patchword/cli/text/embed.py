@@ -1,4 +1,4 @@
-"""embed: texts as vectors."""
+"""embed: turns texts into vectors."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,49 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from patchword.cli.common import Device, Precision, console
-from patchword.cli.text.answers import progress, tell_counts
+from patchword.cli.text.answers import progress, report_truncation
 
 if TYPE_CHECKING:
     from patchword.recipes.text.inference.embedding import Embedded, Manner
     from patchword.recipes.text.inference.input import Asked
     from patchword.recipes.text.inference.reader import Reader
 
-_POOLS = {"mean": "the mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "every token"}
+_POOLS = {"mean": "mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "one vector per token"}
 
 
 def embed(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A run, or a model's folder; sentence-transformers' too.")
+        str, typer.Argument(metavar="MODEL", help="A run or a model folder, also of sentence-transformers.")
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="One text a line, a table with --text, - for stdin; or texts."),
+        typer.Argument(
+            metavar="FILE", help="A file with one text per line, a table (see --text), texts, or - for stdin."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="In .npy, .csv, .jsonl or .safetensors.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Output file: .npy, .csv, .jsonl or .safetensors.")
     ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", help="0 is what enters the first block; -1, the last, is the default.")
+        int | None,
+        typer.Option("--layer", help="Which layer: 0 is the input of the first block, -1 (default) the last."),
     ] = None,
     pool: Annotated[
         Literal["mean", "first", "pooler", "none"] | None,
-        typer.Option("--pool", help="How tokens become one vector; none keeps a vector for each token."),
+        typer.Option("--pool", help="How token vectors become one vector per text; none keeps one per token."),
     ] = None,
     normalize: Annotated[
-        bool | None, typer.Option("--normalize/--no-normalize", help="Vectors of length 1, or as they are.")
+        bool | None, typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1, or keep them.")
     ] = None,
     length: Annotated[
-        int | None, typer.Option("--length", help="Tokens read of a text, special ones included.")
+        int | None, typer.Option("--length", help="Maximum number of tokens per text, special tokens included.")
     ] = None,
-    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
+    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The table column with the texts.")] = "text",
     device: Device = "auto",
     precision: Precision = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON record per line.")] = False,
 ) -> None:
-    """Turn each text into a vector, to search, cluster or compare them.
+    """Turn each text into a vector, for search, clustering or comparison.
 
-    What is not said is as the folder has it: a sentence-transformers folder knows its pooling, its length and whether
-    vectors get length 1; of other models it is the mean of the last layer, as it is.
+    Options that are not given take the folder's settings: a sentence-transformers folder defines pooling, length and
+    normalization. For other models the default is the mean of the last layer, not normalized.
 
     Examples:
 
@@ -64,33 +67,33 @@ def embed(
     from patchword.recipes.vectors.files import check_kind, write_vectors
 
     if out is None and not as_json:
-        raise UserError("where should the vectors go?", expected="--out FILE, or --json")
+        raise UserError("no output was chosen", expected="--out FILE, or --json")
     if out is not None:
         check_kind(out, per_token=pool == "none")
-    asked = read_texts(inputs or (), Columns(text))
+    texts = read_texts(inputs or (), Columns(text))
     reader = open_reader(model, device, precision)
     manner = manner_of(reader, layer, pool, normalize, length)
-    with progress(len(asked)) as bar:
-        parts = embed(reader, [one.text for one in asked], manner, bar)
+    with progress(len(texts)) as bar:
+        parts = embed(reader, [one.text for one in texts], manner, bar)
         if as_json:
-            parts = _printed(asked, parts)
-        shape = write_vectors(out, asked, parts) if out is not None else tuple(len(part) for part in parts)
-    tell_counts(reader, manner.length)
+            parts = _printed(texts, parts)
+        shape = write_vectors(out, texts, parts) if out is not None else tuple(len(part) for part in parts)
+    report_truncation(reader, manner.length)
     if out is not None and not as_json:
         size = " x ".join(f"{side:,}" for side in shape)
-        console().print(f"{size} in {out}: {_told(reader, manner)}", highlight=False, markup=False)
+        console().print(f"{size} in {out}: {_description(reader, manner)}", highlight=False, markup=False)
 
 
-def _printed(asked: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
-    """Printed on their way to the file."""
+def _printed(texts: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
+    """Print the vectors while they pass through to the file."""
     from patchword.recipes.vectors.files import dealt, records
 
-    for texts, part in dealt(asked, parts):
-        for record in records(texts, part):
+    for some, part in dealt(texts, parts):
+        for record in records(some, part):
             typer.echo(json.dumps(record, ensure_ascii=False))
         yield part
 
 
-def _told(reader: "Reader", manner: "Manner") -> str:
+def _description(reader: "Reader", manner: "Manner") -> str:
     scaled = ", length 1" if manner.normalize else ""
-    return f"{_POOLS[manner.pool]}, layer {manner.layer} of {reader.depth}{scaled}, {manner.length} tokens at most"
+    return f"{_POOLS[manner.pool]}, layer {manner.layer} of {reader.depth}{scaled}, at most {manner.length} tokens"

@@ -1,4 +1,4 @@
-"""fill: the words a pretrained model puts in a gap."""
+"""fill: predicts the words behind [MASK]."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 def fill(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, or a masked model's folder.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
-    top: Annotated[int, typer.Option("--top", min=1, help="How many words to name.")] = 5,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Name pieces that go on with a word, too.")] = False,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many words to show per mask.")] = 5,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show word pieces such as ##ing, too.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Guess the words where [MASK] stands, which is what BERT is pretrained to do.
+    """Predict the words behind [MASK], the task that BERT is pretrained on.
 
-    Several gaps are guessed at once, each without knowing what the others become.
+    Several masks are predicted at once, independently of each other.
 
-    Pieces that go on with a word (##ing) are named where the mask follows a letter, or with --pieces.
+    Word pieces (##ing) are shown where the mask follows a letter, or with --pieces.
 
     Examples:
 
@@ -35,13 +35,13 @@ def fill(
 
     gaps = fill(open_reader(model, device), text, top, pieces)
     if as_json:
-        told = {"text": text, "filled": filled(text, gaps), "gaps": [gap.to_json() for gap in gaps]}
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        record = {"text": text, "filled": filled(text, gaps), "gaps": [gap.to_json() for gap in gaps]}
+        typer.echo(json.dumps(record, ensure_ascii=False))
         return
     for number, gap in enumerate(gaps, 1):
-        _print_gap(gap, f"gap {number} of {len(gaps)}" if len(gaps) > 1 else "")
+        _print_gap(gap, f"mask {number} of {len(gaps)}" if len(gaps) > 1 else "")
     if len(gaps) > 1:
-        console().print(f"the likeliest word in each: {filled(text, gaps)}", highlight=False, markup=False)
+        console().print(f"with the most likely words: {filled(text, gaps)}", highlight=False, markup=False)
 
 
 def _print_gap(gap: "Gap", title: str) -> None:

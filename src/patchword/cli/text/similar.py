@@ -1,4 +1,4 @@
-"""similar: one word in several sentences."""
+"""similar: compares the vectors of one word in several sentences."""
 
 import json
 from pathlib import Path
@@ -16,47 +16,51 @@ if TYPE_CHECKING:
 
 def similar(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, or a model's folder.")],
-    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look at, e.g. bank.")],
+    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to compare, e.g. bank.")],
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="SENTENCE...", help="Sentences with the word, a file of them, or - for stdin."),
     ] = None,
     layers: Annotated[
-        list[int] | None, typer.Option("--layer", help="1 to the last, -1 by default. Can be repeated.")
+        list[int] | None, typer.Option("--layer", help="Which layer, from 1; -1 (default) is the last. Repeatable.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Where similar.png and similar.svg go.")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Output folder for similar.png and similar.svg.")
     ] = None,
-    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The column of a table.")] = "text",
+    text: Annotated[
+        str, typer.Option("--text", metavar="COLUMN", help="The table column with the sentences.")
+    ] = "text",
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Compare one word's vector across sentences: before the first block it hardly differs, after the last it does.
+    """Compare one word's vector across sentences: the deeper the layer, the more it depends on the context.
 
-    The table has the cosine similarity of the word in each sentence to the word in each other one.
+    The table shows the cosine similarity between the word's vectors in each pair of sentences.
 
     Examples:
 
       patchword similar minilm bank "We sat on the bank." "The bank is open."
-      patchword similar minilm bank sentences.txt --layer 3 --out pictures
+      patchword similar minilm bank sentences.txt --layer 3 --out figures
     """
     from patchword.core.files import make_folder
     from patchword.recipes.text.inference.input import Columns, read_texts
     from patchword.recipes.text.inference.reader import open_reader
     from patchword.recipes.text.inference.similarity import similar
 
-    asked = read_texts(inputs or (), Columns(text))
+    sentences = read_texts(inputs or (), Columns(text))
     if out is not None:
         make_folder(out)
-    found = similar(open_reader(model, device), word, asked, layers or (-1,))
+    found = similar(open_reader(model, device), word, sentences, layers or (-1,))
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
         print_similarity(console(50 + 6 * len(found.uses)), found)
     if found.left_out:
-        typer.echo(f"sentences left out, since the word was not found: {found.left_out:,}", err=True)
+        typer.echo(f"sentences skipped because they do not contain the word: {found.left_out:,}", err=True)
     if found.unread:
-        typer.echo(f"the first {len(found.uses)} uses are compared; sentences not read: {found.unread:,}", err=True)
+        typer.echo(
+            f"only the first {len(found.uses)} uses are compared; sentences not read: {found.unread:,}", err=True
+        )
     if out is not None:
         from patchword.reports.attention.similarity import write_similarity
 
@@ -65,7 +69,7 @@ def similar(
 
 
 def print_similarity(out: "Console", found: "Similarity") -> None:
-    """A table for each layer, and what the numbers mean."""
+    """Print one table per layer."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""tokenizer: learn a vocabulary from text, and see how text is cut."""
+"""tokenizer: trains a tokenizer on text, and shows how a text is tokenized."""
 
 import os
 import time
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 _EXAMPLE = 100  # characters
 
-app = typer.Typer(help="Train a tokenizer on your own text; see how one cuts a text with `show`.", no_args_is_help=True)
+app = typer.Typer(help="Train a tokenizer on your own text, or see how it splits a text.", no_args_is_help=True)
 
 
 def train(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Text or .jsonl files (field text), or folders of them.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the tokenizer is written.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Output folder of the tokenizer.")],
     kind: Annotated[
         str,
         typer.Option(
             "--kind", metavar="KIND", help="wordpiece (BERT), bytes (RoBERTa, GPT-2), unigram (ALBERT), news (Grover)."
         ),
     ] = "wordpiece",
-    vocabulary: Annotated[int, typer.Option("--vocabulary", min=1, help="Entries at most.")] = 30_000,
+    vocabulary: Annotated[int, typer.Option("--vocabulary", min=1, help="Maximum vocabulary size.")] = 30_000,
     cased: Annotated[
         bool | None,
         typer.Option(
             "--cased/--uncased",
-            help="Keep capitals and accents, or make them plain; bytes always keep them.",
+            help="Keep capitals and accents, or lowercase and strip accents; bytes always keep them.",
             show_default="uncased",
         ),
     ] = None,
@@ -49,15 +49,15 @@ def train(
             "--min-frequency",
             min=1,
             metavar="N",
-            help="How often a piece must be seen to get an entry; not with unigram.",
+            help="Minimum frequency of a piece; not for unigram.",
             show_default="2",
         ),
     ] = None,
 ) -> None:
-    """Learn a vocabulary. The same text gives the same vocabulary.
+    """Train a tokenizer. The same text always gives the same vocabulary.
 
-    Of WordPiece, Chinese characters are always words by themselves. Of bytes, nothing is unknown, and a word carries
-    the space in front of it. The folder is one that Hugging Face's libraries read, too.
+    wordpiece makes each Chinese character a word. bytes has no unknown tokens, and a word includes the space before it.
+    Hugging Face's libraries can read the folder, too.
 
     Examples:
 
@@ -71,12 +71,12 @@ def train(
     _check_place(out)
     casing: Casing | None = None if cased is None else "cased" if cased else "uncased"
     wanted = Wanted(_kind(kind), vocabulary, casing, least)
-    told, start = console(), time.perf_counter()
-    learned = _learn(files, wanted, told)
+    screen, start = console(), time.perf_counter()
+    learned = _learn(files, wanted, screen)
     tokenizer = Tokenizer(wanted.library(learned))
     tokenizer.save(out)
-    _tell(told, tokenizer, learned, time.perf_counter() - start, next(wanted.texts(files), "")[:_EXAMPLE])
-    told.print(f"\n{out}", highlight=False, markup=False)
+    _print(screen, tokenizer, learned, time.perf_counter() - start, next(wanted.texts(files), "")[:_EXAMPLE])
+    screen.print(f"\n{out}", highlight=False, markup=False)
 
 
 def _kind(name: str) -> "Kind":
@@ -88,17 +88,17 @@ def _kind(name: str) -> "Kind":
     for known in get_args(Kind):
         if known == name:
             return cast("Kind", known)
-    raise UserError("--kind", expected=", ".join(get_args(Kind)), got=name)
+    raise UserError("unknown --kind", expected=", ".join(get_args(Kind)), got=name)
 
 
 def _check_place(out: Path) -> None:
-    """Before the work, not after it."""
+    """Check the output folder before the work starts."""
     from patchword.core.errors import UserError
     from patchword.data.text.tokenizers.loading import NAMES
 
     present = next((name for name in NAMES if (out / name).exists()), None)
     if present:
-        raise UserError(f"{out} holds a tokenizer already", got=present, hint="choose another folder, or remove it")
+        raise UserError(f"{out} already holds a tokenizer", got=present, hint="choose another folder, or remove it")
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {out}", expected="a folder you may write to", got=above)
@@ -118,12 +118,12 @@ def _learn(files: Sequence[Path], wanted: "Wanted", out: "Console") -> "Learned"
         return wanted.from_files(files, progress)
 
 
-def _tell(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: float, example: str) -> None:
+def _print(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: float, example: str) -> None:
     pieces = " ".join(tokenizer.tokens(tokenizer.encode([example])[0].ids))
     for line in (
         f"vocabulary  {tokenizer.vocabulary:,} entries, {tokenizer.casing}",
         f"text        {learned.characters:,} characters, {learned.words:,} different words",
-        f"unknown     {learned.unknown / learned.characters:.4%} of the characters are too rare for an entry",
+        f"unknown     {learned.unknown / learned.characters:.4%} of the characters are too rare for the vocabulary",
         f"time        {seconds:.1f} s",
         f"example     {example}",
         f"            {pieces}",
@@ -135,10 +135,10 @@ def show(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A tokenizer's folder, tokenizer.json, vocab.txt or vocab.json.")
     ],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
     as_json: Json = False,
 ) -> None:
-    """Print the pieces of a text, their ids, and the characters they stand for.
+    """Print the tokens of a text, their ids, and the characters that each covers.
 
     Example:
 

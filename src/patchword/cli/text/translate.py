@@ -1,4 +1,4 @@
-"""translate: texts in another language, by a trained run."""
+"""translate: translates texts with a trained run."""
 
 import json
 from collections.abc import Sequence
@@ -13,21 +13,24 @@ from patchword.cli.common import Device, Json
 def translate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of `patchword train translation`.")],
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, or - for stdin, which is also the default.")
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, or - for stdin (the default).")
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="A file of texts, one a line.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the translations to this file, one a line.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A file with one text per line.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the translations to this file, one per line.")
+    ] = None,
     alignment: Annotated[
-        Path | None, typer.Option("--alignment", metavar="PICTURE", help="Draw where it looked: a .png or .svg file.")
+        Path | None,
+        typer.Option("--alignment", metavar="FIGURE", help="Draw the cross-attention: a .png or .svg file."),
     ] = None,
-    beams: Annotated[int, typer.Option("--beams", min=1, help="Of the search; 1 takes the likeliest word.")] = 5,
-    penalty: Annotated[float, typer.Option("--penalty", min=0, help="Of short translations in the search.")] = 0.6,
+    beams: Annotated[int, typer.Option("--beams", min=1, help="Beams of the search; 1 is greedy decoding.")] = 5,
+    penalty: Annotated[float, typer.Option("--penalty", min=0, help="Length penalty of the beam search.")] = 0.6,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Translate texts, a file of them, or what is piped in; one translation a line, in the same order.
+    """Translate texts, a file of texts, or stdin; one translation per line, in the same order.
 
-    --alignment draws, for one text, which words the model looked at for each word that it wrote.
+    --alignment draws, for one text, which source words each translated word attends to.
 
     Examples:
 
@@ -42,38 +45,42 @@ def translate(
     from patchword.recipes.translation.alignment import require_attention
     from patchword.recipes.translation.search import Search
     from patchword.recipes.translation.translating import Translating
-    from patchword.reports.attention.alignment import check_picture, write_alignment
+    from patchword.reports.attention.alignment import check_figure_path, write_alignment
 
     if file is not None and texts:
-        raise UserError("texts and a file do not go together", expected="one or the other", got=f"--file {file}")
+        raise UserError("texts and --file exclude each other", expected="one or the other", got=f"--file {file}")
     if file is not None and not file.is_file():
         raise UserError(f"there is no file {file}")
-    asked, search = read_texts([str(file)] if file else texts or ()), Search(beams, penalty)
+    requests, search = read_texts([str(file)] if file else texts or ()), Search(beams, penalty)
     check_places(out, alignment)
     if alignment is not None:
-        check_picture(alignment)
+        check_figure_path(alignment)
     opened = Translating.open(run, device)
-    source = opened.sources(asked)
+    source = opened.sources(requests)
     if alignment is not None:
         require_attention(opened.model)
-        found, picture = opened.alignment(source, search)
-        write_alignment(picture, alignment)
-        _tell([one.text for one in asked], [found], out, as_json, [{"alignment": picture.to_json()}])
+        found, figure = opened.alignment(source, search)
+        write_alignment(figure, alignment)
+        _output([one.text for one in requests], [found], out, as_json, [{"alignment": figure.to_json()}])
         typer.echo(alignment, err=True)
         return
-    with progress(len(asked)) as bar:
-        written = opened.texts(source, search, bar)
-    _tell([one.text for one in asked], written, out, as_json, [{}] * len(written))
+    with progress(len(requests)) as bar:
+        translations = opened.texts(source, search, bar)
+    _output([one.text for one in requests], translations, out, as_json, [{}] * len(translations))
 
 
-def _tell(
-    asked: Sequence[str], written: Sequence[str], out: Path | None, as_json: bool, more: Sequence[dict[str, object]]
+def _output(
+    texts: Sequence[str],
+    translations: Sequence[str],
+    out: Path | None,
+    as_json: bool,
+    more: Sequence[dict[str, object]],
 ) -> None:
     from patchword.core.files import write_text
 
     lines = [
         json.dumps({"text": text, "translation": found, **others}, ensure_ascii=False) if as_json else found
-        for text, found, others in zip(asked, written, more, strict=True)
+        for text, found, others in zip(texts, translations, more, strict=True)
     ]
     if out is None:
         typer.echo("\n".join(lines))

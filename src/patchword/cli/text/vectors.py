@@ -1,4 +1,4 @@
-"""vectors: one vector a word, learned from text; the nearest words, and analogies."""
+"""vectors: learns one vector per word from text; finds the nearest words, and solves analogies."""
 
 import json
 import os
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from patchword.recipes.vectors.words import Neighbour
     from patchword.recipes.vectors.words_training import Done, Learned, WordVectorOptions
 
-app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and look at them.", no_args_is_help=True)
+app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and query them.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="VECTORS", help="A file of word2vec's text format, or .bin.")]
+File = Annotated[Path, typer.Argument(metavar="VECTORS", help="A file in word2vec's text format, or .bin.")]
 Count = Annotated[int, typer.Option("-n", "--count", min=1, help="How many words to show.")]
 
 
@@ -27,36 +27,36 @@ def train(
     files: Annotated[
         list[Path], typer.Argument(metavar="TEXT", help="Text or .jsonl files (field text), or folders of them.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the vectors are written.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Output file of the vectors.")],
     kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="skip-gram or cbow.")] = "skip-gram",
-    width: Annotated[int, typer.Option("--width", min=1, help="Numbers of a vector.")] = 100,
-    window: Annotated[int, typer.Option("--window", min=1, help="Words on each side, at most.")] = 5,
-    negatives: Annotated[int, typer.Option("--negatives", min=1, help="False words for each true one.")] = 5,
+    width: Annotated[int, typer.Option("--width", min=1, help="Dimension of the vectors.")] = 100,
+    window: Annotated[int, typer.Option("--window", min=1, help="Maximum context words on each side.")] = 5,
+    negatives: Annotated[int, typer.Option("--negatives", min=1, help="Negative samples per positive pair.")] = 5,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the text.")] = 5,
     rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="At the start.", show_default="0.025, of cbow 0.05")
+        float | None, typer.Option("--learning-rate", help="Initial learning rate.", show_default="0.025; cbow: 0.05")
     ] = None,
     sample: Annotated[
-        float, typer.Option("--sample", min=0, help="The share of the text above which a word is thinned out; 0: none.")
+        float, typer.Option("--sample", min=0, help="Subsample words more frequent than this fraction; 0: off.")
     ] = 1e-3,
     least: Annotated[
-        int, typer.Option("--min-frequency", min=1, metavar="N", help="How often a word must be seen.")
+        int, typer.Option("--min-frequency", min=1, metavar="N", help="Ignore words seen less often.")
     ] = 5,
-    most: Annotated[int | None, typer.Option("--vocabulary", min=2, help="Words at most.")] = None,
+    most: Annotated[int | None, typer.Option("--vocabulary", min=2, help="Maximum vocabulary size.")] = None,
     cut: Annotated[
         str,
         typer.Option(
             "--cut",
             metavar="HOW",
-            help="words: small letters, no marks; marks: as written, with marks; spaces: cut by them.",
+            help="words: lowercase, no punctuation; marks: as written, with punctuation; spaces: split at spaces.",
         ),
     ] = "words",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="With 1, the same seed gives the same vectors.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Of what is drawn.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Only 1 is reproducible from the seed.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the weights and the sampling.")] = 0,
 ) -> None:
-    """Learn a vector for each word from the words that stand near it, and write them in word2vec's text format.
+    """Learn a vector per word from the words around it, and write them in word2vec's text format.
 
-    Each line of a text is a sentence; windows do not reach over its ends.
+    Each line of a text is a sentence; a context window does not cross its ends.
 
     Examples:
 
@@ -69,22 +69,22 @@ def train(
     wanted = WordVectorOptions(
         cast(Any, kind), width, window, negatives, epochs, rate, sample, least, most, cut, threads, seed
     )
-    told = console()
-    learned = _learn(files, wanted, told)
+    screen = console()
+    learned = _learn(files, wanted, screen)
     learned.vectors.save(out)
     done = learned.done
     for line in (
-        f"words    {len(learned.vectors):,} with a vector of {learned.vectors.width}",
-        f"text     {learned.vocabulary.total:,} words, read {epochs} times",
+        f"words    {len(learned.vectors):,} with vectors of width {learned.vectors.width}",
+        f"text     {learned.vocabulary.total:,} words, {epochs} epochs",
         f"loss     {done.loss:.4f}",
-        f"time     {done.seconds:.1f} s, {done.speed:,.0f} words a second",
+        f"time     {done.seconds:.1f} s, {done.speed:,.0f} words per second",
         f"\n{out}",
     ):
-        told.print(line, highlight=False, markup=False)
+        screen.print(line, highlight=False, markup=False)
 
 
 def _check_place(out: Path) -> None:
-    """Before the work, not after it."""
+    """Check the output path before the work starts."""
     from patchword.core.errors import UserError
 
     above = next(path for path in out.absolute().parents if path.exists())
@@ -102,15 +102,15 @@ def _learn(files: Sequence[Path], wanted: "WordVectorOptions", out: "Console") -
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True) as bar:
         reading = bar.add_task("reading", total=None)
-        learning = bar.add_task("learning", total=None, start=False)
+        learning = bar.add_task("training", total=None, start=False)
 
-        def told(done: "Done") -> None:
+        def report(done: "Done") -> None:
             if not bar.tasks[learning].started:
                 bar.start_task(learning)
-            shown = f"learning, {done.speed:,.0f} words a second, loss {done.loss:.3f}"
+            shown = f"training, {done.speed:,.0f} words per second, loss {done.loss:.3f}"
             bar.update(learning, description=shown, completed=done.words, total=done.total)
 
-        return learn(files, wanted, lambda done, total: bar.update(reading, completed=done, total=total), told)
+        return learn(files, wanted, lambda done, total: bar.update(reading, completed=done, total=total), report)
 
 
 def near(
@@ -119,7 +119,7 @@ def near(
     count: Count = 10,
     as_json: Json = False,
 ) -> None:
-    """The words with the greatest cosine similarity to a word.
+    """Print the words with the highest cosine similarity to a word.
 
     Example:
 
@@ -127,18 +127,18 @@ def near(
     """
     from patchword.recipes.vectors.words import WordVectors
 
-    _tell(WordVectors.read(file).near(word, count), as_json)
+    _print(WordVectors.read(file).near(word, count), as_json)
 
 
 def analogy(
     file: File,
-    first: Annotated[str, typer.Argument(metavar="A", help="As this word ...")],
-    second: Annotated[str, typer.Argument(metavar="B", help="... is to this one, ...")],
-    third: Annotated[str, typer.Argument(metavar="C", help="... so this one is to which?")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A is to B ...")],
+    second: Annotated[str, typer.Argument(metavar="B", help="(as above)")],
+    third: Annotated[str, typer.Argument(metavar="C", help="... as C is to the words printed.")],
     count: Count = 10,
     as_json: Json = False,
 ) -> None:
-    """A is to B as C is to which word? The nearest to B - A + C; A, B and C themselves are left out.
+    """Solve the analogy "A is to B as C is to ?": print the words nearest to B - A + C, without A, B and C.
 
     Example:
 
@@ -146,10 +146,10 @@ def analogy(
     """
     from patchword.recipes.vectors.words import WordVectors
 
-    _tell(WordVectors.read(file).analogy(first, second, third, count), as_json)
+    _print(WordVectors.read(file).analogy(first, second, third, count), as_json)
 
 
-def _tell(found: "Sequence[Neighbour]", as_json: bool) -> None:
+def _print(found: "Sequence[Neighbour]", as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([{"word": word, "cosine": round(value, 6)} for word, value in found], ensure_ascii=False))
         return

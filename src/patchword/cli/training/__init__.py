@@ -1,1 +1,1 @@
-"""Training."""
+"""Verbs about training and evaluation."""

@@ -1,4 +1,4 @@
-"""demo: the Fashion-MNIST exercise, end to end."""
+"""demo: runs the Fashion-MNIST exercise from training to report."""
 
 from pathlib import Path
 
@@ -8,9 +8,13 @@ from patchword.cli.common import Runs, console, finish
 
 
 def demo(runs: Runs = Path("runs")) -> None:
-    """Train the exercise's ViT for a few minutes, test it, and show what one encoder layer costs, step by step.
+    """Train a small ViT for a few minutes, test it, and count the cost of one encoder layer step by step.
 
-    Without Fashion-MNIST on this machine it uses scikit-learn's digits instead, and says so.
+    Uses Fashion-MNIST, or scikit-learn's digits if Fashion-MNIST is not on this machine.
+
+    Example:
+
+      patchword demo
     """
     from patchword.analysis.cost import blocks_of, count
     from patchword.cli.models.cost import print_cost
@@ -24,19 +28,17 @@ def demo(runs: Runs = Path("runs")) -> None:
     if whereabouts("fashion-mnist"):
         recipe, folder = find_recipe("fashion-mnist-vit-short"), runs / "demo"
     else:
-        out.print(
-            "[yellow]Fashion-MNIST is not on this machine; this demo uses scikit-learn's digits instead.[/yellow]"
-        )
-        out.print("[yellow]`patchword data get fashion-mnist` brings it.[/yellow]\n")
+        out.print("[yellow]Fashion-MNIST is not on this machine; the demo uses scikit-learn's digits instead.[/yellow]")
+        out.print("[yellow]`patchword data get fashion-mnist` downloads it.[/yellow]\n")
         recipe, folder = find_recipe("digits-vit"), runs / "demo-digits"
     data = "Fashion-MNIST" if folder.name == "demo" else "digits"
     out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {data}: {recipe.expect.time}\n", highlight=False)
     if not train(recipe, folder, out, resume=True):
-        out.print("\nstopped; `patchword demo` goes on from here")
+        out.print("\nstopped; `patchword demo` resumes from here")
         raise typer.Exit(stop_code())
-    out.print("\n[bold]2. The test set[/bold], read for the first time")
+    out.print("\n[bold]2. Evaluation[/bold] on the test set, which training did not read")
     finish(Run(folder), out, recipe.device)
-    out.print("\n[bold]3. One encoder layer[/bold], counted by hand\n")
+    out.print("\n[bold]3. The cost of one encoder layer[/bold], step by step\n")
     card = Run(folder).model().card
     print_cost(out, count(card, blocks_of(card)[0]), steps=True)
-    out.print(f"\nread the report: {folder / 'report.html'}", highlight=False, markup=False)
+    out.print(f"\nreport: {folder / 'report.html'}", highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""evaluate: a run on its test set."""
+"""evaluate: evaluates a run on its test set."""
 
 from typing import Annotated
 
@@ -9,12 +9,15 @@ from patchword.cli.common import Device, RunArgument, console, find_run, finish
 
 def evaluate(
     run: RunArgument,
-    fields: Annotated[list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields to change.")] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change, e.g. test=FILE."),
+    ] = None,
     device: Device = "auto",
 ) -> None:
-    """Evaluate a run's best weights on the test set: loss, each class, overall; refreshes the report.
+    """Evaluate a run's best weights on the test set: loss, accuracy per class and overall; updates the report.
 
-    With fields such as test=FILE it is tried on other data; its own result and report stay as they are.
+    With fields such as test=FILE the run is evaluated on other data; its saved result and report stay unchanged.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Several processes of one training run on this machine: started, watched over, stopped and started again together."""
+"""Launches a training run as several processes on this machine, monitors them, and restarts them together."""
 
 import os
 import signal
@@ -15,21 +15,26 @@ from typing import IO, Any
 
 from patchword.core.errors import UserError
 
-STARTING = 1800.0  # seconds that the processes have to begin, on a machine with much else to do
-MEETING = 150.0  # seconds that they then have to find each other
-MEETINGS = 3  # times that they may fail to, until the run is given up
-AFTER = 2.0  # seconds that the others have to end by themselves when one has died
-TWICE = 1.0  # seconds within which two signals are one wish, as the processes themselves have it
-STOPPING = 60.0  # seconds that the others have when one has stopped as it was asked to: the first may still save
-ENDED = (0, 2, 130, 143)  # done, a user's mistake, and asked to stop: reasons not to begin again
-NOTE, LAUNCHER = "PATCHWORD_JOINED", "PATCHWORD_LAUNCHER"  # file descriptors, of which training/parallel knows
+STARTING = 1800.0  # seconds until every process must have started, on a busy machine
+RENDEZVOUS = 150.0  # seconds for the rendezvous once all have started
+MAX_RENDEZVOUS = 3  # failed rendezvous until the launcher gives up
+AFTER = 2.0  # seconds for the others to exit after one has died
+TWICE = 1.0  # two signals within this many seconds count as one, here and in the processes
+STOPPING = 60.0  # seconds for the others after one stopped on request: rank 0 may still be saving
+ENDED = (0, 2, 130, 143)  # finished, user error, stopped on request: no restart
+NOTE, LAUNCHER = (
+    "PATCHWORD_JOINED",
+    "PATCHWORD_LAUNCHER",
+)  # environment variables with file descriptors, read by training/parallel
 
 
 @dataclass
 class Attempt:
-    """One start of all processes. begun, met: how many look for the others, and how many have found them; saved:
-    whether a checkpoint was; first: the first that failed, and its code; asked: the first signal that asked for a stop,
-    and when."""
+    """One start of all processes.
+
+    begun, met: how many processes have started, and how many have completed the rendezvous. saved: whether a checkpoint
+    was saved. first: rank and exit code of the first failure. asked: the first stop signal, and when it arrived.
+    """
 
     processes: list[subprocess.Popen[bytes]]
     errors: Sequence[IO[bytes]]
@@ -41,11 +46,11 @@ class Attempt:
     first: tuple[int, int] | None = None
     asked: tuple[int, float] | None = None
 
-    def watch(self) -> int:
-        """Until all have ended; one that dies takes the others with it, since they would wait for it."""
+    def wait(self) -> int:
+        """Wait until all processes have exited and return the exit code; if one dies, the others are killed."""
         died = 0.0
         while any(process.poll() is None for process in self.processes):
-            self._hear()
+            self._read_events()
             codes = [process.poll() for process in self.processes]
             if self.first is None and any(codes):
                 self.first = next((number, code) for number, code in enumerate(codes) if code)
@@ -56,12 +61,12 @@ class Attempt:
             if self._is_late():
                 self.send(signal.SIGKILL)
             time.sleep(0.05)
-        self._hear()
+        self._read_events()
         codes = [process.wait() for process in self.processes]
         if self.first is None:
             self.first = next(((number, code) for number, code in enumerate(codes) if code), None)
-        told = [code for code in codes if code in (2, 130, 143)]
-        return told[0] if told else self.first[1] if self.first else 0
+        deliberate = [code for code in codes if code in (2, 130, 143)]
+        return deliberate[0] if deliberate else self.first[1] if self.first else 0
 
     def send(self, number: int) -> None:
         for process in self.processes:
@@ -69,27 +74,30 @@ class Attempt:
                 process.send_signal(number)
 
     def stop(self, number: int) -> None:
-        """Passes a signal on. The second ends all: a process that waits inside of an exchange with one that hangs runs
-        no line of Python, and hears none."""
+        """Forward a signal to all processes; a second one kills them.
+
+        A process that waits in a collective operation for one that hangs cannot run its Python signal handler.
+        """
         if self.asked is None:
             self.asked = number, time.monotonic()
         self.send(signal.SIGKILL if time.monotonic() - self.asked[1] > TWICE else number)
 
-    def _hear(self) -> None:
+    def _read_events(self) -> None:
+        """Read the progress bytes of the processes: b (started), m (rendezvous done), s (checkpoint saved)."""
         with suppress(BlockingIOError):
-            told, all_before = os.read(self.joined, 4096), self.begun == len(self.processes)
-            self.begun, self.met = self.begun + told.count(b"b"), self.met + told.count(b"m")
-            self.saved = self.saved or b"s" in told
+            events, all_before = os.read(self.joined, 4096), self.begun == len(self.processes)
+            self.begun, self.met = self.begun + events.count(b"b"), self.met + events.count(b"m")
+            self.saved = self.saved or b"s" in events
             if not all_before and self.begun == len(self.processes):
                 self.since = time.monotonic()
 
     def _is_late(self) -> bool:
-        """Whether the processes take too long to begin or, from when all have begun, to find each other."""
-        patience = MEETING if self.begun == len(self.processes) else STARTING
+        """Return whether the processes take too long to start or, once all have started, to complete the rendezvous."""
+        patience = RENDEZVOUS if self.begun == len(self.processes) else STARTING
         return self.met < len(self.processes) and time.monotonic() - self.since > patience
 
     def complaint(self) -> str:
-        """The last lines of the process that failed first, if it is not the one that everybody hears."""
+        """Return the last lines on stderr of the process that failed first; rank 0 prints its own."""
         if self.first is None or self.first[0] == 0:
             return ""
         file = self.errors[self.first[0]]
@@ -97,45 +105,50 @@ class Attempt:
         return "\n".join(file.read().decode("utf-8", "replace").strip().splitlines()[-5:])
 
 
-def launch(words: Sequence[str], processes: int, restarts: int, say: Callable[[str], None]) -> int:
-    """Runs this command as so many processes and answers the exit code. A process that dies ends the others; all
-    are then started again, and go on from the newest checkpoint, `restarts` times at most; a start that saved one got
-    further, and the count begins anew with it."""
+def launch(words: Sequence[str], processes: int, restarts: int, report: Callable[[str], None]) -> int:
+    """Run a command as several processes and return the exit code.
+
+    If a process dies, the others are killed and all restart from the newest checkpoint, at most `restarts` times; a
+    start that saved a checkpoint resets the count.
+    """
     failed = missed = begun = 0
     while True:
         with started(words, processes) as attempt:
-            code = attempt.watch()
+            code = attempt.wait()
             complaint = attempt.complaint() if code not in (0, 130, 143) and not attempt.asked else ""
         if complaint:
-            say(complaint)
+            report(complaint)
         if code in ENDED:
             return code
         if attempt.asked:
-            say("stopped at once; the same command with --resume goes on from the newest checkpoint")
+            report("killed; the same command with --resume resumes from the newest checkpoint")
             return 128 + attempt.asked[0]
         met = attempt.met == processes
         if attempt.saved:
             failed = missed = 0
         failed, missed, begun = failed + met, missed + (not met), begun + 1
         number, how = attempt.first or (0, code)
-        what = f"process {number} of {processes} {_told(how)}" if met else "the processes did not find each other"
-        if failed > restarts or missed >= MEETINGS:
-            say(f"{what}; given up after {begun} starts. The same command with --resume goes on")
+        what = f"process {number} of {processes} {_cause(how)}" if met else "the rendezvous of the processes failed"
+        if failed > restarts or missed >= MAX_RENDEZVOUS:
+            report(f"{what}; gave up after {begun} starts. The same command with --resume resumes the run")
             return 1
-        say(f"{what}; all start again from the newest checkpoint ({restarts - failed + 1} of {restarts} restarts left)")
+        report(
+            f"{what}; restarting all from the newest checkpoint ({restarts - failed + 1} of {restarts} restarts left)"
+        )
         words = [*words, *(() if "--resume" in words else ("--resume",))]
 
 
 def one_run_only(several: bool) -> None:
+    """Refuse studies and series of seeds, which several processes cannot share."""
     if several:
-        raise UserError("several processes work on one run", expected="a recipe without --seeds", hint="one at a time")
+        raise UserError("--processes works for one run only", expected="a recipe without --seeds", got="several runs")
 
 
 @contextmanager
 def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
-    """Inside, the processes are there, and signals to this one go to all of them; behind it none is left.
+    """Start the processes and forward signals to them; on exit, none is left.
 
-    Every process holds the reading end of a pipe that this one never writes to: when this one dies, they hear its end.
+    Every process holds the reading end of a pipe that this one never writes to: end of file means the launcher died.
     """
     joined, note = os.pipe()
     alive, held = os.pipe()
@@ -146,13 +159,13 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
         attempt = Attempt([], errors, joined)
         before: dict[int, Any] = {}  # handlers
 
-        def hear(number: int, frame: FrameType | None) -> None:
+        def forward(number: int, frame: FrameType | None) -> None:
             attempt.stop(number)
 
         try:
             for number, complaints in enumerate(errors):
                 own = {"RANK": str(number), "LOCAL_RANK": str(number)}
-                out, told = (subprocess.DEVNULL, complaints) if number else (None, None)  # the first is heard at once
+                out, err = (subprocess.DEVNULL, complaints) if number else (None, None)  # rank 0 prints directly
                 attempt.processes.append(
                     subprocess.Popen(
                         list(words),
@@ -160,12 +173,12 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
                         pass_fds=(note, alive),
                         start_new_session=True,
                         stdout=out,
-                        stderr=told,
+                        stderr=err,
                     )
                 )
             for end in (note, alive):
                 os.close(end)
-            before |= {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+            before |= {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
             yield attempt
         finally:
             for number, handler in before.items():
@@ -178,12 +191,12 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
 
 
 def _environment(processes: int) -> dict[str, str]:
-    """The cores are shared out. On one machine the processes speak through its own loop, whatever its name is."""
+    """Return the environment: the cores are divided among the processes, which communicate over the loopback device."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = {"OMP_NUM_THREADS": str(max(1, cores // processes)), **os.environ}
-    loop = "lo0" if sys.platform == "darwin" else "lo"
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "GLOO_SOCKET_IFNAME": loop}
-    return {**told, **meeting, "WORLD_SIZE": str(processes)}
+    environment = {"OMP_NUM_THREADS": str(max(1, cores // processes)), **os.environ}
+    loopback = "lo0" if sys.platform == "darwin" else "lo"
+    rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "GLOO_SOCKET_IFNAME": loopback}
+    return {**environment, **rendezvous, "WORLD_SIZE": str(processes)}
 
 
 def _free_port() -> int:
@@ -192,8 +205,8 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _told(code: int) -> str:
+def _cause(code: int) -> str:
     try:
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     except ValueError:
-        return f"was ended by signal {-code}"
+        return f"was killed by signal {-code}"

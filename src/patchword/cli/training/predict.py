@@ -1,4 +1,4 @@
-"""predict: a run on your own pictures or texts."""
+"""predict: applies a run to your own images or texts."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Precision, console, trained_model
-from patchword.cli.text.answers import Answers, check_places, messages, progress, tell_counts
+from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
 
 if TYPE_CHECKING:
     from patchword.recipes.image.prediction import Answer
@@ -19,30 +19,33 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="RUN", help="A run, or a saved model's folder or file.")],
+    model: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder or file of a saved model.")],
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT...", help="Pictures or folders of them; texts, files of texts, or - for stdin."),
+        typer.Argument(metavar="INPUT...", help="Images or folders of images; texts, files of texts, or - for stdin."),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--csv", help="Write the answers to this file.")] = None,
+    to: Annotated[Path | None, typer.Option("--csv", help="Write the predictions to this CSV file.")] = None,
     jsonl: Annotated[
-        Path | None, typer.Option("--jsonl", help="Write them to this file, a JSON record a line.")
+        Path | None, typer.Option("--jsonl", help="Write the predictions to this file, one JSON record per line.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines for other programs.")] = False,
-    top: Annotated[int, typer.Option("--top", help="How many classes or answers to name.", min=1)] = 3,
-    text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="A table's column; the recipe knows it.")] = "",
-    pair: Annotated[str, typer.Option("--pair", help="The second text; with a table, its column.")] = "",
-    question: Annotated[str, typer.Option("--question", help="What to look for in the text.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON record per line.")] = False,
+    top: Annotated[int, typer.Option("--top", help="How many classes or answers to show.", min=1)] = 3,
+    text: Annotated[
+        str, typer.Option("--text", metavar="COLUMN", help="The table column to read; by default the recipe's.")
+    ] = "",
+    pair: Annotated[str, typer.Option("--pair", help="The second text; for a table, its column.")] = "",
+    question: Annotated[str, typer.Option("--question", help="The question to answer from the text.")] = "",
     empty: Annotated[
-        bool | None, typer.Option("--empty/--no-empty", help="Whether a question may have no answer; as in training.")
+        bool | None,
+        typer.Option("--empty/--no-empty", help="Whether a question may have no answer; by default as in training."),
     ] = None,
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Ask a trained run: classes of pictures or texts, numbers, tags of words, answers to questions.
+    """Predict with a trained run: classes of images or texts, numbers, tags of words, answers to questions.
 
-    Texts are typed, piped in, or in files: .txt (one a line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
-    columns of a table, such as an id, come back beside the answers.
+    Texts are typed, piped in, or in files: .txt (one per line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
+    columns of a table, such as an id, are copied to the output.
 
     Examples:
 
@@ -70,10 +73,11 @@ def predict(
     from patchword.recipes.image.prediction import classify, pictures_of
 
     found = classify(trained_model(Path(model)), pictures_of(map(Path, inputs or ())), top, device, precision)
-    _tell_pictures(found, to, jsonl, as_json)
+    _output_images(found, to, jsonl, as_json)
 
 
 def reads_texts(model: str) -> bool:
+    """Return whether a run or a saved model reads texts (else images)."""
     from patchword.core.sentence_transformers import encoder_folder
     from patchword.data.text.tokenizers.loading import NAMES
     from patchword.recipes.image.recipe import ImageRecipe
@@ -89,23 +93,23 @@ def reads_texts(model: str) -> bool:
 def _texts(
     reader: "Reader", inputs: Sequence[str], words: "Words", top: int, empty: bool | None, kept: bool
 ) -> Answers:
-    """kept: for a file or a program, which want the other columns, too"""
+    """kept: the output is a file or JSON, which repeats the other columns of a table."""
     from patchword.cli.text.columns import others_of
     from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
     from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
     recipe = recipe_of(reader, paired=bool(words.pair))
     goal = task_spec_of(recipe)
-    asked = goal.asked(inputs, words)
+    texts = goal.asked(inputs, words)
     can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
-    with progress(len(asked)) as bar:
-        answers = list(Predictor(reader, recipe, top, can_be_empty).answers(asked, bar))
-    tell_counts(reader, recipe.length)
-    others = others_of(recipe, asked, words) if kept else {}
-    return Answers(asked, answers, goal.asked_as, others)
+    with progress(len(texts)) as bar:
+        answers = list(Predictor(reader, recipe, top, can_be_empty).answers(texts, bar))
+    report_truncation(reader, recipe.length)
+    others = others_of(recipe, texts, words) if kept else {}
+    return Answers(texts, answers, goal.asked_as, others)
 
 
-def _tell_pictures(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
+def _output_images(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -120,11 +124,11 @@ def _tell_pictures(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | N
         typer.echo(_json_lines(answers), nl=False)
     if to or jsonl or as_json:
         return
-    table = Table("picture", "class", "probability", "next")
+    table = Table("image", "class", "probability", "other classes")
     for answer in answers:
-        (name, share), *others = answer.classes
+        (name, probability), *others = answer.classes
         following = ", ".join(f"{other} {part:.1%}" for other, part in others)
-        table.add_row(escape(str(answer.path)), escape(name), f"{share:.1%}", escape(following))
+        table.add_row(escape(str(answer.path)), escape(name), f"{probability:.1%}", escape(following))
     console().print(table)
 
 
@@ -134,7 +138,7 @@ def _csv(answers: "Sequence[Answer]") -> str:
     ranks = range(1, len(answers[0].classes) + 1)
     writer.writerow(["path", *(f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability"))])
     for answer in answers:
-        cells = [cell for name, share in answer.classes for cell in (name, f"{share:.6f}")]
+        cells = [cell for name, probability in answer.classes for cell in (name, f"{probability:.6f}")]
         writer.writerow([answer.path, *cells])
     return text.getvalue()
 

@@ -1,4 +1,4 @@
-"""recipes: list them, read one, copy one to make it yours."""
+"""recipes: lists the recipes, prints one, copies one to a file of your own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from patchword.recipes import Recipe
     from patchword.studies import Study
 
-app = typer.Typer(help="List the recipes; read one with `cat`, make it yours with `copy`.", invoke_without_command=True)
+app = typer.Typer(
+    help="List the recipes; print one with `cat`, copy one to a file of your own with `copy`.",
+    invoke_without_command=True,
+)
 
 
 @app.callback()
@@ -26,7 +29,7 @@ def _list() -> None:
     from patchword.recipes import RECIPES
     from patchword.studies import STUDIES
 
-    table = Table("recipe", "what it does", "expects")
+    table = Table("recipe", "what it does", "needs / expected result")
     for name, function in RECIPES.items():
         recipe = function()
         table.add_row(name, (function.__doc__ or recipe.about).strip(), _expects(recipe))
@@ -39,12 +42,12 @@ def _list() -> None:
 
 
 def _expects(recipe: "Recipe") -> str:
-    """What comes out, if it was measured, and what the user has to give."""
+    """Return what the user has to give, and the expected result if it was measured."""
     needed = _needed(recipe)
-    told = [f"needs {needed}"] if needed else []
+    parts = [f"needs {needed}"] if needed else []
     if recipe.expect.accuracy:
-        told.append(f"{recipe.expect.accuracy:.0%} {_measure(recipe)}; {recipe.expect.time}")
-    return "; ".join(told)
+        parts.append(f"{recipe.expect.accuracy:.0%} {_measure(recipe)}; {recipe.expect.time}")
+    return "; ".join(parts)
 
 
 def _measure(recipe: "Recipe") -> str:
@@ -62,13 +65,23 @@ def _needed(recipe: "Recipe") -> str:
 
 @app.command("list")
 def list_recipes() -> None:
-    """List the recipes."""
+    """List the recipes.
+
+    Example:
+
+      patchword recipes list
+    """
     _list()
 
 
 @app.command("cat")
-def cat(name: Annotated[str, typer.Argument(help="The recipe's or the study's name.")]) -> None:
-    """Print a recipe as YAML, every field with its value; of a study what its runs share, and what each has alone."""
+def cat(name: Annotated[str, typer.Argument(help="The name of a recipe or a study.")]) -> None:
+    """Print a recipe as YAML with all its fields; for a study, the common fields, then those of each run.
+
+    Example:
+
+      patchword recipes cat fashion-mnist-vit
+    """
     from patchword.studies import STUDIES, find_recipe
 
     typer.echo(_study(STUDIES[name]()) if name in STUDIES else find_recipe(name).to_yaml(), nl=False)
@@ -80,7 +93,7 @@ def _study(study: "Study") -> str:
     runs = {label: recipe.model_dump(mode="json") for label, recipe in study.runs.items()}
     first = next(iter(runs.values()))
     shared = {field for field in first if all(run.get(field) == first[field] for run in runs.values())}
-    told = {
+    document = {
         "about": study.about,
         "time": study.time,
         "shared": {field: value for field, value in first.items() if field in shared},
@@ -88,15 +101,20 @@ def _study(study: "Study") -> str:
             label: {field: value for field, value in run.items() if field not in shared} for label, run in runs.items()
         },
     }
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 @app.command("copy")
 def copy(
-    name: Annotated[str, typer.Argument(help="The recipe's name.")],
-    file: Annotated[Path | None, typer.Argument(help="Where to; by default NAME.yaml here.")] = None,
+    name: Annotated[str, typer.Argument(help="The name of the recipe.")],
+    file: Annotated[Path | None, typer.Argument(help="The new file; by default NAME.yaml in this folder.")] = None,
 ) -> None:
-    """Write a recipe to a YAML file of your own; `patchword train FILE` runs it."""
+    """Copy a recipe to a YAML file of your own, to edit it and run it with `patchword train FILE`.
+
+    Example:
+
+      patchword recipes copy fashion-mnist-vit mine.yaml
+    """
     from patchword.core.errors import UserError
     from patchword.core.files import write_text
     from patchword.studies import find_recipe
@@ -104,7 +122,7 @@ def copy(
     target = file or Path(f"{name}.yaml")
     recipe = find_recipe(name)
     if target.exists():
-        raise UserError(f"{target} is there already", hint="give another name, or remove it first")
+        raise UserError(f"{target} already exists", hint="choose another name, or remove it first")
     write_text(target, recipe.to_yaml())
     words = " ".join(["patchword train", str(target), _needed(recipe)]).strip()
     console().print(f"{target}\ntrain it with: {words}", highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""How runs that belong together are told: a table, a picture, and what they say as a whole."""
+"""Prints and writes the results of several runs: a table, a figure and a conclusion."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 
 def table_of(study: "Study") -> "Table":
+    """Return the kind of table that a study needs."""
     if study.against:
         return AgainstTable()
     return PanelsTable() if study.panels else StudyTable()
 
 
 class StudyTable:
-    """How the runs of a study are told."""
+    """A table with one row per run."""
 
     name = "study"
 
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.study import print_results, write_results
 
         print_results(rows, console(100))
@@ -35,11 +36,11 @@ class StudyTable:
 
 
 class PanelsTable:
-    """How a study of several tasks is told: they stand side by side."""
+    """A table per task, side by side."""
 
     name = "study"
 
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.panels import grouped, panels_grid, write_panels
 
         panels_grid(grouped(rows, study.panels)).print(console(120))
@@ -49,11 +50,11 @@ class PanelsTable:
 
 
 class SeedsTable:
-    """How the runs from several seeds are told."""
+    """A table with one row per seed, and their mean, standard deviation and median."""
 
     name = "series of seeds"
 
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words, write_seeds
 
         seeds_grid(rows).print(console(120))
@@ -62,11 +63,11 @@ class SeedsTable:
 
 
 class AgainstTable:
-    """How runs are told that stand beside others, by all that was measured of them."""
+    """A table of runs with and without one change, with every measure of the study."""
 
     name = "study"
 
-    def tell(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+    def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.with_and_without import Comparison
 
         found = Comparison.of(study, rows)

@@ -1,4 +1,4 @@
-"""train: from a recipe to a run."""
+"""train: trains a recipe and writes a run folder."""
 
 import shlex
 import sys
@@ -23,45 +23,50 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe's or a study's name, a YAML file, or a run's folder.")
+        str, typer.Argument(metavar="RECIPE", help="The name of a recipe or study, a YAML file, or a run folder.")
     ],
-    fields: Annotated[list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields to change.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field to change; can be repeated.")
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The run's name; by default the recipe's.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run of that name, if it has begun.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field to change. Repeatable.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run; by default the recipe's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run of that name if it exists.")] = False,
     seeds: Annotated[
         int | None,
         typer.Option(
-            "--seeds", metavar="NUMBER", help="Train from so many seeds, and tell mean, standard deviation and median."
+            "--seeds", metavar="NUMBER", help="Train from this many seeds; report mean, standard deviation and median."
         ),
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", min=1, metavar="NUMBER", help="Share every batch among so many processes.")
+        int, typer.Option("--processes", min=1, metavar="NUMBER", help="Split every batch over this many processes.")
     ] = 1,
     restarts: Annotated[
-        int, typer.Option("--restarts", min=0, metavar="NUMBER", help="Starts anew when one of several dies.")
+        int,
+        typer.Option("--restarts", min=0, metavar="NUMBER", help="How often the run may restart after a worker dies."),
     ] = 3,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
 
-    A study trains several recipes that differ in one thing, and brings them into one table and one picture.
+    A study trains several recipes that differ in one thing, and reports them in one table and one figure.
 
-    --seeds 5 trains the same recipe from the seeds 0 to 4 (or from the recipe's seed on), each into a folder of its
-    own, and writes results.md, results.json, results.csv and a picture beside them: a small data set can move a result
-    by more than the change you try. With --resume, seeds that are done are not repeated; a larger number adds seeds.
-    A study does each of its runs from so many seeds.
-    --processes 8 shares every batch among 8 processes, on a GPU each or on the CPU: the batch, the order of the samples
-    and the result stay those of one process. If one dies, all go on from the newest checkpoint. docs/scale.md has more.
-    sam=0.05 is SAM, with two gradients a step (twice the time). teacher=RUN learns from another model, too.
+    --seeds 5 trains the same recipe from the seeds 0 to 4 (or from the recipe's seed on), each in its own folder, and
+    writes results.md, results.json, results.csv and a figure: on a small data set the seed can change a result more
+    than the change you test. With --resume, finished seeds are not repeated; a larger number adds seeds. A study
+    trains each of its runs from that many seeds.
+
+    --processes 8 splits every batch over 8 processes, one GPU each, or on the CPU: batch size, order of the samples and
+    result stay those of one process. If one dies, all restart from the newest checkpoint. See docs/scale.md.
+
+    sam=0.05 trains with SAM, with two gradients per step (twice the time). teacher=RUN distills another model.
 
     Examples:
 
       patchword train fashion-mnist-vit
       patchword train fashion-mnist-vit epochs=5 model.depth=6
-      patchword train image-folder-vit data=my/pictures
+      patchword train image-folder-vit data=my/images
       patchword train fashion-mnist-families
       patchword train fashion-mnist-vit sam=0.05
       patchword train deit-distillation teacher=runs/fashion-mnist-resnet
@@ -127,7 +132,7 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
 
 
 def _check_epochs(recipe: "Recipe", folder: Path) -> None:
-    """A run cannot be lengthened: how its learning rate falls follows from the number of its epochs."""
+    """Refuse to change the epochs of a run: its learning rate schedule depends on their number."""
     from patchword.core.errors import UserError
     from patchword.recipes.reading import read_recipe
 
@@ -139,16 +144,16 @@ def _check_epochs(recipe: "Recipe", folder: Path) -> None:
         place = ["--name", f"{folder.name}-longer", "--runs", folder.parent]
         onwards = shlex.join(str(word) for word in [*words, *place])
         raise UserError(
-            f"{folder} was begun with another recipe: the learning rate falls over all epochs of a run",
+            f"{folder} was trained with another recipe: the learning rate schedule spans all epochs of a run",
             expected=f"epochs={before.epochs}",
             got=f"epochs={recipe.epochs}",
-            hint=f"train from the start under another --name, or go on from its weights as a new run:\n{onwards}",
+            hint=f"train from the start under another --name, or start a new run from its weights:\n{onwards}",
         )
 
 
 @dataclass(frozen=True)
 class Several:
-    """Runs that belong together: where they go, the command that goes on with them, and how they are told."""
+    """Runs that belong together: their folder, the command that resumes them, and the table of their results."""
 
     study: "Study"
     folder: Path
@@ -161,7 +166,7 @@ class Several:
 
 
 def _several(several: Several, out: "Console", resume: bool) -> None:
-    """Each run in its own folder; with `resume`, runs that are done are not repeated."""
+    """Train each run in its own folder; with `resume`, finished runs are not repeated."""
     from patchword.recipes.run import Run
     from patchword.reports.plots.numbers import counted
     from patchword.studies.study import results
@@ -173,22 +178,22 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     try:
         for number, (label, recipe) in enumerate(study.runs.items(), 1):
             done = (folder / label / "evaluation.json").is_file()
-            told = f"\n[bold]{number} of {len(study.runs)}: {label}[/bold]{' (done)' if done else ''}"
-            out.print(told, highlight=False)
+            title = f"\n[bold]{number} of {len(study.runs)}: {label}[/bold]{' (done)' if done else ''}"
+            out.print(title, highlight=False)
             if not (done and resume):
                 _run(recipe, folder / label, out, resume)
             _measure(study, Run(folder / label), recipe.device, out)
     except (typer.Exit, KeyboardInterrupt) as stop:
-        told = f"\nthe whole {several.table.name} goes on with:\n  {several.again()}"
-        out.print(told, highlight=False, markup=False)
+        message = f"\nresume the {several.table.name} with:\n  {several.again()}"
+        out.print(message, highlight=False, markup=False)
         raise typer.Exit(stop.exit_code if isinstance(stop, typer.Exit) else 130) from None
     rows = results(study, folder)
-    for path in several.table.tell(study, rows, folder, out):
+    for path in several.table.write(study, rows, folder, out):
         out.print(str(path), highlight=False, markup=False)
 
 
 def _measure(study: "Study", run: "Run", device: str, out: "Console") -> None:
-    """What the study asks for beyond the evaluation and is not known yet; it joins the run's report."""
+    """Compute the measures that the study needs beyond the evaluation, and add them to the run's report."""
     from patchword.cli.text.answers import progress
     from patchword.recipes.evaluation import evaluate
     from patchword.reports import write_report

@@ -1,1 +1,1 @@
-"""Attention."""
+"""Figures of attention."""

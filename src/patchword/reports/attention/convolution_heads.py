@@ -1,4 +1,4 @@
-"""What each head looks at in the attention that is a convolution: a small map a head, in the kernel's own order."""
+"""What each head of an attention layer that is a convolution attends to: one small map per head, in kernel order."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,28 +12,28 @@ from torch import Tensor
 
 from patchword.analysis.attention.as_convolution import ConvolutionByAttention
 from patchword.core.files import whole_file
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, looks
+from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-_LEAST = 0.01  # of the weight: less is not drawn
+_LEAST = 0.01  # weights below this are not drawn
 _EDGE, _EMPTY = "#8a939c", "#eef1f4"
 
 
 def write_heads(layer: ConvolutionByAttention, weights: Tensor, title: str, folder: Path, name: str) -> list[Path]:
-    """NAME.svg and NAME.png. weights: (heads, tokens, tokens), as the core computed them."""
+    """Write NAME.svg and NAME.png. weights: (heads, tokens, tokens), the attention weights."""
     grid = layer.grid
-    places = {"a token in the middle": (grid.height // 2, grid.width // 2), "the token in the corner": (0, 0)}
+    places = {"a token in the middle": (grid.height // 2, grid.width // 2), "the corner token": (0, 0)}
     rows = len({row for row, _ in layer.offsets})
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(max(7.4, 2.2 * rows + 0.6), max(4.2, 1.24 * rows + 1.2)), layout="constrained")
         figure.suptitle(title, weight="bold", size=12)
         for axes, (words, place) in zip(figure.subplots(1, 2), places.items(), strict=True):
-            axes.set_title(f"what the heads of {words} read", size=10.5)
+            axes.set_title(f"what the heads of {words} attend to", size=10.5)
             _heads(axes, layer, weights, place)
         handles = [
-            Patch(facecolor=INK, label="the token that asks"),
-            Patch(facecolor=BLUE, label="the token it reads: all of the weight"),
-            Patch(facecolor=ORANGE, label="the token of zeros: zero padding"),
+            Patch(facecolor=INK, label="query token"),
+            Patch(facecolor=BLUE, label="attended token (all of the weight)"),
+            Patch(facecolor=ORANGE, label="token of zeros (zero padding)"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9)
         contents = {folder / f"{name}.{kind}": drawn(figure, kind) for kind in _KINDS}
@@ -44,7 +44,7 @@ def write_heads(layer: ConvolutionByAttention, weights: Tensor, title: str, fold
 
 
 def _heads(axes: Axes, layer: ConvolutionByAttention, weights: Tensor, place: tuple[int, int]) -> None:
-    """All heads in one drawing, whose unit is the side of a map; the token of zeros stands above its map."""
+    """Draw all heads in units of the side of a map; the token of zeros is above its map."""
     grid, first = layer.grid, layer.offsets[0]
     unit = max(grid.height, grid.width)
     query = grid.prefix + place[0] * grid.width + place[1]
@@ -73,13 +73,13 @@ def _frame(axes: Axes, layer: ConvolutionByAttention, left: float, top: float) -
 
 
 def _cells(layer: ConvolutionByAttention, read: Tensor, place: tuple[int, int]) -> Iterator[Rectangle]:
-    """The tokens that are read and the one that asks, in tokens from the corner of the map."""
+    """Yield the attended tokens and the query, in tokens from the corner of the map."""
     width, zero = layer.grid.width, max(layer.grid.height, layer.grid.width) / 6
     zeros = float(read[0])
     face = ORANGE if zeros > _LEAST else "white"
     yield Rectangle((0, -1.25 * zero), zero, zero, facecolor=face, edgecolor=_EDGE, linewidth=0.6)
     for token in (read[1:] > _LEAST).nonzero().flatten().tolist():
-        share = float(read[1 + token])
-        yield Rectangle((token % width, token // width), 1, 1, facecolor=BLUE, alpha=share, linewidth=0)
+        weight = float(read[1 + token])
+        yield Rectangle((token % width, token // width), 1, 1, facecolor=BLUE, alpha=weight, linewidth=0)
     inset = 0.28 if float(read[1 + place[0] * width + place[1]]) > _LEAST else 0.0
     yield Rectangle((place[1] + inset, place[0] + inset), 1 - 2 * inset, 1 - 2 * inset, facecolor=INK, linewidth=0)

@@ -1,4 +1,4 @@
-"""How far heads look, over depth: a dot a head, as in the ViT paper (Dosovitskiy et al., 2021, figure 7)."""
+"""Mean attention distance over depth: one dot per head, as in the ViT paper (Dosovitskiy et al., 2021, figure 7)."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from patchword.reports.plots.figures import BLUE, ORANGE
 
 
 def distance_figure(depths: Sequence[tuple[int, Tensor]], title: str, unit: str, whole: str) -> Figure:
-    """depths: the number of a layer and the mean distance of each of its heads. whole: how large the input is."""
+    """depths: the number of a layer and the mean distance of each of its heads. whole: the size of the input."""
     figure = Figure(figsize=(max(5.4, min(9.0, 0.42 * len(depths) + 2.4)), 3.8), layout="constrained")
     figure.suptitle(title, size=11, wrap=True)
     axes = figure.add_subplot(xlabel="layer (number)", ylabel=f"mean attention distance ({unit})")
     numbers = torch.cat([torch.full((len(heads),), float(number)) for number, heads in depths])
-    axes.plot(numbers, torch.cat([heads for _, heads in depths]), "o", color=BLUE, alpha=0.65, label="a head")
+    axes.plot(numbers, torch.cat([heads for _, heads in depths]), "o", color=BLUE, alpha=0.65, label="one head")
     means = [float(heads.mean()) for _, heads in depths]
-    axes.plot([number for number, _ in depths], means, "-", color=ORANGE, linewidth=1.4, label="mean of its heads")
+    axes.plot([number for number, _ in depths], means, "-", color=ORANGE, linewidth=1.4, label="mean of the heads")
     top = max(float(heads.max()) for _, heads in depths)
     axes.set_ylim(0, max(1.12 * top, 1e-6))
     axes.set_xlim(depths[0][0] - 0.5, depths[-1][0] + 0.5)

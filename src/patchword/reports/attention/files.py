@@ -1,4 +1,4 @@
-"""Where attention goes: a folder of pictures and arrays, one picture, or the arrays alone."""
+"""Writes attention figures and arrays: into a folder, as one figure, or the arrays alone."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from patchword.inspection.attention import LayerLook, Look
 from patchword.inspection.attention_texts import TextLook
 from patchword.reports.attention.image_figures import figures_of
 from patchword.reports.attention.text_figures import text_figures
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 
 Kind = Literal["png", "svg"]
 _KINDS: tuple[Kind, ...] = ("png", "svg")
@@ -24,7 +24,7 @@ _ENDINGS: dict[str, Kind | Literal["npz"]] = {".png": "png", ".svg": "svg", ".np
 
 
 def check_out(path: Path, wanted: Sequence[str]) -> None:
-    """Before the work, not after it. wanted: what was asked for by name."""
+    """Check the output path before the work starts. wanted: the figures that were chosen by name."""
     kind = path.suffix.lower()
     if kind and kind not in _ENDINGS and not path.is_dir():
         raise UserError(f"cannot write {path}", expected="a folder, or a name that ends in .png, .svg or .npz")
@@ -32,7 +32,7 @@ def check_out(path: Path, wanted: Sequence[str]) -> None:
         raise UserError(f"cannot write {path}", got="it is a folder")
     if kind in (".png", ".svg") and len(wanted) > 1:
         raise UserError(
-            f"{path} is one picture", expected="one of maps, rollout, relevance, distance", got=" and ".join(wanted)
+            f"{path} holds one figure", expected="one of maps, rollout, relevance, distance", got=" and ".join(wanted)
         )
     if not kind and path.exists() and not path.is_dir():
         raise UserError(f"cannot write into {path}", got="it is a file", hint="name a folder")
@@ -42,11 +42,11 @@ def check_out(path: Path, wanted: Sequence[str]) -> None:
         raise UserError(f"cannot write into {there}", got=got, hint="choose another folder")
 
 
-def write_look(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list[Path]:
-    """Every file is written, or none."""
+def write_attention(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list[Path]:
+    """Write all files, or none if one fails."""
     kind = _ENDINGS.get(path.suffix.lower()) if not path.is_dir() else None
     contents: dict[Path, Callable[[Path], None]] = {}
-    with looks():
+    with figure_style():
         if kind != "npz":
             figures = figures_of(look, wanted) if isinstance(look, Look) else text_figures(look, wanted)
             contents |= _drawings(figures, path, kind)
@@ -61,7 +61,7 @@ def write_look(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list
 
 def _drawings(figures: Mapping[str, Figure], path: Path, kind: Kind | None) -> dict[Path, Callable[[Path], None]]:
     if not figures:
-        raise UserError(f"there is nothing to draw in {path}", hint="the model names no class: ask for --rollout")
+        raise UserError(f"nothing to draw in {path}", hint="the model has no classes: use --rollout")
     if kind:
         return {path: _writer(drawn(next(iter(figures.values())), kind))}
     places = [(path / f"{name}.{one}", drawn(figure, one)) for name, figure in figures.items() for one in _KINDS]
@@ -81,7 +81,7 @@ def _save(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def arrays_of(look: Look | TextLook, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    """Numbers and words only, so that numpy reads them without a pickle."""
+    """Return numeric and string arrays only, which numpy loads without pickle."""
     tensors: dict[str, Tensor] = {}
     for layer in look.layers:
         name = f"layer_{layer.number:02d}"

@@ -1,4 +1,4 @@
-"""The pictures of where a model looks: the sheet of layers and heads, rollout, relevance, and how far heads look."""
+"""Figures of what an image model attends to: maps of layers and heads, rollout, relevance, attention distance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,42 +16,43 @@ from patchword.reports.plots.numbers import counted, shortened
 
 
 def figures_of(look: Look, wanted: Sequence[str]) -> dict[str, Figure]:
-    """Names of files without an ending, and what is drawn. wanted: of maps, rollout, relevance and distance."""
+    """Return the figures by file name without an ending. wanted: of maps, rollout, relevance and distance."""
     found: dict[str, Figure] = {}
     if "maps" in wanted:
         single = len(look.layers) == 1 and len(look.layers[0].heads) == 1
         found["maps"] = _one(look, look.layers[0]) if single else _sheet(look)
     if "rollout" in wanted and look.rollout is not None:
-        title = f"attention rollout through all layers to {look.asker}"
-        found["rollout"] = _beside(look, look.rollout, title, "share of what arrives, of the largest patch")
+        title = f"attention rollout through all layers, from {look.asker}"
+        found["rollout"] = _beside(look, look.rollout, title, "rollout, relative to the largest patch")
     if "relevance" in wanted and look.relevance is not None:
-        title = f"what speaks for {shortened(look.about, 40)}"
-        found["relevance"] = _beside(look, look.relevance, title, "relevance, of the largest patch")
+        title = f"relevance for {shortened(look.about, 40)}"
+        found["relevance"] = _beside(look, look.relevance, title, "relevance, relative to the largest patch")
     if "distance" in wanted:
         depths = [(layer.number, layer.distance) for layer in look.layers]
-        title = f"{look.model}: how far each head looks{_averaged(look)}"
-        found["distance"] = distance_figure(depths, title, "pixels", size_told(look.pixels))
+        title = f"{look.model}: mean attention distance{_averaged(look)}"
+        found["distance"] = distance_figure(depths, title, "pixels", size_text(look.pixels))
     return found
 
 
-def size_told(pixels: Tensor) -> str:
+def size_text(pixels: Tensor) -> str:
+    """Return the size of an image in words."""
     height, width = pixels.shape[-2:]
-    return f"the picture is {width} x {height} pixels"
+    return f"the image is {width} x {height} pixels"
 
 
 def _averaged(look: Look) -> str:
-    return f" (mean over {counted(look.pictures, 'picture')})" if look.pictures > 1 else ""
+    return f" (mean over {counted(look.pictures, 'image')})" if look.pictures > 1 else ""
 
 
 def _sheet(look: Look) -> Figure:
-    """A row a layer, a column a head, and the mean of its heads where all are shown."""
+    """Draw a row per layer, a column per head, and the mean of the heads if all are shown."""
     heads = sorted({head for layer in look.layers for head in layer.heads})
     rows = [_row(layer, heads) for layer in look.layers]
     page, (high, wide) = sheet(look.pixels, rows)
     scale = min(1.1 / max(high, wide), 14 / max(page.shape[:2]))
     size = (page.shape[1] * scale + 1.9, page.shape[0] * scale + 1.0)
     figure = Figure(figsize=(max(size[0], 5.2), size[1]), layout="constrained")
-    figure.suptitle(f"{look.model}: the attention of {look.asker}{_averaged(look)}", size=11, wrap=True)
+    figure.suptitle(f"{look.model}: attention from {look.asker}{_averaged(look)}", size=11, wrap=True)
     axes = figure.add_subplot(xlabel="head (number)", ylabel="layer (number)")
     axes.imshow(page, interpolation="nearest")
     names = [*map(str, heads), *(["mean"] if len(heads) > 1 else [])]
@@ -60,7 +61,7 @@ def _sheet(look: Look) -> Figure:
         [high * (index + 0.5) - GAP / 2 for index in range(len(rows))], [str(layer.number) for layer in look.layers]
     )
     _bare(axes)
-    _scale(figure, axes, "attention, of the panel's largest patch")
+    _scale(figure, axes, "attention, relative to the panel's largest patch")
     return figure
 
 
@@ -71,20 +72,21 @@ def _row(layer: LayerLook, heads: Sequence[int]) -> list[Any]:
 
 
 def _one(look: Look, layer: LayerLook) -> Figure:
-    share = 100 * float(layer.maps[0].max())
-    title = f"layer {layer.number}, head {layer.heads[0]}: the attention of {look.asker}"
-    return _beside(look, layer.maps[0], title, f"attention, of the largest patch ({share:.1f}% of all)", layer.cell)
+    largest = 100 * float(layer.maps[0].max())
+    title = f"layer {layer.number}, head {layer.heads[0]}: attention from {look.asker}"
+    unit = f"attention, relative to the largest patch ({largest:.1f}%)"
+    return _beside(look, layer.maps[0], title, unit, layer.cell)
 
 
-def _beside(look: Look, shares: Tensor, title: str, unit: str, cell: tuple[float, float] | None = None) -> Figure:
-    """The picture, and the map over it."""
+def _beside(look: Look, weights: Tensor, title: str, unit: str, cell: tuple[float, float] | None = None) -> Figure:
+    """Draw the image, and beside it the map over the image."""
     height, width = look.pixels.shape[-2:]
     figure = Figure(figsize=(8.4, 3.1 * max(0.6, min(2.0, height / width)) + 0.85), layout="constrained")
     figure.suptitle(f"{look.model}: {title}{_averaged(look)}", size=11, wrap=True)
-    for axes, picture in zip(
-        figure.subplots(1, 2), (plain(look.pixels), over(look.pixels, shares, cell or look.cell)), strict=True
+    for axes, image in zip(
+        figure.subplots(1, 2), (plain(look.pixels), over(look.pixels, weights, cell or look.cell)), strict=True
     ):
-        axes.imshow(picture, interpolation="nearest")
+        axes.imshow(image, interpolation="nearest")
         axes.set(xlabel="x (pixels)", ylabel="y (pixels)")
         axes.grid(visible=False)
     _scale(figure, axes, unit)
@@ -100,4 +102,4 @@ def _bare(axes: Any) -> None:
 
 def _scale(figure: Figure, axes: Any, unit: str) -> None:
     bar = figure.colorbar(ScalarMappable(Normalize(0, 1), HEAT), ax=axes, shrink=0.8, label=unit)
-    bar.ax.set_yticks(np.linspace(0, 1, 6), [f"{share:.0%}" for share in np.linspace(0, 1, 6)])
+    bar.ax.set_yticks(np.linspace(0, 1, 6), [f"{tick:.0%}" for tick in np.linspace(0, 1, 6)])

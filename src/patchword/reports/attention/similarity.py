@@ -1,4 +1,4 @@
-"""A word's likeness to itself in other sentences, as heat maps: one for each layer."""
+"""The similarity of a word's vectors in several sentences as heat maps, one per layer."""
 
 from math import floor
 from pathlib import Path
@@ -10,14 +10,14 @@ from torch import Tensor
 
 from patchword.core.files import whole_file
 from patchword.recipes.text.inference.similarity import Similarity
-from patchword.reports.plots.figures import INK, drawn, looks
+from patchword.reports.plots.figures import INK, drawn, figure_style
 
-_WITH_NUMBERS = 16  # uses; more have no room for them
+_WITH_NUMBERS = 16  # numbers are written for at most this many uses
 _KINDS: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 
 
 def write_similarity(found: Similarity, folder: Path) -> list[Path]:
-    """similar.png and similar.svg"""
+    """Write similar.png and similar.svg."""
     paths = [folder / f"similar.{kind}" for kind in _KINDS]
     for path, kind in zip(paths, _KINDS, strict=True):
         with whole_file(path) as temporary:
@@ -26,11 +26,11 @@ def write_similarity(found: Similarity, folder: Path) -> list[Path]:
 
 
 def heat_maps(found: Similarity, kind: Literal["svg", "png"]) -> bytes:
-    """All maps share one scale, so that they can be compared. Rows and columns are the uses, in the same order."""
+    """Draw all maps on one scale. Rows and columns are the uses, in the same order."""
     number = len(found.uses)
     cell = 0.5 if number <= _WITH_NUMBERS else 6.4 / number
     lowest = floor(10 * min(float(cosines.min()) for cosines in found.layers.values()) - 0.5) / 10
-    with looks():
+    with figure_style():
         size = (len(found.layers) * (number * cell + 0.5) + 4.4, number * cell + 1.3)
         figure = Figure(figsize=size, layout="constrained")
         maps = figure.subplots(1, len(found.layers), squeeze=False)[0]
@@ -43,12 +43,13 @@ def heat_maps(found: Similarity, kind: Literal["svg", "png"]) -> bytes:
         places = [place + 0.5 for place in range(number)]
         maps[0].set_yticks(places, labels, size=9 if number <= 24 else 6)
         figure.colorbar(shown, ax=list(maps), shrink=0.8, label="cosine similarity")
-        figure.suptitle(f"“{found.word}” in {number} places", size=12)
+        figure.suptitle(f"“{found.word}” in {number} uses", size=12)
         return drawn(figure, kind)
 
 
 def title(layer: int) -> str:
-    return "layer 0: word and position" if layer == 0 else f"layer {layer}: word in context"
+    """Return the title of a layer's map."""
+    return "layer 0: embedding, without context" if layer == 0 else f"layer {layer}: in context"
 
 
 def _frame(axes: Axes, number: int, name: str) -> None:
@@ -56,7 +57,7 @@ def _frame(axes: Axes, number: int, name: str) -> None:
     axes.set_title(name, size=11)
     axes.grid(visible=False)
     axes.tick_params(length=0)
-    numbers = [place for place in range(1, number + 1) if number <= 24 or place % 5 == 0]  # more would run together
+    numbers = [place for place in range(1, number + 1) if number <= 24 or place % 5 == 0]  # more would overlap
     axes.set_xticks([place - 0.5 for place in numbers], [str(place) for place in numbers], size=9)
     axes.set_yticks([])
     for side in axes.spines.values():

@@ -1,6 +1,6 @@
-"""The picture of who meets whom."""
+"""Figures of attention patterns: which tokens attend to which."""
 
-from patchword.reports.attention_pattern.descriptions import blocks, depth_of, pattern, percent
+from patchword.reports.attention_pattern.descriptions import blocks, depth_of, describe, percent
 from patchword.reports.attention_pattern.figure import write_windows
 
-__all__ = ["blocks", "depth_of", "pattern", "percent", "write_windows"]
+__all__ = ["blocks", "depth_of", "describe", "percent", "write_windows"]

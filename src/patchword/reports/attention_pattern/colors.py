@@ -1,4 +1,4 @@
-"""Colours of groups."""
+"""Colours of token groups."""
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -8,10 +8,10 @@ _MANY = ("#3b4cc0", "#0f8bc2", "#0aa287", "#7fb03a", "#e0b01e", "#e8762b", "#c63
 
 
 def palette(rows: int, columns: int) -> np.ndarray:
-    """(rows * columns, 3): a colour for each of so many groups, none twice, neighbours told apart.
+    """(rows * columns, 3): a different colour per group, with clear contrast between neighbours.
 
-    Few groups get colours that everyone tells apart. Of many, each column (or row, where there is one column) has its
-    hue, darker from row to row; every second one is lighter.
+    Up to eight groups get colours that are distinct for everyone. Beyond, each column (or row, if there is one column)
+    has its hue, darker from row to row; every second one is lighter.
     """
     if rows * columns <= len(_FEW):
         return np.array([to_rgb(colour) for colour in _FEW[: rows * columns]])
@@ -26,6 +26,6 @@ def palette(rows: int, columns: int) -> np.ndarray:
     return np.where(odd[..., None], faded(colours, 0.2), colours).reshape(-1, 3)
 
 
-def faded(colours: np.ndarray, share: float) -> np.ndarray:
-    """mixed with so much white"""
-    return (1 - share) * colours + share
+def faded(colours: np.ndarray, white: float) -> np.ndarray:
+    """Mix colours with a fraction of white."""
+    return (1 - white) * colours + white

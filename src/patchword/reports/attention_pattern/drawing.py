@@ -1,4 +1,4 @@
-"""A map of tokens, coloured by the group they meet in: what it shows, and how it is drawn."""
+"""Draws a map of tokens, coloured by the group in which they attend to each other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,41 +10,42 @@ from matplotlib.patches import Rectangle
 
 from patchword.reports.plots.figures import BLUE, INK
 
-PADDING = -1  # the kind of a place outside of the map; the others are pieces of a group
+PADDING = -1  # the hatch of a position outside the map; the others are regions of a group
 HATCHES = {0: "", 1: "/////", 2: "\\\\\\\\\\", 3: "xxxxx", PADDING: "...."}
 OUTSIDE = ("#f3f5f7", "#8a939c")  # face and dots of the padding
 
-_CELLS = 24  # a map of more cells a side has no lines between them
+_CELLS = 24  # larger maps have no lines between cells
 
 
 @dataclass(frozen=True)
 class TokenMap:
-    """Arrays of (rows, columns), the last of colours with three numbers more."""
+    """What to draw: arrays of (rows, columns), for colours (rows, columns, 3)."""
 
     colours: np.ndarray
-    groups: np.ndarray  # a light line runs between cells of different groups
-    outlined: np.ndarray  # a dark line runs around these
-    hatches: np.ndarray  # which of HATCHES
-    token: tuple[int, int] | None = None  # the one that asks
-    leading: str = ""  # what the leading tokens are called, if there are any
+    groups: np.ndarray  # a light line separates cells of different groups
+    outlined: np.ndarray  # a dark line surrounds these
+    hatches: np.ndarray  # indices of HATCHES
+    token: tuple[int, int] | None = None  # the query
+    leading: str = ""  # the name of the leading tokens, if there are any
     frame: tuple[int, int, int, int] | None = None  # left, top, width, height of an example
-    later: bool = False  # some of it was heard through an earlier block
+    indirect: bool = False  # some tokens are reached through an earlier block
 
     @property
     def leading_cell(self) -> float:
-        """the side of a leading token's cell; it stands above the map, with a gap below"""
+        """The side of a leading token's cell, which is above the map."""
         return float(max(self.groups.shape) / 13) if self.leading else 0.0
 
     @property
     def tall(self) -> float:
-        """height over width of all there is to draw"""
+        """Height over width of the whole drawing."""
         rows, columns = self.groups.shape
         return float((rows + 1.6 * self.leading_cell) / columns)
 
 
 def draw(axes: Axes, shown: TokenMap) -> None:
+    """Draw a map."""
     rows, columns = shown.groups.shape
-    edge = 0.006 * max(rows, columns)  # half of a line
+    edge = 0.006 * max(rows, columns)  # half the width of a line
     top = -1.6 * shown.leading_cell - edge
     axes.set(aspect="equal", anchor="NW", xlim=(-edge, columns + edge), ylim=(rows + edge, top))
     axes.axis("off")
@@ -64,7 +65,7 @@ def draw(axes: Axes, shown: TokenMap) -> None:
 
 
 def _fill(axes: Axes, shown: TokenMap) -> None:
-    """Equal neighbours as one rectangle, which keeps the drawing small and without seams."""
+    """Draw equal neighbours as one rectangle, which keeps the file small and without seams."""
     flat = (shown.colours * 255).round().astype(np.int64) @ np.array([65536, 256, 1])
     flat = np.where(shown.hatches == PADDING, -1, flat)
     found = [cells for cells in _rectangles(flat) if cells[0] >= 0]
@@ -88,7 +89,7 @@ def _lines(axes: Axes, labels: np.ndarray, colour: str, width: float) -> None:
 
 
 def _mark(axes: Axes, row: int, column: int, size: int) -> None:
-    """The cell of the token that asks; around a small one, a ring."""
+    """Draw the cell of the query; around a small one, a ring."""
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor=INK, edgecolor="white", linewidth=0.5, zorder=4))
     if size > _CELLS:
         middle = ([column + 0.5], [row + 0.5])
@@ -98,7 +99,7 @@ def _mark(axes: Axes, row: int, column: int, size: int) -> None:
 
 
 def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
-    """Dashes on white, to be seen on every colour."""
+    """Draw dashes on white, visible on every colour."""
     under, over = (Rectangle((left, top), width, height, fill=False, zorder=3) for _ in range(2))
     under.set(edgecolor="white", linewidth=2.6)
     over.set(edgecolor=INK, linewidth=1.3, linestyle=(0, (2.4, 1.2)))
@@ -107,7 +108,7 @@ def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
 
 
 def _lead(axes: Axes, name: str, cell: float) -> None:
-    """Leading tokens have no place on the map; they stand above it."""
+    """Draw the leading tokens above the map, on which they have no position."""
     axes.add_patch(Rectangle((0, -1.6 * cell), cell, cell, facecolor=BLUE, edgecolor=INK, linewidth=1.4))
     axes.text(1.4 * cell, -1.1 * cell, name, va="center", size=8.5)
 
@@ -118,7 +119,7 @@ def _corners(row: int, column: int, height: int, width: int) -> list[tuple[int, 
 
 
 def _rectangles(values: np.ndarray) -> Iterator[tuple[int, int, int, int, int]]:
-    """Cuts a map into rectangles of one value: value, row, column, height, width."""
+    """Split a map into rectangles of one value: value, row, column, height, width."""
     left = np.ones_like(values, dtype=bool)
     for row, column in np.ndindex(values.shape):
         if left[row, column]:
@@ -130,12 +131,12 @@ def _rectangles(values: np.ndarray) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _run(same: np.ndarray) -> int:
-    """how many are true before the first that is not"""
+    """Return the number of leading True values."""
     return len(same) if same.all() else int(same.argmin())
 
 
 def _borders(labels: np.ndarray) -> list[list[tuple[int, int]]]:
-    """The lines between cells of different labels, and around the map where a label is not 0, as long as can be."""
+    """Return lines between cells of different labels, and around the map where a label is not 0."""
     framed = np.pad(labels.astype(np.int64), 1)
     lines = []
     for across, turned in ((False, framed), (True, framed.T)):

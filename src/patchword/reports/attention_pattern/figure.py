@@ -1,4 +1,4 @@
-"""The picture of a model: a row for each stage, a panel for each way of meeting."""
+"""The attention patterns of a model as one figure: a row per stage, a panel per pattern."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,15 +9,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from patchword.analysis.attention_pattern import AttentionPattern, by_stage, computed_share, density
+from patchword.analysis.attention_pattern import AttentionPattern, by_stage, computed_density, density
 from patchword.core.card import Card
 from patchword.core.files import whole_file
 from patchword.core.grid import sides
 from patchword.reports.attention_pattern.descriptions import depth_of, percent
 from patchword.reports.attention_pattern.drawing import HATCHES, OUTSIDE, PADDING, draw
-from patchword.reports.attention_pattern.maps import LATER
+from patchword.reports.attention_pattern.maps import INDIRECT
 from patchword.reports.attention_pattern.panels import Panel, panels
-from patchword.reports.plots.figures import INK, drawn, looks
+from patchword.reports.plots.figures import INK, drawn, figure_style
 from patchword.reports.plots.numbers import counted
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
@@ -25,8 +25,8 @@ _MAP, _GAP, _TITLE, _MARGIN, _HEAD, _FOOT = 2.72, 0.23, 0.58, 1.6, 0.72, 0.4  # 
 
 
 def write_windows(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int], folder: Path) -> list[Path]:
-    """Draws the meetings of a model as MODEL.svg and MODEL.png; the token at `place` of the first stage asks."""
-    with looks():
+    """Draw the attention patterns of a model as MODEL.svg and MODEL.png; the query is at `place` of the first stage."""
+    with figure_style():
         figure = _figure(card, found, place)
         contents = {folder / f"{card.model}.{kind}": drawn(figure, kind) for kind in _KINDS}
     with ExitStack() as both:
@@ -62,8 +62,8 @@ class _Page:
         self.figure = figure
         self.width, self.height = figure.get_size_inches()
 
-    def text(self, left: float, bottom: float, words: str, **looks: Any) -> None:
-        self.figure.text(left / self.width, bottom / self.height, words, **looks)
+    def text(self, left: float, bottom: float, words: str, **style: Any) -> None:
+        self.figure.text(left / self.width, bottom / self.height, words, **style)
 
     def facts(self, top: float, title: str, facts: Sequence[str]) -> None:
         self.text(0.1, top - 0.18, title, size=13, weight="bold")
@@ -85,33 +85,33 @@ class _Page:
 
 def _title(card: Card) -> str:
     height, width = sides(card.config["image"])
-    return f"{card.model}: who meets whom in an image of {height} × {width}"
+    return f"{card.model}: which tokens attend to which in an image of {height} × {width}"
 
 
 def _summary(found: Sequence[AttentionPattern]) -> str:
-    met, computed = density(found), computed_share(found)
-    if met == computed == 1:
-        return "Global attention: in every block, every token meets every token."
-    also = f" ({percent(computed)} are computed: masked pairs and padding, too)" if computed > met else ""
-    return f"Of the pairs of tokens that global attention compares, {percent(met)} meet{also}."
+    attended, computed = density(found), computed_density(found)
+    if attended == computed == 1:
+        return "Global attention: in every block, every token attends to every token."
+    also = f" ({percent(computed)} are computed, with masked pairs and padding)" if computed > attended else ""
+    return f"Attention density: {percent(attended)} of the token pairs of global attention{also}."
 
 
 def _facts(stage: Sequence[AttentionPattern]) -> list[str]:
     grid = stage[0].grid
     leading = f" + {grid.prefix}" if grid.prefix else ""
     tokens = [f"{grid.height} × {grid.width}{leading}", f"= {counted(grid.tokens, 'token')}"]
-    return [*tokens, counted(depth_of(stage), "block"), f"{percent(density(stage))} of pairs"]
+    return [*tokens, counted(depth_of(stage), "block"), f"density {percent(density(stage))}"]
 
 
 def _legend(rows: Sequence[Sequence[Panel]]) -> list[Patch]:
     hatches = np.unique(np.concatenate([panel.shown.hatches.flatten() for row in rows for panel in row]))
-    handles = [_patch(INK, INK, "the token that asks (query)"), _patch("white", INK, "what it reads (keys)")]
-    if any(panel.shown.later for row in rows for panel in row):
-        handles.append(_patch(LATER, LATER, "heard of through the block before"))
+    handles = [_patch(INK, INK, "query token"), _patch("white", INK, "attended tokens (keys)")]
+    if any(panel.shown.indirect for row in rows for panel in row):
+        handles.append(_patch(INDIRECT, INDIRECT, "reached through the block before"))
     if hatches.max() > 0:
-        handles.append(_patch("#8fa6b8", "white", "in one window, but masked from its other pieces", HATCHES[1]))
+        handles.append(_patch("#8fa6b8", "white", "same window, other region: masked", HATCHES[1]))
     if PADDING in hatches:
-        handles.append(_patch(*OUTSIDE, "padding, which no token reads", HATCHES[PADDING]))
+        handles.append(_patch(*OUTSIDE, "padding", HATCHES[PADDING]))
     return handles
 
 

@@ -3,49 +3,54 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchword.analysis.attention_pattern import AttentionPattern, reach
+from patchword.analysis.attention_pattern import AttentionPattern, receptive_fields
 from patchword.reports.attention_pattern import maps
-from patchword.reports.attention_pattern.descriptions import blocks, depth_of, pattern, percent
+from patchword.reports.attention_pattern.descriptions import blocks, depth_of, describe, percent
 from patchword.reports.attention_pattern.drawing import TokenMap
 from patchword.reports.plots.numbers import counted
 
 
 @dataclass(frozen=True)
 class Panel:
+    """One map with its title and a note."""
+
     title: str
     note: str
     shown: TokenMap
 
 
 def panels(stage: Sequence[AttentionPattern], token: int) -> Iterator[Panel]:
-    """A panel for each way of meeting, and one of all of them together."""
-    if all(meeting.pairs == meeting.all_pairs for meeting in stage):  # for all heads and blocks alike
-        yield Panel(pattern(stage[0]), "every block: 100% of pairs", maps.on_map(stage[0], token))
+    """Yield a panel per attention pattern, and one of their combined receptive field."""
+    if all(pattern.pairs == pattern.all_pairs for pattern in stage):  # in all heads and blocks
+        yield Panel(describe(stage[0]), "every block: density 100%", maps.on_map(stage[0], token))
         return
-    depth, shares = depth_of(stage), len({meeting.share for meeting in stage})
-    for meeting in stage:
-        yield from _meeting(meeting, counted(meeting.heads, "head") if shares > 1 else blocks(meeting, depth), token)
-    if len(stage) > 1 and not any(meeting.is_reduced for meeting in stage):
+    depth, head_groups = depth_of(stage), len({pattern.head_group for pattern in stage})
+    for pattern in stage:
+        yield from _pattern_panels(
+            pattern, counted(pattern.heads, "head") if head_groups > 1 else blocks(pattern, depth), token
+        )
+    if len(stage) > 1 and not any(pattern.is_reduced for pattern in stage):
         yield _together(stage, token)
 
 
-def _meeting(meeting: AttentionPattern, whose: str, token: int) -> Iterator[Panel]:
-    groups = f"{meeting.groups} groups of {meeting.size}, " if meeting.groups > 1 else ""
-    note = f"{whose}: {groups}{percent(meeting.pairs / meeting.all_pairs)} of pairs"
-    title = pattern(meeting).replace(" x ", " × ")
-    if meeting.footprint:
-        tokens, keys, (high, wide) = maps.made_into_keys(meeting, meeting.footprint, token)
-        yield Panel("tokens, coloured by their key", f"dashed: {high} × {wide} tokens that make one key", tokens)
+def _pattern_panels(pattern: AttentionPattern, whose: str, token: int) -> Iterator[Panel]:
+    groups = f"{pattern.groups} groups of {pattern.size}, " if pattern.groups > 1 else ""
+    note = f"{whose}: {groups}density {percent(pattern.pairs / pattern.all_pairs)}"
+    title = describe(pattern).replace(" x ", " × ")
+    if pattern.key_receptive_field:
+        tokens, keys, (high, wide) = maps.made_into_keys(pattern, pattern.key_receptive_field, token)
+        yield Panel("tokens, coloured by their key", f"dashed: the {high} × {wide} tokens of one key", tokens)
         yield Panel(title, note, keys)
         return
-    yield Panel(title, note, maps.on_map(meeting, token))
-    if meeting.pieces.any():
-        shown = maps.as_computed(meeting, token)
-        yield Panel("as computed, after the roll", "pieces hatched differently do not meet", shown)
+    yield Panel(title, note, maps.on_map(pattern, token))
+    if pattern.regions.any():
+        shown = maps.as_computed(pattern, token)
+        yield Panel("as computed, after the roll", "regions with different hatches are masked", shown)
 
 
 def _together(stage: Sequence[AttentionPattern], token: int) -> Panel:
-    steps = reach(stage, token)
-    title = "one after the other" if len(steps) > 1 else "all heads together"
-    note = f"the token hears of {counted(int(steps[-1].sum()), 'token')}"
-    return Panel(title, note, maps.heard(steps, stage[0], token))
+    steps = receptive_fields(stage, token)
+    titles = {1: "all heads together", 2: "after both blocks"}
+    title = titles.get(len(steps), f"after {len(steps)} blocks")
+    note = f"receptive field: {counted(int(steps[-1].sum()), 'token')}"
+    return Panel(title, note, maps.receptive_field_map(steps, stage[0], token))

@@ -1,1 +1,1 @@
-"""Comparison."""
+"""Comparisons of models and of runs: tables, spreadsheets and figures."""

@@ -1,4 +1,4 @@
-"""A comparison of models on paper: tables, a CSV, JSON, and pictures. What is compared, its subclasses say."""
+"""A comparison of models as files: tables, CSV, JSON and figures. Subclasses define what is compared."""
 
 import csv
 import io
@@ -11,13 +11,13 @@ from typing import Any
 
 from patchword.core.files import whole_file
 
-MARK = "*"  # of a published figure that is far from the counted one
-Pictures = Mapping[str, Mapping[str, bytes]]  # of each name the content of each kind of file
+MARK = "*"  # marks a published figure that differs from the counted one
+Figures = Mapping[str, Mapping[str, bytes]]  # name -> file format -> content
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table. left: the columns of words; the others are numbers"""
+    """One table. left: the text columns; the others are numbers."""
 
     columns: Sequence[str]
     left: Sequence[str]
@@ -25,14 +25,14 @@ class Sheet:
 
 
 class Comparison(ABC):
-    """Rows, and how they were measured."""
+    """Rows, and the conditions of their measurement."""
 
     machine: dict[str, Any]
     title: str
 
     @property
     def device(self) -> str:
-        """The machine in a few words."""
+        """A short description of the machine."""
         name, processor = self.machine["device"], self.machine["processor"]
         return f"CPU ({processor})" if name == "cpu" else str(name)
 
@@ -41,45 +41,47 @@ class Comparison(ABC):
 
     @abstractmethod
     def notes(self) -> list[str]:
-        """What a reader of the tables must know."""
+        """Return what a reader of the tables must know."""
 
     @abstractmethod
     def sources(self) -> list[str]:
-        """Of the published figures; they are numbered from 1."""
+        """Return the sources of the published figures; they are numbered from 1."""
 
     @abstractmethod
     def records(self) -> list[dict[str, object]]:
-        """The lines of a spreadsheet: whole numbers, None where nothing is known."""
+        """Return the rows of the spreadsheet, with unrounded numbers, None where nothing is known."""
 
     @abstractmethod
-    def pictures(self) -> Pictures:
-        """All by name; one that would be empty has no files."""
+    def pictures(self) -> Figures:
+        """Return all figures by name; one that would be empty has no files."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]: ...
 
 
 def printed(figure: float | None, mark: bool = False) -> str:
+    """Format a published figure."""
     return "" if figure is None else f"{figure:g}{MARK if mark else ''}"
 
 
 def rate(per_second: float) -> str:
+    """Format a number per second."""
     return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def table(comparison: Comparison) -> str:
-    """table.md"""
+    """Return the content of table.md."""
     text = [f"# {comparison.title}", ""]
     for sheet in comparison.sheets():
         lines = [sheet.columns, ["---" if title in sheet.left else "---:" for title in sheet.columns], *sheet.lines]
         text += [*(f"| {' | '.join(line)} |" for line in lines), ""]
     text += [f"- {note}" for note in comparison.notes()]
-    sources = [f"{number}. {told}" for number, told in enumerate(comparison.sources(), 1)]
+    sources = [f"{number}. {source}" for number, source in enumerate(comparison.sources(), 1)]
     return "\n".join([*text, *(["", "Sources:", "", *sources] if sources else []), ""])
 
 
 def spreadsheet(comparison: Comparison) -> str:
-    """comparison.csv"""
+    """Return the content of comparison.csv."""
     text, records = io.StringIO(), comparison.records()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
@@ -88,7 +90,7 @@ def spreadsheet(comparison: Comparison) -> str:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
-    """Everything is made before anything is written; a picture that would be empty is left out."""
+    """Write all files, once all of them are made; a figure that would be empty is left out."""
     files = {
         "table.md": table(comparison).encode(),
         "comparison.csv": spreadsheet(comparison).encode(),
@@ -97,7 +99,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
     for name, kinds in comparison.pictures().items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
         for kind in ("svg", "png"):
-            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of another comparison
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of an earlier comparison
     for name, content in files.items():
         with whole_file(folder / name) as temporary:
             temporary.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The four kinds of attention over the resolution: what the formulas say, what is counted, how long it takes."""
+"""Draws four attention patterns over the resolution: MACs by formula, MACs counted, and time."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from matplotlib.lines import Line2D
 
 from patchword.core.files import whole_file
 from patchword.reports.comparison.scatter import STYLES, by_factors
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 
-_LIKE = {"global": "ViT", "window": "Swin", "cross-shaped": "CSWin", "pale": "Pale"}  # the family with its colour
+_LIKE = {"global": "ViT", "window": "Swin", "cross-shaped": "CSWin", "pale": "Pale"}  # the family whose colour it has
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One kind at every side: MACs by the formula, MACs counted, seconds measured."""
+    """One attention pattern at every map side: MACs by the formula, MACs counted, seconds measured."""
 
     name: str
     formula: Sequence[int]
@@ -31,8 +31,8 @@ class Curve:
 
 
 def write_formulas(sides: Sequence[int], curves: Sequence[Curve], caption: str, folder: Path) -> list[Path]:
-    """formula.png and formula.svg"""
-    with looks():
+    """Write formula.png and formula.svg."""
+    with figure_style():
         figure = Figure(figsize=(9.6, 4.8), layout="constrained")
         cost, time = figure.subplots(1, 2)
         for curve in curves:
@@ -41,21 +41,21 @@ def write_formulas(sides: Sequence[int], curves: Sequence[Curve], caption: str, 
             cost.plot(sides, [macs / 1e9 for macs in curve.counted], mark, color=colour, markersize=6)
             time.plot(sides, [1000 * taken for taken in curve.seconds], color=colour, marker=mark, markersize=6)
         cost.set(ylabel="multiply-accumulates (G)", title="cost")
-        time.set(ylabel="milliseconds", title="time")
+        time.set(ylabel="time per call (ms)", title="time")
         for axes in (cost, time):
             _scale(axes, sides)
         names = [Line2D([], [], color=curve.style[0], marker=curve.style[1], label=curve.name) for curve in curves]
         figure.legend(handles=names, loc="outside upper center", ncols=len(names))
         figure.supxlabel("\n".join(textwrap.wrap(caption, 125)), size=9, color="#5c656e", x=0.01, ha="left")
-        pictures = {kind: drawn(figure, kind) for kind in ("png", "svg")}
-    for kind, content in pictures.items():
+        contents = {kind: drawn(figure, kind) for kind in ("png", "svg")}
+    for kind, content in contents.items():
         with whole_file(folder / f"formula.{kind}") as temporary:
             temporary.write_bytes(content)
-    return [folder / f"formula.{kind}" for kind in pictures]
+    return [folder / f"formula.{kind}" for kind in contents]
 
 
 def _scale(axes: Axes, sides: Sequence[int]) -> None:
-    """Both ways by factors: a power of the side is a straight line."""
+    """Use logarithmic axes: a power of the side is a straight line."""
     axes.set(xlabel="side of the map (tokens)", xscale="log", yscale="log")
     named: list[int] = []
     for side in sorted(sides, reverse=True):

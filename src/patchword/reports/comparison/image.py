@@ -1,4 +1,4 @@
-"""Models of images on paper: a table, a spreadsheet, and two pictures."""
+"""A comparison of image models: a table, a spreadsheet, and two figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from patchword.analysis.published.comparison import APART, Row
 from patchword.reports.comparison import scatter
-from patchword.reports.comparison.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
+from patchword.reports.comparison.comparison import MARK, Comparison, Figures, Sheet, printed, rate
 from patchword.timing.images import MEMORY, Setting
 
 COLUMNS = (
@@ -27,7 +27,7 @@ LEFT = ("model", "trained on", "source")  # the others are numbers
 
 @dataclass(frozen=True)
 class ImageComparison(Comparison):
-    """Rows, and how they were measured. setting: None if nothing was to be measured."""
+    """Rows, and the conditions of their measurement. setting: None if nothing was measured."""
 
     rows: Sequence[Row]
     setting: Setting | None
@@ -35,30 +35,30 @@ class ImageComparison(Comparison):
     title: str = "Models: published, counted, measured"
 
     def how(self) -> str:
-        """The conditions of the measurement in one line."""
+        """Return the conditions of the measurement in one line."""
         if self.setting is None:
             return "nothing was measured"
         how = f"{self.device}, batch {self.setting.batch}, {self.setting.precision}, torch {self.machine['torch']}"
         return f"{how}, compiled" if self.setting.compiled else how
 
     def notes(self) -> list[str]:
-        told = []
+        notes = []
         if self.setting:
             device = self.setting.device.partition(":")[0]
-            told.append(f"images/s: inference on random pixels, the median of repeated calls; {self.how()}")
-            told.append(MEMORY.get(device, "memory: not known on this device"))
+            notes.append(f"images/s: inference on random pixels, the median of repeated calls; {self.how()}")
+            notes.append(MEMORY.get(device, "memory: not known on this device"))
             if device == "cpu" and self.setting.compiled:
-                told.append("compiled: the memory is also the compiler's")
+                notes.append("compiled: the memory includes the compiler's")
             if device == "cuda" and self.setting.precision == "float32":
-                told.append("float32: as torch has it, matrix products in full, convolutions perhaps in TF32")
+                notes.append("float32: torch's defaults, full-precision matrix products, convolutions possibly in TF32")
         if remarks := [remark for row in self.rows for remark in row.remarks()]:
-            told += [f"figures with {MARK} are more than {APART:.0%} from the count:", *remarks]
+            notes += [f"figures with {MARK} differ from the count by more than {APART:.0%}:", *remarks]
         for row in self.rows:
             if self.setting and row.speed and row.speed.batch < self.setting.batch:
-                told.append(f"{row.model}: batch {row.speed.batch}, for want of memory")
+                notes.append(f"{row.model}: batch {row.speed.batch}, because of memory")
             if row.failure:
-                told.append(f"{row.model} could not be measured: {row.failure}")
-        return told
+                notes.append(f"{row.model} could not be measured: {row.failure}")
+        return notes
 
     def sources(self) -> list[str]:
         return list(dict.fromkeys(row.published.source for row in self.rows if row.published.source))
@@ -67,7 +67,7 @@ class ImageComparison(Comparison):
         return [Sheet(COLUMNS, LEFT, [self.cells(row) for row in self.rows])]
 
     def cells(self, row: Row) -> list[str]:
-        """A row of the table."""
+        """Return a row of the table."""
         published, speed, marks = row.published, row.speed, row.marks()
         return [
             row.model,
@@ -86,7 +86,7 @@ class ImageComparison(Comparison):
     def records(self) -> list[dict[str, object]]:
         return [_record(row, self) for row in self.rows]
 
-    def pictures(self) -> Pictures:
+    def pictures(self) -> Figures:
         return {
             "top1-over-macs": scatter.accuracy(self.rows),
             "speed-over-macs": scatter.speed(self.rows, f"Measured on this machine: {self.how()}."),

@@ -1,4 +1,4 @@
-"""A study of several tasks side by side: what is compared in the rows, the tasks in the columns and in the panels."""
+"""A study of several tasks: one row per candidate, one column and one panel per task."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,17 +8,17 @@ from matplotlib.figure import Figure
 
 from patchword.core.files import whole_file, write_json, write_text
 from patchword.reports.comparison.study import Grid, group_of, write_csv
-from patchword.reports.plots.figures import BLUE, INK, drawn, looks
+from patchword.reports.plots.figures import BLUE, INK, drawn, figure_style
 from patchword.reports.plots.numbers import duration, measured, named, scale_of, shortened
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-Groups = dict[str, dict[str, list[Result]]]  # task -> what is compared -> its seeds
+Groups = dict[str, dict[str, list[Result]]]  # task -> candidate -> its seeds
 
 
 def grouped(results: Sequence[Result], panels: Sequence[str]) -> Groups:
-    """tags-word2vec-seed-0 is of the panel tags and of the row word2vec"""
+    """Group results by panel and row: tags-word2vec-seed-0 is in the panel tags and the row word2vec."""
     found: Groups = {}
     for result in results:
         panel = next(panel for panel in panels if result.run.startswith(f"{panel}-"))
@@ -27,7 +27,7 @@ def grouped(results: Sequence[Result], panels: Sequence[str]) -> Groups:
 
 
 def panels_grid(groups: Groups) -> Grid:
-    """The mean of each task's measure and its spread over the seeds; the best mean of each is told by the picture."""
+    """Return the mean of each task's measure and its standard deviation over the seeds."""
     columns = ["vectors"]
     for panel, rows in groups.items():
         first = next(iter(rows.values()))[0]
@@ -46,17 +46,20 @@ def _cells(seeds: Sequence[Result]) -> list[str]:
     return [f"{measured(metric, spread.mean)}{deviation}", str(len(seeds)), seconds]
 
 
-def write_panels(about: str, results: Sequence[Result], panels: Sequence[str], folder: Path, told: str) -> list[Path]:
-    """results.md, results.json, results.csv and one picture, in the study's folder"""
+def write_panels(
+    about: str, results: Sequence[Result], panels: Sequence[str], folder: Path, conclusion: str
+) -> list[Path]:
+    """Write results.md, results.json, results.csv and one figure into the study's folder."""
     groups = grouped(results, panels)
     note = "Mean over the seeds, with the standard deviation."
-    write_text(folder / "results.md", f"{about} {note}\n\n{panels_grid(groups).markdown()}\n{told}\n")
-    write_json(folder / "results.json", {"about": about, "conclusion": told, "means": _means(groups), **_runs(results)})
+    write_text(folder / "results.md", f"{about} {note}\n\n{panels_grid(groups).markdown()}\n{conclusion}\n")
+    record = {"about": about, "conclusion": conclusion, "means": _means(groups), **_runs(results)}
+    write_json(folder / "results.json", record)
     for kind in _KINDS:
         with whole_file(folder / f"results.{kind}") as temporary:
-            temporary.write_bytes(drawn(picture(groups), kind))
-    pictures = [folder / f"results.{kind}" for kind in _KINDS]
-    return [folder / "results.md", folder / "results.json", write_csv(results, folder), *pictures]
+            temporary.write_bytes(drawn(panels_figure(groups), kind))
+    figures = [folder / f"results.{kind}" for kind in _KINDS]
+    return [folder / "results.md", folder / "results.json", write_csv(results, folder), *figures]
 
 
 def _means(groups: Groups) -> dict[str, Any]:
@@ -70,10 +73,10 @@ def _runs(results: Sequence[Result]) -> dict[str, Any]:
     return {"runs": [result.to_json() for result in results]}
 
 
-def picture(groups: Groups) -> Figure:
-    """A panel a task: a dot a seed, a line at their mean, in the study's order from the top."""
+def panels_figure(groups: Groups) -> Figure:
+    """Draw a panel per task: a dot per seed, a line at their mean, in the study's order from the top."""
     most = max(len(rows) for rows in groups.values())
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(4.2 * len(groups) + 0.6, 0.42 * most + 1.3), layout="constrained")
         for number, (panel, rows) in enumerate(groups.items()):
             seeds = list(rows.values())
@@ -91,5 +94,5 @@ def picture(groups: Groups) -> Figure:
             axes.set_yticks(range(len(rows)), [shortened(label, 30) for label in rows])
             axes.set_ylim(len(rows) - 0.4, -0.6)
             axes.margins(x=0.24)
-        figure.supxlabel("dots: seeds; lines and numbers: their means", size=9, color="#4d565f")
+        figure.supxlabel("dots: seeds; lines and numbers: means", size=9, color="#4d565f")
         return figure

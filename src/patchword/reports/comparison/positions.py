@@ -1,4 +1,4 @@
-"""The positional encodings side by side: a table, accuracy over the length, and how alike the places are."""
+"""Compares position encodings: a table, accuracy over the length, and the similarity of positions."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
 from patchword.reports.comparison.study import Grid
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.studies.text_positions import Exercise, Finding
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
@@ -19,15 +19,16 @@ _COLOURS = ("#8a939c", "#d55e00", "#0072b2", "#56b4e9", "#1c2024", "#009e73", "#
 _MARKS = "xsoPvD^*"
 
 ABOUT = (
-    "The token before each token, learned from texts of {length} tokens and asked for in longer ones. "
-    "rough: the mean distance of neighbouring places over that of all pairs (1: a table of random rows). "
-    "moved: how far training moved the encoding, relative to its size."
+    "Task: name the token before each token. Trained on texts of {length} tokens, tested on longer ones. "
+    "roughness: the mean distance between neighbouring positions over that of all pairs (1: random vectors). "
+    "moved: how far training moved the encoding, relative to its norm."
 )
 
 
 def positions_grid(found: Sequence[Finding], task: Exercise) -> Grid:
+    """Return the table of all encodings."""
     lengths = [index for index, times in enumerate(task.lengths) if times == int(times)]
-    columns = ["scheme", "weights", "rough", "moved", *(f"{task.tested[index]} tokens" for index in lengths)]
+    columns = ["encoding", "weights", "roughness", "moved", *(f"{task.tested[index]} tokens" for index in lengths)]
     rows = [
         [
             one.scheme,
@@ -42,13 +43,13 @@ def positions_grid(found: Sequence[Finding], task: Exercise) -> Grid:
 
 
 def write_positions(found: Sequence[Finding], task: Exercise, folder: Path) -> list[Path]:
-    """positions.md, positions.json, and accuracy and similarity as pictures"""
+    """Write positions.md, positions.json, and figures of accuracy and similarity."""
     write_text(
         folder / "positions.md", f"{ABOUT.format(length=task.length)}\n\n{positions_grid(found, task).markdown()}"
     )
-    write_json(folder / "positions.json", told(found, task))
+    write_json(folder / "positions.json", to_json(found, task))
     figures = {"accuracy": _accuracy(found, task), "similarity": _similarity(found, task)}
-    with looks(), ExitStack() as files:
+    with figure_style(), ExitStack() as files:
         paths = [folder / f"{name}.{kind}" for name in figures for kind in _KINDS]
         for path in paths:
             content = drawn(figures[path.stem], "svg" if path.suffix == ".svg" else "png")
@@ -56,11 +57,11 @@ def write_positions(found: Sequence[Finding], task: Exercise, folder: Path) -> l
     return [folder / "positions.md", folder / "positions.json", *paths]
 
 
-def told(found: Sequence[Finding], task: Exercise) -> dict[str, Any]:
-    """The same for other programs."""
+def to_json(found: Sequence[Finding], task: Exercise) -> dict[str, Any]:
+    """Return the results as a JSON record."""
     rows = [
         {
-            "scheme": one.scheme,
+            "encoding": one.scheme,
             "weights": one.weights,
             "roughness": one.roughness,
             "moved": one.moved,
@@ -69,17 +70,18 @@ def told(found: Sequence[Finding], task: Exercise) -> dict[str, Any]:
         }
         for one in found
     ]
-    return {"trained_length": task.length, "steps": task.steps, "seed": task.seed, "schemes": rows}
+    return {"trained_length": task.length, "steps": task.steps, "seed": task.seed, "encodings": rows}
 
 
 def _accuracy(found: Sequence[Finding], task: Exercise) -> Figure:
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        axes = figure.add_subplot(xlabel="tokens of a text", ylabel="tokens named rightly (%)", ylim=(0, 104))
+        axes = figure.add_subplot(xlabel="tokens per text", ylabel="accuracy (%)", ylim=(0, 104))
         axes.axvspan(0, task.length, color="#eef1f4")
         axes.text(task.length * 0.73, 3, "trained", ha="center", size=9, color="#4d565f")
         guessed = [100 * (task.length + (n - task.length) / (task.words - 1)) / n for n in task.tested]
-        axes.plot(task.tested, guessed, color="#8a939c", linestyle=":", label=f"right to {task.length}, then guessed")
+        label = f"correct up to {task.length}, then guessed"
+        axes.plot(task.tested, guessed, color="#8a939c", linestyle=":", label=label)
         for number, one in enumerate(found):
             colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
             values = [100 * value for value in one.accuracies]
@@ -91,22 +93,22 @@ def _accuracy(found: Sequence[Finding], task: Exercise) -> Figure:
 
 
 def _similarity(found: Sequence[Finding], task: Exercise) -> Figure:
-    """The cosine of every two places; of relative vectors, of every two distances."""
+    """Draw the cosine of every two positions; for relative vectors, of every two distances."""
     shown = [one for one in found if one.encodings is not None]
     columns = min(4, max(1, len(shown)))
     rows = -(-len(shown) // columns) or 1
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(2.7 * columns + 0.8, 2.75 * rows + 0.5), layout="constrained")
-        figure.suptitle("How alike two places are: the cosine of their vectors after training", size=11.5)
+        figure.suptitle("Cosine similarity of position vectors after training", size=11.5)
         panels = figure.subplots(rows, columns, squeeze=False).flatten()
         for axes in panels[len(shown) :]:
             axes.axis("off")
         for axes, one in zip(panels, shown, strict=False):
             assert one.encodings is not None
             unit = F.normalize(one.encodings, dim=-1)
-            reach = len(unit) // 2 + 0.5
-            extent = (-reach, reach, reach, -reach) if one.scheme == "shaw" else (0, len(unit), len(unit), 0)
-            picture = axes.imshow((unit @ unit.t()).numpy(), cmap="RdBu_r", vmin=-1, vmax=1, extent=extent)
+            half = len(unit) // 2 + 0.5
+            extent = (-half, half, half, -half) if one.scheme == "shaw" else (0, len(unit), len(unit), 0)
+            shades = axes.imshow((unit @ unit.t()).numpy(), cmap="RdBu_r", vmin=-1, vmax=1, extent=extent)
             axes.grid(visible=False)
             axes.set_title(f"{one.scheme} (distances)" if one.scheme == "shaw" else one.scheme, size=10)
             axes.tick_params(labelsize=8)
@@ -116,6 +118,6 @@ def _similarity(found: Sequence[Finding], task: Exercise) -> Figure:
                 for line in (axes.axhline, axes.axvline):
                     line(task.length, color="#1c2024", linewidth=0.8, linestyle=":")
         if shown:
-            figure.colorbar(picture, ax=list(panels), shrink=0.6)
-        figure.supxlabel(f"dotted: the {task.length} places that were trained", size=9, color="#4d565f")
+            figure.colorbar(shades, ax=list(panels), shrink=0.6)
+        figure.supxlabel(f"dotted: the end of the {task.length} trained positions", size=9, color="#4d565f")
         return figure

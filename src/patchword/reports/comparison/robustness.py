@@ -1,4 +1,4 @@
-"""Robustness as files beside the run, and as a part of its report."""
+"""Robustness of a run: figures in its folder, and a section of its report."""
 
 from pathlib import Path
 
@@ -13,21 +13,21 @@ from patchword.layers.model import Model
 from patchword.recipes.run import Run
 from patchword.reports.comparison.robustness_figures import kinds_figure, severity_figure, size_figure
 from patchword.reports.plots import page
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import counted, percent
 
 _ABOUT = (
     "Accuracy on {} under the common corruptions: noise, blur, weather and digital changes, at severities of 1 to 5, "
-    "generated from the pictures themselves. The run was not trained again."
+    "generated from the test images. The run was not trained on them."
 )
-_OTHER = "The robustness of this run was measured before its weights changed: patchword robustness {}"
+_OTHER = "The weights of this run changed after its robustness was measured: patchword robustness {}"
 
 
 def write_robustness(run: Run, found: Robustness, images: Images, own: int) -> list[Path]:
-    """robustness.png and .svg, corruptions.png; with other sizes, resolution.png and .svg. In the run's folder."""
+    """Write robustness.png and .svg, corruptions.png, and with other sizes resolution.png and .svg."""
     name = run.folder.absolute().name
     figures = {}
-    with looks():
+    with figure_style():
         if found.corrupted:
             figures["robustness"] = severity_figure(found, f"{name}: accuracy under corruptions")
         if found.sizes:
@@ -46,40 +46,40 @@ def write_robustness(run: Run, found: Robustness, images: Images, own: int) -> l
 
 
 def robustness_section(run: Run, model: Model, images: Images) -> str:
-    """Empty where `patchword robustness` has not run."""
+    """Return the section of the report; empty if `patchword robustness` was not run."""
     found = known_robustness(run)
     if found is None:
         return ""
     if not of_these_weights(run):
         return page.section("Robustness", page.paragraph(page.escape(_OTHER.format(run.folder)), "note"))
-    html = page.paragraph(_ABOUT.format(counted(found.pictures, "test picture"))) if found.corrupted else ""
-    with looks():
+    html = page.paragraph(_ABOUT.format(counted(found.pictures, "test image"))) if found.corrupted else ""
+    with figure_style():
         if found.corrupted:
-            html += _picture(drawn(severity_figure(found), "svg"), f"Accuracy over severity: {_told(found)}") + _table(
-                found
-            )
-            html += page.picture(
-                page.embedded("png", _sheet(images, found.seed)), "One picture under each kind", "", "card"
+            html += _figure(
+                drawn(severity_figure(found), "svg"), f"Accuracy over severity: {_summary(found)}"
+            ) + _table(found)
+            html += page.figure(
+                page.embedded("png", _sheet(images, found.seed)), "One image under each corruption", "", "card"
             )
         if found.sizes:
             own = max(sides(model.card.config["image"]))
-            told = ", ".join(f"{size}: {percent(value, 1)}" for size, value in found.sizes.items())
-            html += page.paragraph("At other resolutions, the same weights, position tables resized:")
-            html += _picture(drawn(size_figure(found, own), "svg"), f"Accuracy by the side of the pictures: {told}")
+            sizes = ", ".join(f"{size}: {percent(value, 1)}" for size, value in found.sizes.items())
+            html += page.paragraph("At other resolutions, with the same weights and resized position tables:")
+            html += _figure(drawn(size_figure(found, own), "svg"), f"Accuracy by image size: {sizes}")
     return page.section("Robustness", html)
 
 
-def _picture(svg: bytes, alternative: str) -> str:
-    return page.picture(page.embedded("svg+xml", svg), alternative, kind="card")
+def _figure(svg: bytes, alternative: str) -> str:
+    return page.figure(page.embedded("svg+xml", svg), alternative, kind="card")
 
 
-def _told(found: Robustness) -> str:
+def _summary(found: Robustness) -> str:
     return f"clean {percent(found.clean, 1)}, mean under corruptions {percent(found.mean, 1)}"
 
 
 def _table(found: Robustness) -> str:
     severities = [severity for severity in SEVERITIES if any(severity in row for row in found.corrupted.values())]
-    head = ["kind", *(f"severity {severity}" for severity in severities), "mean"]
+    head = ["corruption", *(f"severity {severity}" for severity in severities), "mean"]
     rows = [
         page.row(
             page.escape(kind),

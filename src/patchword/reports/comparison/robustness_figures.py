@@ -1,4 +1,4 @@
-"""The pictures of robustness: accuracy over severity, and one picture under every kind."""
+"""Figures of robustness: accuracy over severity, and one image under every corruption."""
 
 from collections.abc import Mapping
 
@@ -13,11 +13,11 @@ from patchword.inspection.robustness import Robustness
 from patchword.reports.plots.figures import INK, ORANGE
 
 _COLOURS, _MARKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "osD^"
-_SHOWN = 3  # the severity on the sheet
+_SHOWN = 3  # the severity of the sheet
 
 
 def severity_figure(found: Robustness, title: str = "") -> Figure:
-    """A panel for each group of kinds, a line for each kind, and the clean accuracy to compare with."""
+    """Draw a panel per group, a line per corruption, and the clean accuracy."""
     groups = {name: kinds for name, kinds in GROUPS.items() if any(kind in found.corrupted for kind in kinds)}
     across = min(2, len(groups))
     down = -(-len(groups) // across)
@@ -42,24 +42,24 @@ def _lines(axes: Axes, name: str, rows: Mapping[str, Mapping[int, float]], clean
         axes.plot(list(row), shown, color=_COLOURS[number], marker=_MARKS[number], label=kind)
     axes.set_xticks(SEVERITIES)
     axes.set_ylim(0, 103)
-    axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, never over them
+    axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
 
 
 def size_figure(found: Robustness, own: int, title: str = "") -> Figure:
-    """Accuracy over the side of the pictures; the run's own size is marked."""
+    """Draw accuracy over the image size; the run's own size is marked."""
     points = dict(sorted({**found.sizes, own: found.clean}.items()))
     figure = Figure(figsize=(5.0, 3.2), layout="constrained")
     figure.suptitle(title, size=11)
-    axes = figure.add_subplot(xlabel="side of the pictures (pixels)", ylabel="accuracy (%)", ylim=(0, 103))
+    axes = figure.add_subplot(xlabel="image size (pixels)", ylabel="accuracy (%)", ylim=(0, 103))
     axes.plot(list(points), [100 * value for value in points.values()], "o-", color=_COLOURS[0])
-    axes.plot([own], [100 * found.clean], "o", color=ORANGE, markersize=9, label="as it was trained")
+    axes.plot([own], [100 * found.clean], "o", color=ORANGE, markersize=9, label="training size")
     axes.set_xticks(list(points))
     figure.legend(fontsize=9, loc="outside lower center")
     return figure
 
 
 def kinds_figure(pixels: Tensor, key: int, seed: int) -> Figure:
-    """One picture (channels, height, width) uint8, clean and under each of the 15 kinds."""
+    """Draw one image (channels, height, width) uint8, clean and under each of the 15 corruptions."""
     side = max(pixels.shape[-2:])
     shown = {"clean": pixels} | {
         kind: corrupted(pixels[None], kind, _SHOWN, seed, torch.tensor([key]))[0] for kind in KINDS
@@ -67,10 +67,10 @@ def kinds_figure(pixels: Tensor, key: int, seed: int) -> Figure:
     across, down = 4, 4
     figure = Figure(figsize=(7.2, 7.9 * pixels.shape[-2] / side + 0.6), layout="constrained")
     figure.suptitle(
-        f"one test picture of {pixels.shape[-1]} x {pixels.shape[-2]} pixels, severity {_SHOWN} of 5", size=11
+        f"one test image of {pixels.shape[-1]} x {pixels.shape[-2]} pixels, severity {_SHOWN} of 5", size=11
     )
-    for axes, (name, picture) in zip(figure.subplots(down, across).flatten(), shown.items(), strict=True):
-        values: np.ndarray = picture.expand(3, -1, -1).permute(1, 2, 0).contiguous().cpu().numpy()
+    for axes, (name, image) in zip(figure.subplots(down, across).flatten(), shown.items(), strict=True):
+        values: np.ndarray = image.expand(3, -1, -1).permute(1, 2, 0).contiguous().cpu().numpy()
         axes.imshow(values, interpolation="nearest")
         axes.set_title(name, size=9.5)
         axes.axis("off")

@@ -1,4 +1,4 @@
-"""Models as points over their cost: a colour and a mark for each family, a line through its sizes, a label for each."""
+"""Models as points over their cost: a colour and a marker per family, a line through its sizes, labels."""
 
 import re
 import textwrap
@@ -13,10 +13,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from patchword.analysis.published.comparison import Row
 from patchword.analysis.published.image import ONE
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.labels import Label, place
 
-# Okabe and Ito's colours, less the yellow that a white page swallows, and three more; no two families share a mark.
+# Okabe and Ito's colours without yellow, which is hard to see on white, and three more; every family has its marker.
 STYLES = {
     "ViT": ("#1c2024", "o"),
     "DeiT": ("#2f9bd6", "s"),
@@ -29,13 +29,13 @@ STYLES = {
     "ResNet": ("#6c757d", "<"),
     "RegNetY": ("#5e4fa2", ">"),
 }
-_MACS = "multiply-accumulates of one image (G, counted)"
+_MACS = "multiply-accumulates per image (G, counted)"
 OTHER = ("#6c757d", "o")  # a family without a style of its own
 
 
 @dataclass(frozen=True)
 class Point:
-    """One model; points of the same `line` are joined. style: colour and mark"""
+    """One model; points of the same `line` are connected. style: colour and marker."""
 
     family: str
     label: str
@@ -47,22 +47,22 @@ class Point:
 
 
 def accuracy(rows: Sequence[Row]) -> dict[str, bytes]:
-    """Published top-1 accuracy over the counted MACs; hollow where the training was not the plain one."""
+    """Draw published top-1 accuracy over counted MACs; hollow if the training differs from plain ImageNet-1k."""
     points = [
         _point(row, top1, (*_series(row), trained), filled=trained == ONE)
         for row, trained in ((row, row.published.trained) for row in rows)
         if (top1 := row.published.top1) is not None
     ]
-    told = "Top-1 as published, on the validation set of ImageNet-1k; MACs as counted here, for one image."
+    caption = "Top-1 as published, on the validation set of ImageNet-1k; MACs as counted here, per image."
     if not all(point.filled for point in points):
-        told += " Hollow: trained on other data, at another size or for another time; the table says which."
-    return picture(points, _MACS, "top-1 accuracy (%)", told)
+        caption += " Hollow: trained on other data, at another size or for other epochs; see the table."
+    return picture(points, _MACS, "top-1 accuracy (%)", caption)
 
 
 def speed(rows: Sequence[Row], caption: str) -> dict[str, bytes]:
-    """Measured images a second over the counted MACs; both axes grow by factors, so equal work a second is a line."""
+    """Draw measured images per second over counted MACs, both logarithmic: equal MACs per second are a line."""
     points = [_point(row, row.speed.rate, _series(row)) for row in rows if row.speed]
-    return picture(points, _MACS, "images a second", caption, factors=True)
+    return picture(points, _MACS, "images per second", caption, factors=True)
 
 
 def _point(row: Row, value: float, line: Hashable, filled: bool = True) -> Point:
@@ -74,15 +74,15 @@ def _series(row: Row) -> tuple[Hashable, ...]:
 
 
 def beyond_size(size: str) -> str:
-    """Sizes that differ in more than the size, in the patch or the width or the language, are not joined."""
+    """Return what differs besides the size (patch, width, language); such models are not connected."""
     return re.sub(r"^([a-z]+|\d+)", "", size)
 
 
 def picture(points: Sequence[Point], across: str, unit: str, caption: str, factors: bool = False) -> dict[str, bytes]:
-    """png and svg; empty if there is nothing to see. across, unit: what the axes are"""
+    """Return the figure as png and svg; empty without points. across, unit: the axis labels. factors: log y axis."""
     if not points:
         return {}
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(8.4, 5.6), layout="constrained")
         axes = figure.add_subplot(xlabel=across, ylabel=unit, xscale="log")
         if factors:
@@ -122,7 +122,7 @@ def _draw(axes: Axes, line: Sequence[Point]) -> None:
 
 
 def by_factors(axis: Axis) -> None:
-    """Ticks of an axis that grows by factors: as many as have room, as plain numbers."""
+    """Set the ticks of a logarithmic axis: as many as fit, as plain numbers."""
     low, high = axis.get_view_interval()
     wide, narrow = high > 2000 * low, high < 8 * low
     axis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 1.5, *range(2, 10)) if narrow else (1, 2, 5)))

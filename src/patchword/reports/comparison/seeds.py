@@ -1,10 +1,10 @@
-"""Runs from several seeds on paper: each seed's result, the mean, the spread, and a picture of dots."""
+"""The runs of several seeds: each seed's result, mean, standard deviation, and a figure of dots."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from patchword.core.files import write_json, write_text
-from patchword.reports.comparison.study import Grid, told_part, write_csv, write_dots
+from patchword.reports.comparison.study import Grid, data_part, write_csv, write_dots
 from patchword.reports.plots.numbers import duration, measured
 from patchword.studies.seeds import spreads
 from patchword.studies.spread import Spread
@@ -12,9 +12,10 @@ from patchword.studies.study import Result
 
 
 def seeds_grid(results: Sequence[Result]) -> Grid:
+    """Return the table of all seeds, with mean, standard deviation and median below."""
     first, found = results[0], spreads(results)
     names = list(dict.fromkeys([first.metric, *first.measures, "loss"]))
-    columns = ["run", *(f"{told_part(results)} {name}" for name in names), "epochs", "training time"]
+    columns = ["run", *(f"{data_part(results)} {name}" for name in names), "epochs", "training time"]
     rows = [
         [
             result.run,
@@ -25,29 +26,29 @@ def seeds_grid(results: Sequence[Result]) -> Grid:
         for result in results
     ]
     below = [
-        [title, *(_told(name, getattr(found[name], field)) for name in names), "", ""]
+        [title, *(_cell(name, getattr(found[name], field)) for name in names), "", ""]
         for title, field in (("mean", "mean"), ("standard deviation", "deviation"), ("median", "median"))
     ]
     return Grid(columns, rows, below=below)
 
 
-def _told(name: str, value: float | None) -> str:
+def _cell(name: str, value: float | None) -> str:
     return "" if value is None else measured(name, value)
 
 
 def seeds_in_words(results: Sequence[Result]) -> str:
-    """One sentence with the number that belongs into a paper."""
+    """Return one sentence with the numbers to report in a paper."""
     metric = results[0].metric
     spread: Spread = spreads(results)[metric]
-    told = f"{told_part(results)} {metric} over {len(results)} {'seed' if len(results) == 1 else 'seeds'}: "
-    told += f"mean {measured(metric, spread.mean)}"
+    text = f"{data_part(results)} {metric} over {len(results)} {'seed' if len(results) == 1 else 'seeds'}: "
+    text += f"mean {measured(metric, spread.mean)}"
     if spread.deviation is not None:
-        told += f", standard deviation {measured(metric, spread.deviation)}"
-    return f"{told}, median {measured(metric, spread.median)}"
+        text += f", standard deviation {measured(metric, spread.deviation)}"
+    return f"{text}, median {measured(metric, spread.median)}"
 
 
 def write_seeds(about: str, results: Sequence[Result], folder: Path) -> list[Path]:
-    """results.md, results.json, results.csv, results.svg and results.png in the folder of the runs"""
+    """Write results.md, results.json, results.csv, results.svg and results.png into the folder of the runs."""
     first, found = results[0], spreads(results)
     made = f"{first.model}, {first.parameters:,} parameters, {first.macs:,} MACs"
     text = f"{about}\n\n{made}.\n\n{seeds_grid(results).markdown()}\n{seeds_in_words(results)}\n"

@@ -1,4 +1,4 @@
-"""The runs of a study side by side: a table, a CSV and a picture."""
+"""The runs of a study: a table, a CSV and figures."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts: the columns, of which the first so many are words; the rows; and rows below a line."""
+    """A table of texts. words: how many of the first columns are text. below: rows below a line."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -45,17 +45,17 @@ class Grid:
 
 
 def grid(results: Sequence[Result]) -> Grid:
-    """Every measure that a run has is a column; the one that counts comes first."""
+    """Return a table with all measures; the main metric comes first."""
     measures = list(dict.fromkeys([result.metric for result in results] + [n for r in results for n in r.measures]))
-    part = told_part(results)
+    part = data_part(results)
     columns = ["run", "model", "parameters", "MACs", *(f"{part} {name}" for name in measures)]
     return Grid(
         [*columns, f"{part} loss", "epochs", "training time"], [_cells(result, measures) for result in results], words=2
     )
 
 
-def told_part(results: Sequence[Result]) -> str:
-    """of the data, if it is the same for all"""
+def data_part(results: Sequence[Result]) -> str:
+    """Return the split of the data, if it is the same for all."""
     parts = {result.part for result in results}
     return parts.pop() if len(parts) == 1 else "final"
 
@@ -74,15 +74,15 @@ def _cells(result: Result, measures: Sequence[str]) -> list[str]:
 
 
 def print_results(results: Sequence[Result], out: "Console") -> None:
-    """The columns in which the runs differ; the others are in results.md."""
+    """Print the columns in which the runs differ; the others are in results.md."""
     whole = grid(results)
     constant = [name for name in _SIZES if len({row[whole.columns.index(name)] for row in whole.rows}) == 1]
     kept = [number for number, name in enumerate(whole.columns) if name not in constant]
-    part = told_part(results)
+    part = data_part(results)
     names = [whole.columns[number].removeprefix(f"{part} ") for number in kept]
     words = sum(number < whole.words for number in kept)
     Grid(names, [[row[number] for number in kept] for row in whole.rows], words).print(out)
-    out.print(f"[dim]scored on the {part} part; the rest of the table is in results.md[/dim]", highlight=False)
+    out.print(f"[dim]measured on the {part} split; the whole table is in results.md[/dim]", highlight=False)
     for line in summaries(results):
         out.print(line, highlight=False, markup=False)
 
@@ -91,30 +91,31 @@ _SIZES = ("model", "parameters", "MACs", "epochs")
 
 
 def summaries(results: Sequence[Result]) -> list[str]:
-    """Of runs that differ in their seed alone: the mean of the measure that counts, and its spread."""
+    """Return mean and standard deviation of the main metric, for runs that differ only in their seed."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(group_of(result), []).append(result)
     if all(len(group) == 1 for group in groups.values()):
         return []
-    told = []
+    lines = []
     for name, group in groups.items():
         metric, spread = group[0].metric, Spread.of([result.score for result in group])
         deviation = "" if spread.deviation is None else f", standard deviation {measured(metric, spread.deviation)}"
-        told.append(f"{name}: {metric} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
-    return told
+        lines.append(f"{name}: {metric} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
+    return lines
 
 
 def group_of(result: Result) -> str:
+    """Return the name of a run without its seed."""
     return result.run.partition("-seed-")[0]
 
 
 def write_results(about: str, results: Sequence[Result], folder: Path, conclusion: str = "") -> list[Path]:
-    """results.md, results.json, results.csv, results.svg, results.png and curves in the study's folder"""
+    """Write results.md, results.json, results.csv, results.svg, results.png and curves into the study's folder."""
     below = "".join(f"\n{line}\n" for line in [*summaries(results), *([conclusion] if conclusion else [])])
     write_text(folder / "results.md", f"{about}\n\n{grid(results).markdown()}{below}")
-    told = {"about": about, "conclusion": conclusion, "summaries": summaries(results)}
-    write_json(folder / "results.json", {**told, "runs": [result.to_json() for result in results]})
+    record = {"about": about, "conclusion": conclusion, "summaries": summaries(results)}
+    write_json(folder / "results.json", {**record, "runs": [result.to_json() for result in results]})
     return [
         folder / "results.md",
         folder / "results.json",
@@ -125,15 +126,15 @@ def write_results(about: str, results: Sequence[Result], folder: Path, conclusio
 
 
 def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
-    """The measure that counts after each epoch; runs that differ in their seed alone have one colour."""
+    """Draw the main metric after each epoch; runs that differ only in their seed share a colour."""
     if len({result.metric for result in results}) > 1 or max(len(result.history) for result in results) < 2:
         return []
     groups: dict[str, list[list[float]]] = {}
     metric = results[0].metric
-    scale, told = scale_of(metric)
+    scale, suffix = scale_of(metric)
     for result in results:
         groups.setdefault(group_of(result), []).append([scale * value for value in result.history])
-    unit = f"validation {metric}{told}"
+    unit = f"validation {metric}{suffix}"
     for kind in ("svg", "png"):
         with whole_file(folder / f"curves.{kind}") as temporary:
             temporary.write_bytes(figures.learning(groups, unit, kind))
@@ -141,6 +142,7 @@ def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
 
 
 def write_csv(results: Sequence[Result], folder: Path) -> Path:
+    """Write results.csv."""
     text = io.StringIO()
     records = [result.to_json() for result in results]
     writer = csv.DictWriter(text, list(dict.fromkeys(key for record in records for key in record)), lineterminator="\n")
@@ -151,10 +153,10 @@ def write_csv(results: Sequence[Result], folder: Path) -> Path:
 
 
 def write_dots(results: Sequence[Result], folder: Path, lines: dict[str, float] | None = None) -> list[Path]:
-    """The measure that counts, a dot a run, in hundredths. lines: values to compare with, by name."""
+    """Draw the main metric, one dot per run. lines: values to compare with, by name."""
     metric = results[0].metric
-    scale, told = scale_of(metric)
-    unit = f"{told_part(results)} {metric}{told}"
+    scale, suffix = scale_of(metric)
+    unit = f"{data_part(results)} {metric}{suffix}"
     labels, values = [result.run for result in results], [scale * result.score for result in results]
     scaled = {name: scale * value for name, value in (lines or {}).items()}
     for kind in ("svg", "png"):

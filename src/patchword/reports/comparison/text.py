@@ -1,4 +1,4 @@
-"""Models of texts on paper: what was published and counted, what was measured, and pictures of both."""
+"""A comparison of text models: published, counted and measured figures, as tables and figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,14 +8,14 @@ from patchword.analysis.published.comparison import APART
 from patchword.analysis.published.text import TASKS
 from patchword.analysis.published.text_comparison import Condition, TextRow
 from patchword.reports.comparison import text_scatter
-from patchword.reports.comparison.comparison import MARK, Comparison, Pictures, Sheet, printed, rate
+from patchword.reports.comparison.comparison import MARK, Comparison, Figures, Sheet, printed, rate
 from patchword.timing.texts import TextSetting
 
 COUNTED = (
     "model",
     "params (M), published",
     "params (M), counted",
-    "MACs a token (M), counted",
+    "MACs per token (M), counted",
     "float32 (MB), counted",
     "int8 (MB), counted",
 )
@@ -24,19 +24,19 @@ LEFT = ("model",)
 
 @dataclass(frozen=True)
 class TextComparison(Comparison):
-    """Rows, and how they were measured. settings: none if nothing was to be measured."""
+    """Rows, and the conditions of their measurement. settings: empty if nothing was measured."""
 
     rows: Sequence[TextRow]
     settings: Sequence[TextSetting]
     machine: dict[str, Any]
-    title: str = "Models of texts: published, counted, measured"
+    title: str = "Text models: published, counted, measured"
 
     @property
     def tokens(self) -> int:
         return self.rows[0].tokens
 
     def conditions(self) -> list[Condition]:
-        """Those that some row has a speed for."""
+        """Return the conditions for which some row has a speed."""
         return [
             condition
             for setting in self.settings
@@ -45,7 +45,7 @@ class TextComparison(Comparison):
         ]
 
     def sheets(self) -> list[Sheet]:
-        """What is counted; scores, of those that have one; speeds, if any were measured."""
+        """Return the counts; the scores of models that have one; the speeds, if any were measured."""
         found = [Sheet(COUNTED, LEFT, [self._counted(row) for row in self.rows])]
         if scored := [self._scores(row) for row in self.rows if row.published.scores]:
             found.append(Sheet(["model", *(f"{task} (%), published" for task in TASKS)], LEFT, scored))
@@ -83,15 +83,15 @@ class TextComparison(Comparison):
 
     def notes(self) -> list[str]:
         notes = [
-            f"counted for a text of {self.tokens} tokens; GPT, GPT-2 and Grover with a score for every word, the "
-            "others without; float32 and int8: the weights of a checkpoint",
+            f"counted for a text of {self.tokens} tokens; GPT, GPT-2 and Grover with their LM head, the others "
+            "without; float32 and int8: the size of a checkpoint",
         ]
         if self.settings:
             how = f"inference on random texts of {self.tokens} tokens, no padding, the median of repeated calls"
             compiled = ", compiled" if any(setting.compiled for setting in self.settings) else ""
             notes.append(f"speeds: {how}; {self._where()}, torch {self.machine['torch']}{compiled}; int8: ONNX Runtime")
         if marks := [f"{row.model}, parameters: {row.mark()}" for row in self.rows if row.mark()]:
-            notes += [f"figures with {MARK} are more than {APART:.0%} from the count:", *marks]
+            notes += [f"figures with {MARK} differ from the count by more than {APART:.0%}:", *marks]
         return notes + [f"{row.model}, {why}" for row in self.rows for why in _unmeasured(row)]
 
     def _where(self) -> str:
@@ -133,7 +133,7 @@ class TextComparison(Comparison):
             }
         return record | {"device": self._where() if row.speeds else None, "note": "; ".join(_unmeasured(row))}
 
-    def pictures(self) -> Pictures:
+    def pictures(self) -> Figures:
         return text_scatter.pictures(self.rows, self.conditions(), f"{self._where()}, torch {self.machine['torch']}")
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _unmeasured(row: TextRow) -> list[str]:
 
 
 def _grouped(what: str, reasons: Mapping[Condition, str]) -> list[str]:
-    """A line for each reason."""
+    """Return one line per reason."""
     lines: dict[str, list[str]] = {}
     for condition, why in reasons.items():
         lines.setdefault(why, []).append(str(condition))

@@ -1,14 +1,14 @@
-"""Models of texts as points: a published score over size and speed, and the speed over the cost."""
+"""Text models as points: a published score over size and speed, and speed over cost."""
 
 from collections.abc import Hashable, Sequence
 
 from patchword.analysis.published.text import MNLI
 from patchword.analysis.published.text_comparison import Condition, TextRow
 from patchword.reports.comparison import scatter
-from patchword.reports.comparison.comparison import Pictures
+from patchword.reports.comparison.comparison import Figures
 from patchword.reports.comparison.scatter import OTHER, Point, beyond_size
 
-# As in the pictures of images; no two families share a mark.
+# As in the figures of image models; every family has its marker.
 STYLES = {
     "BERT": ("#1c2024", "o"),
     "RoBERTa": ("#0059a5", "^"),
@@ -23,16 +23,16 @@ STYLES = {
     "GPT-2": ("#b3261e", "*"),
     "Grover": ("#4b6b2f", "d"),
 }
-_TOLD = "Accuracy on the matched part of MNLI, as published; filled: test set, hollow: development set."
+_CAPTION = "Accuracy on the matched part of MNLI, as published; filled: test set, hollow: development set."
 
 
-def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Pictures:
-    """conditions: those that were measured; the first is drawn, since a picture has room for one."""
-    condition, measured, told = None, "", ""
+def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Figures:
+    """conditions: those that were measured; the first one is drawn."""
+    condition, measured, caption = None, "", ""
     if conditions:
         condition = conditions[0]
-        measured = f"tokens a second ({condition})"
-        told = f"Measured on this machine with texts of {rows[0].tokens} tokens: {where}."
+        measured = f"tokens per second ({condition})"
+        caption = f"Measured on this machine with texts of {rows[0].tokens} tokens: {where}."
     speeds = {
         row.model: row.speeds[condition].rate * row.tokens for row in rows if condition and condition in row.speeds
     }
@@ -40,11 +40,11 @@ def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: st
     points = [
         _point(row, row.macs / row.tokens / 1e6, speeds[row.model], _series(row)) for row in rows if row.model in speeds
     ]
-    cost = "multiply-accumulates of one token (M, counted)"
+    cost = "multiply-accumulates per token (M, counted)"
     return {
-        "mnli-over-parameters": scatter.picture(_scores(rows, sizes), "parameters (M, counted)", _PERCENT, _TOLD),
-        "mnli-over-speed": scatter.picture(_scores(rows, speeds), measured, _PERCENT, f"{_TOLD} {told}"),
-        "speed-over-macs": scatter.picture(points, cost, measured, told, factors=True),
+        "mnli-over-parameters": scatter.picture(_scores(rows, sizes), "parameters (M, counted)", _PERCENT, _CAPTION),
+        "mnli-over-speed": scatter.picture(_scores(rows, speeds), measured, _PERCENT, f"{_CAPTION} {caption}"),
+        "speed-over-macs": scatter.picture(points, cost, measured, caption, factors=True),
     }
 
 

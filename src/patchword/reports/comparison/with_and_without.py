@@ -1,4 +1,4 @@
-"""Runs with something beside the same runs without it: a table of all that was measured, and a picture of panels."""
+"""Compares runs with and without one change: a table of all measures, and a figure with one panel per measure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from patchword.core.files import whole_file, write_json, write_text
-from patchword.reports.comparison.study import Grid, group_of, told_part, write_csv
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, looks
+from patchword.reports.comparison.study import Grid, data_part, group_of, write_csv
+from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
 from patchword.reports.plots.numbers import counted, scale_of, shortened
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study, field_of
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-_LOOKS = ((BLUE, "o", -0.17), (ORANGE, "s", 0.17))  # without, with: colour, mark, and place beside the model
+_LOOKS = ((BLUE, "o", -0.17), (ORANGE, "s", 0.17))  # without, with: colour, marker, and offset beside the model
 
 
 @dataclass(frozen=True)
 class Column:
-    """A measure. field: its name in the results. scale: what it is multiplied by to be in its unit."""
+    """A measure. field: its name in the results. scale: the factor to its unit."""
 
     field: str
     title: str
@@ -33,7 +33,7 @@ class Column:
 
     @property
     def label(self) -> str:
-        """of its axis, in two lines where one is too long"""
+        """The label of its axis, in two lines if it is long."""
         between = " " if len(self.title) + len(self.unit) < 30 else "\n"
         return f"{self.title}{between}({self.unit})"
 
@@ -41,7 +41,7 @@ class Column:
         return [self.scale * result.measures[self.field] for result in results if self.field in result.measures]
 
     def digits(self, mean: float) -> int:
-        """behind the point: three that count, of hundredths two"""
+        """Return the number of decimals: three significant digits, or two for percent."""
         if self.scale != 1:
             return 2
         return max(0, 2 - math.floor(math.log10(abs(mean)))) if mean else 0
@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Comparison:
-    """rows: of each model the runs without and with, from all seeds."""
+    """The runs of each model, without and with the change, from all seeds."""
 
     study: Study
     results: Sequence[Result]
@@ -69,7 +69,7 @@ class Comparison:
     def of(cls, study: Study, results: Sequence[Result]) -> "Comparison":
         first, ending = results[0], f"-{study.against.lower()}"
         scale, unit = scale_of(first.metric)
-        title = f"{told_part(results)} {first.metric}"
+        title = f"{data_part(results)} {first.metric}"
         columns = [Column(first.metric, title, unit.strip(" ()"), scale)]
         for one in study.measured:
             columns.append(Column(field_of(one), one.name, one.unit, 100 if one.unit == "%" else 1, one.logarithmic))
@@ -90,7 +90,7 @@ class Comparison:
         return f"{over}Units: {units}."
 
     def grid(self) -> Grid:
-        """in the lectures' form: the model, with or without, and what was measured"""
+        """Return the table: the model, with or without the change, and the measures."""
         cells = [
             [model, word, *(column.cell(runs) for column in self.columns)]
             for model, pair in self.rows.items()
@@ -100,21 +100,21 @@ class Comparison:
         return Grid(["model", self.study.against, *(column.title for column in self.columns)], cells, words=2)
 
     def write(self, folder: Path) -> list[Path]:
-        """results.md, results.json, results.csv and one picture, in the study's folder"""
-        told = self.study.conclusion(self.results)
-        lines = "".join(f"- {line}\n" for line in told.splitlines())
+        """Write results.md, results.json, results.csv and one figure into the study's folder."""
+        conclusion = self.study.conclusion(self.results)
+        lines = "".join(f"- {line}\n" for line in conclusion.splitlines())
         write_text(folder / "results.md", f"{self.study.about} {self.note}\n\n{self.grid().markdown()}\n{lines}")
         runs = [result.to_json() for result in self.results]
-        kept = {"about": self.study.about, "conclusion": told, "means": self._means(), "runs": runs}
+        kept = {"about": self.study.about, "conclusion": conclusion, "means": self._means(), "runs": runs}
         write_json(folder / "results.json", kept)
         for kind in _KINDS:
             with whole_file(folder / f"results.{kind}") as temporary:
                 temporary.write_bytes(drawn(self.picture(), kind))
-        pictures = [folder / f"results.{kind}" for kind in _KINDS]
-        return [folder / "results.md", folder / "results.json", write_csv(self.results, folder), *pictures]
+        figures = [folder / f"results.{kind}" for kind in _KINDS]
+        return [folder / "results.md", folder / "results.json", write_csv(self.results, folder), *figures]
 
     def _means(self) -> dict[str, dict[str, object]]:
-        """of each measure as it was measured, shares as shares"""
+        """Return the mean of each measure, as measured: fractions, not percent."""
         return {
             group_of(runs[0]): {
                 column.field: Spread.of([value / column.scale for value in values]).to_json()
@@ -127,9 +127,9 @@ class Comparison:
         }
 
     def picture(self) -> Figure:
-        """A panel a measure: at each model a dot a seed and a line at their mean, without and with beside it."""
+        """Draw a panel per measure: per model a dot per seed and a line at their mean, without and with the change."""
         width = (1.1 * len(self.rows) + 1.0) * len(self.columns)
-        with looks():
+        with figure_style():
             figure = Figure(figsize=(max(width, 6.0), 4.0), layout="constrained")
             for number, column in enumerate(self.columns, 1):
                 axes = figure.add_subplot(1, len(self.columns), number, xlabel="model")
@@ -141,7 +141,7 @@ class Comparison:
                 for (colour, mark, _), name in zip(_LOOKS, names, strict=True)
             ]
             figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=10)
-            dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: their means"
+            dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: means"
             figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color="#4d565f")
             return figure
 

@@ -1,1 +1,1 @@
-"""Landscape."""
+"""Figures of loss landscapes and of sharpness."""

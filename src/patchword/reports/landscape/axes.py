@@ -1,4 +1,4 @@
-"""What the pictures of loss surfaces share: what they are of, their axes and their one scale."""
+"""Shared by the figures of loss landscapes: the data, the axes and the common scale."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,46 +9,46 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from patchword.analysis.sharpness.landscape import Kind, Surface
+from patchword.analysis.sharpness.landscape import Kind, LossLandscape
 
-_WIDE = 10  # losses that differ by more than this are drawn on a logarithmic scale
+_WIDE = 10  # losses that differ by more than this factor are drawn on a logarithmic scale
 
 
 @dataclass(frozen=True)
-class Looked:
-    """A run's surface, and what it is of."""
+class RunLandscape:
+    """The loss landscape of a run, and its description."""
 
     name: str
     sample: str
     loss_name: str
     has_accuracy: bool
-    found: Surface
+    found: LossLandscape
 
 
-def along(kind: Kind, number: int) -> str:
-    """What an axis is, with its unit below."""
-    unit = "(length of the change of all weights)" if kind == "eigen" else "(1: each filter moves by its own length)"
+def axis_label(kind: Kind, number: int) -> str:
+    """Return the label of an axis, with its unit below."""
+    unit = "(norm of the change of all weights)" if kind == "eigen" else "(1: each filter moves by its own norm)"
     return f"along {direction(kind, number)}\n{unit}"
 
 
-def short(kind: Kind, number: int) -> str:
-    """The same for the floor of a hill, which has less room."""
-    return f"{direction(kind, number)}\n({'length of the change' if kind == 'eigen' else 'lengths of the filters'})"
+def short_axis_label(kind: Kind, number: int) -> str:
+    """Return a shorter label for the 3-D surface, which has less room."""
+    return f"{direction(kind, number)}\n({'norm of the change' if kind == 'eigen' else 'norms of the filters'})"
 
 
 def direction(kind: Kind, number: int) -> str:
     return f"the {('leading', 'second')[number]} eigenvector" if kind == "eigen" else f"random direction {number + 1}"
 
 
-def below(figure: Figure, looked: Sequence[Looked]) -> None:
-    """Which samples the losses are means over."""
-    told = dict.fromkeys(one.sample for one in looked)
-    words = next(iter(told)) if len(told) == 1 else "\n".join(f"{one.name}: {one.sample}" for one in looked)
+def sample_caption(figure: Figure, landscapes: Sequence[RunLandscape]) -> None:
+    """Write below the figure over which samples the losses are means."""
+    samples = dict.fromkeys(one.sample for one in landscapes)
+    words = next(iter(samples)) if len(samples) == 1 else "\n".join(f"{one.name}: {one.sample}" for one in landscapes)
     figure.supxlabel(f"means over {words}", size=9, color="#4d565f")
 
 
 def scale(losses: np.ndarray) -> Normalize:
-    """One for all runs."""
+    """Return one colour scale for all runs."""
     finite = losses[np.isfinite(losses)]
     low, high = float(finite.min()), float(finite.max())
     if low > 0 and high > _WIDE * low:
@@ -57,6 +57,7 @@ def scale(losses: np.ndarray) -> Normalize:
 
 
 def few_numbers(axes: Axes) -> None:
+    """Label a logarithmic axis with plain numbers."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

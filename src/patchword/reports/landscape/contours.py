@@ -1,4 +1,4 @@
-"""Loss surfaces over two directions, side by side on one scale: contours, hills and accuracy."""
+"""Loss landscapes over two directions, side by side on one scale: contours, 3-D surfaces and accuracy."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -10,47 +10,55 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from patchword.analysis.sharpness.landscape import Kind, Surface
-from patchword.reports.landscape.axes import Looked, along, below, few_numbers, scale, short
+from patchword.analysis.sharpness.landscape import Kind, LossLandscape
+from patchword.reports.landscape.axes import (
+    RunLandscape,
+    axis_label,
+    few_numbers,
+    sample_caption,
+    scale,
+    short_axis_label,
+)
 from patchword.reports.plots.numbers import shortened
 
 
-def hills(looked: Sequence[Looked], kind: Kind) -> Figure:
-    losses = np.stack([one.found.losses.numpy() for one in looked])
-    norm, columns = scale(losses), len(looked)
-    has_accuracy = all(one.has_accuracy for one in looked)
+def contour_figure(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
+    """Draw contours, a 3-D surface and the accuracy of each run."""
+    losses = np.stack([one.found.losses.numpy() for one in landscapes])
+    norm, columns = scale(losses), len(landscapes)
+    has_accuracy = all(one.has_accuracy for one in landscapes)
     rows = 3 if has_accuracy else 2
-    alone = columns == 1  # then its pictures lie beside each other
+    alone = columns == 1  # then its panels are side by side
     across, down = (rows, 1) if alone else (columns, rows)
     figure = Figure(figsize=(4.8 * across + 1.3, 4.1 * down + 0.4), layout="constrained")
     grid = figure.add_gridspec(down, across)
     flat, tall, right = [], [], []
-    for column, one in enumerate(looked):
+    for column, one in enumerate(landscapes):
         flat.append(figure.add_subplot(grid[0, 0 if alone else column]))
         _contours(flat[-1], one.found, losses[column], norm)
         flat[-1].set_title(shortened(one.name, 40), size=12, weight="bold")
         tall.append(figure.add_subplot(grid[(0, 1) if alone else (1, column)], projection="3d"))
-        _hill(tall[-1], one.found, losses[column], norm, one.loss_name, kind)
+        _surface_3d(tall[-1], one.found, losses[column], norm, one.loss_name, kind)
         if has_accuracy:
             right.append(figure.add_subplot(grid[(0, 2) if alone else (2, column)]))
-            shades = _shares(right[-1], one.found)
+            shades = _accuracies(right[-1], one.found)
     for axes in (*flat, *right):
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.set(xlabel=along(kind, 0), ylabel=along(kind, 1), aspect="equal")
+        axes.set(xlabel=axis_label(kind, 0), ylabel=axis_label(kind, 1), aspect="equal")
     colours = ScalarMappable(norm, "viridis")
-    words = f"{looked[0].loss_name}{', logarithmic' if isinstance(norm, LogNorm) else ''}"
+    words = f"{landscapes[0].loss_name}{', logarithmic' if isinstance(norm, LogNorm) else ''}"
     bar = figure.colorbar(colours, ax=[*flat, *tall], shrink=0.55, label=f"loss: {words}")
     if isinstance(norm, LogNorm):
         few_numbers(bar.ax)
     if right:
-        figure.colorbar(shades, ax=right, label="right answers (%)", ticks=range(0, 101, 20))
-    below(figure, looked)
+        figure.colorbar(shades, ax=right, label="accuracy (%)", ticks=range(0, 101, 20))
+    sample_caption(figure, landscapes)
     return figure
 
 
-def _contours(axes: Axes, found: Surface, losses: np.ndarray, norm: Normalize) -> None:
-    """Lines lie at the same losses in every picture."""
+def _contours(axes: Axes, found: LossLandscape, losses: np.ndarray, norm: Normalize) -> None:
+    """Draw contour lines at the same losses in every panel."""
     low, high = cast(float, norm.vmin), cast(float, norm.vmax)
     ends = np.geomspace if isinstance(norm, LogNorm) else np.linspace
     levels = np.unique(ends(low, high, 16))
@@ -64,7 +72,9 @@ def _contours(axes: Axes, found: Surface, losses: np.ndarray, norm: Normalize) -
     axes.plot(0, 0, "+", color="white", markersize=9)
 
 
-def _hill(axes: Any, found: Surface, losses: np.ndarray, norm: Normalize, loss_name: str, kind: Kind) -> None:
+def _surface_3d(
+    axes: Any, found: LossLandscape, losses: np.ndarray, norm: Normalize, loss_name: str, kind: Kind
+) -> None:
     first, second = np.meshgrid(found.places.numpy(), found.places.numpy())
     is_log = isinstance(norm, LogNorm)
     low, high = cast(float, norm.vmin), cast(float, norm.vmax)
@@ -84,11 +94,11 @@ def _hill(axes: Any, found: Surface, losses: np.ndarray, norm: Normalize, loss_n
     bottom, top = (np.log10(low), np.log10(high)) if is_log else (low, high)
     axes.set_zlim(bottom, top)
     if is_log:
-        subs = (1, 2, 5) if high < 100 * low else (1,)  # the axis is short: more would lie on each other
+        subs = (1, 2, 5) if high < 100 * low else (1,)  # the axis is short: more labels would overlap
         ticks = [value for value in LogLocator(subs=subs).tick_values(low, high) if low <= value <= high]
         axes.set_zticks(np.log10(ticks), [f"{value:g}" for value in ticks])
-    axes.set_xlabel(short(kind, 0), size=9, labelpad=8)
-    axes.set_ylabel(short(kind, 1), size=9, labelpad=8)
+    axes.set_xlabel(short_axis_label(kind, 0), size=9, labelpad=8)
+    axes.set_ylabel(short_axis_label(kind, 1), size=9, labelpad=8)
     axes.set_zlabel(f"{loss_name}, logarithmic" if is_log else loss_name, size=9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(4))
@@ -97,10 +107,10 @@ def _hill(axes: Any, found: Surface, losses: np.ndarray, norm: Normalize, loss_n
     axes.set_box_aspect(None, zoom=0.84)
 
 
-def _shares(axes: Axes, found: Surface) -> ScalarMappable:
+def _accuracies(axes: Axes, found: LossLandscape) -> ScalarMappable:
     at = found.places.numpy()
     axes.grid(visible=False)
-    shares = 100 * found.accuracies.numpy()
-    picture = axes.contourf(at, at, shares, levels=np.linspace(0, 100, 21), cmap="cividis")
+    accuracies = 100 * found.accuracies.numpy()
+    filled = axes.contourf(at, at, accuracies, levels=np.linspace(0, 100, 21), cmap="cividis")
     axes.plot(0, 0, "+", color="black", markersize=9)
-    return picture
+    return filled

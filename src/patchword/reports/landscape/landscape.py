@@ -1,4 +1,4 @@
-"""Loss surfaces of several runs side by side: contours and hills on one scale, as PNG, SVG and raw arrays."""
+"""Writes the loss landscapes of several runs on one scale, as PNG, SVG and raw arrays."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from patchword.analysis.sharpness.landscape import Kind
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.reports.landscape.axes import Looked, along, below, few_numbers, scale
-from patchword.reports.landscape.contours import hills
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.landscape.axes import RunLandscape, axis_label, few_numbers, sample_caption, scale
+from patchword.reports.landscape.contours import contour_figure
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import shortened
 
 _KINDS: tuple[Literal["png", "svg"], ...] = ("png", "svg")
@@ -24,7 +24,7 @@ _MARKS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
 
 
 def paths(out: Path) -> list[Path]:
-    """The picture in both kinds and the arrays, beside each other."""
+    """Return the paths of the figure in both formats and of the arrays."""
     if out.suffix.lower() not in ("", ".png", ".svg", ".npz"):
         raise UserError(f"cannot write {out}", expected="a name that ends in .png or .svg")
     files = [out.with_suffix(suffix) for suffix in (".png", ".svg", ".npz")]
@@ -34,52 +34,52 @@ def paths(out: Path) -> list[Path]:
     return files
 
 
-def write_surfaces(looked: Sequence[Looked], kind: Kind, out: Path) -> list[Path]:
-    """All files or none."""
+def write_landscapes(landscapes: Sequence[RunLandscape], kind: Kind, out: Path) -> list[Path]:
+    """Write all files, or none if one fails."""
     files = paths(out)
-    with looks(), ExitStack() as written:
-        figure = surface_figure(looked, kind)
+    with figure_style(), ExitStack() as written:
+        figure = landscape_figure(landscapes, kind)
         for path, form in zip(files, _KINDS, strict=False):
             written.enter_context(whole_file(path)).write_bytes(drawn(figure, form))
         with written.enter_context(whole_file(files[-1])).open("wb") as file:
-            np.savez_compressed(file, **arrays(looked, kind))
+            np.savez_compressed(file, **arrays(landscapes, kind))
     return files
 
 
-def surface_figure(looked: Sequence[Looked], kind: Kind) -> Figure:
-    """Curves, or contours and hills: as many directions as there are."""
-    return _lines(looked, kind) if looked[0].found.losses.ndim == 1 else hills(looked, kind)
+def landscape_figure(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
+    """Draw curves for one direction, contours and surfaces for two."""
+    return _lines(landscapes, kind) if landscapes[0].found.losses.ndim == 1 else contour_figure(landscapes, kind)
 
 
-def arrays(looked: Sequence[Looked], kind: Kind) -> dict[str, Any]:
-    """For numpy.load; in two dimensions loss[run, second, first]."""
+def arrays(landscapes: Sequence[RunLandscape], kind: Kind) -> dict[str, Any]:
+    """Return the arrays for numpy.load; in two dimensions loss[run, second, first]."""
     return {
-        "runs": np.array([one.name for one in looked]),
-        "samples": np.array([one.sample for one in looked]),
+        "runs": np.array([one.name for one in landscapes]),
+        "samples": np.array([one.sample for one in landscapes]),
         "directions": np.array(kind),
-        "places": looked[0].found.places.numpy(),
-        "loss": np.stack([one.found.losses.numpy() for one in looked]),
-        "accuracy": np.stack([one.found.accuracies.numpy() for one in looked]),
+        "places": landscapes[0].found.places.numpy(),
+        "loss": np.stack([one.found.losses.numpy() for one in landscapes]),
+        "accuracy": np.stack([one.found.accuracies.numpy() for one in landscapes]),
     }
 
 
-def _lines(looked: Sequence[Looked], kind: Kind) -> Figure:
-    shown = ["loss", "accuracy"] if all(one.has_accuracy for one in looked) else ["loss"]
+def _lines(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
+    shown = ["loss", "accuracy"] if all(one.has_accuracy for one in landscapes) else ["loss"]
     figure = Figure(figsize=(5.2 * len(shown), 3.9), layout="constrained")
-    losses = np.stack([one.found.losses.numpy() for one in looked])
+    losses = np.stack([one.found.losses.numpy() for one in landscapes])
     for place, what in enumerate(shown):
-        axes = figure.add_subplot(1, len(shown), place + 1, xlabel=along(kind, 0))
-        for number, one in enumerate(looked):
+        axes = figure.add_subplot(1, len(shown), place + 1, xlabel=axis_label(kind, 0))
+        for number, one in enumerate(landscapes):
             values = losses[number] if what == "loss" else 100 * one.found.accuracies.numpy()
             colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
             label = shortened(one.name, 40) if not place else None
             style = _LINES[number % len(_LINES)]
             axes.plot(one.found.places, values, color=colour, marker=mark, linestyle=style, markersize=4, label=label)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.set_ylabel(looked[0].loss_name if what == "loss" else "right answers (%)")
+        axes.set_ylabel(landscapes[0].loss_name if what == "loss" else "accuracy (%)")
         if what == "loss" and isinstance(scale(losses), LogNorm):
-            axes.set(yscale="log", ylabel=f"{looked[0].loss_name}, logarithmic")
+            axes.set(yscale="log", ylabel=f"{landscapes[0].loss_name}, logarithmic")
             few_numbers(axes)
-    figure.legend(loc="outside upper center", ncols=min(4, len(looked)), fontsize=10)
-    below(figure, looked)
+    figure.legend(loc="outside upper center", ncols=min(4, len(landscapes)), fontsize=10)
+    sample_caption(figure, landscapes)
     return figure

@@ -1,62 +1,68 @@
-"""A run's own loss surface, kept in its folder, and as a section of its report."""
+"""The loss landscape of a run: saved in its folder, and shown in its report."""
 
 from dataclasses import replace
 from typing import Any, cast
 
 import torch
 
-from patchword.analysis.sharpness.landscape import Kind, Surface
+from patchword.analysis.sharpness.landscape import Kind, LossLandscape
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
 from patchword.inspection.saved_sharpness import MODE
 from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
-from patchword.reports.landscape.axes import Looked
-from patchword.reports.landscape.landscape import surface_figure
+from patchword.reports.landscape.axes import RunLandscape
+from patchword.reports.landscape.landscape import landscape_figure
 from patchword.reports.plots import page
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import percent
 
-FILE = "surface.json"
+FILE, OLDER = "landscape.json", "surface.json"  # runs of earlier versions have the older name
 _FILTERS = (
-    "Along random directions, in which each filter is as long as the model's own (Li et al., 2018); biases and norms "
-    "stay. "
+    "Along random directions in which each filter has the norm of the model's own filter (Li et al., 2018); biases and "
+    "norms do not move. "
 )
-_EIGEN = "Along the leading eigenvectors of the Hessian, where the loss is curved most. "
+_EIGEN = "Along the leading eigenvectors of the Hessian, the directions of largest curvature. "
 
 
-def keep_surface(run: Run, looked: Looked, kind: Kind) -> None:
-    """The numbers of this run alone, with what the report needs to know of them; loss[second][first]."""
-    told = {"directions": kind, "sample": looked.sample, "digest": weights_digest(run), "loss_name": looked.loss_name}
-    numbers = {"places": looked.found.places, "loss": looked.found.losses, "accuracy": looked.found.accuracies}
+def save_landscape(run: Run, landscape: RunLandscape, kind: Kind) -> None:
+    """Save the landscape of one run, as loss[second][first]; removes a file of the older name."""
+    record = {
+        "directions": kind,
+        "sample": landscape.sample,
+        "digest": weights_digest(run),
+        "loss_name": landscape.loss_name,
+    }
+    numbers = {"places": landscape.found.places, "loss": landscape.found.losses, "accuracy": landscape.found.accuracies}
     lists = {name: values.tolist() for name, values in numbers.items()}
-    write_json(run.folder / FILE, told | {"has_accuracy": looked.has_accuracy} | lists)
+    write_json(run.folder / FILE, record | {"has_accuracy": landscape.has_accuracy} | lists)
+    (run.folder / OLDER).unlink(missing_ok=True)
 
 
-def surface_section(run: Run) -> str:
-    """Empty where `patchword surface` was not run."""
-    path = run.folder / FILE
-    if not path.is_file():
+def landscape_section(run: Run) -> str:
+    """Return the section of the report; empty if `patchword landscape` was not run."""
+    path = next((run.folder / name for name in (FILE, OLDER) if (run.folder / name).is_file()), None)
+    if path is None:
         return ""
     try:
-        looked, kind, digest = _read(run, read_json(path))
+        landscape, kind, digest = _read(run, read_json(path))
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"cannot read {path}", hint="remove it, and run `patchword surface` again") from None
+        raise UserError(f"cannot read {path}", hint="remove it, and run `patchword landscape` again") from None
     if digest != weights_digest(run):
-        again = f"The loss surface of this run was drawn before its weights changed: patchword surface {run.folder}"
-        return page.section("Loss surface", page.paragraph(page.escape(again), "note"))
-    loss, accuracy = looked.found.middle
-    about = f"The mean {looked.loss_name} over {looked.sample}. {_EIGEN if kind == 'eigen' else _FILTERS}{MODE}"
-    told = f"The loss around the weights; at the weights it is {loss:.4g}"
-    told += f", the accuracy {percent(accuracy)}." if looked.has_accuracy else "."
-    with looks():  # the accuracy would make the pictures too small to read
-        picture = drawn(surface_figure([replace(looked, has_accuracy=False)], kind), "png")
-    shown = page.picture(page.embedded("png", picture), told, kind="card")
-    return page.section("Loss surface", page.paragraph(page.escape(about)) + shown)
+        again = f"The weights of this run changed after its loss landscape was drawn: patchword landscape {run.folder}"
+        return page.section("Loss landscape", page.paragraph(page.escape(again), "note"))
+    loss, accuracy = landscape.found.middle
+    about = f"The mean {landscape.loss_name} over {landscape.sample}. {_EIGEN if kind == 'eigen' else _FILTERS}{MODE}"
+    caption = f"The loss around the weights; at the weights it is {loss:.4g}"
+    caption += f", the accuracy {percent(accuracy)}." if landscape.has_accuracy else "."
+    with figure_style():  # without accuracy, whose panel would make the figure too small to read
+        image = drawn(landscape_figure([replace(landscape, has_accuracy=False)], kind), "png")
+    shown = page.figure(page.embedded("png", image), caption, kind="card")
+    return page.section("Loss landscape", page.paragraph(page.escape(about)) + shown)
 
 
-def _read(run: Run, kept: dict[str, Any]) -> tuple[Looked, Kind, str]:
+def _read(run: Run, kept: dict[str, Any]) -> tuple[RunLandscape, Kind, str]:
     numbers = [torch.tensor(kept[name], dtype=torch.float64) for name in ("places", "loss", "accuracy")]
-    name, found = run.folder.absolute().name, Surface(*numbers)
-    looked = Looked(name, str(kept["sample"]), str(kept["loss_name"]), bool(kept["has_accuracy"]), found)
-    return looked, cast(Kind, str(kept["directions"])), str(kept["digest"])
+    name, found = run.folder.absolute().name, LossLandscape(*numbers)
+    landscape = RunLandscape(name, str(kept["sample"]), str(kept["loss_name"]), bool(kept["has_accuracy"]), found)
+    return landscape, cast(Kind, str(kept["directions"])), str(kept["digest"])

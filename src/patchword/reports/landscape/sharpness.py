@@ -1,4 +1,4 @@
-"""A run's sharpness in words, and as a section of its report."""
+"""The sharpness of a run: as table rows, and as a section of its report."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from patchword.inspection.saved_sharpness import FILE
 from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
 from patchword.reports.plots import page
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import counted, percent
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024")
@@ -18,7 +18,7 @@ _MARKS = "osD^vPX"
 
 
 def rows(kept: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What was measured, its value, and what to know of it."""
+    """Return the name, the value and a remark of each measure."""
     lines = [
         (
             f"{_ordinal(number)} eigenvalue",
@@ -31,8 +31,8 @@ def rows(kept: dict[str, Any]) -> list[tuple[str, str, str]]:
     lines.append(("lowest eigenvalue", f"{lowest['value']:,.4g}", f"residual {lowest['residual']:.1e}"))
     lines.append(("trace", f"{trace['value']:,.4g}", f"standard error {trace['error']:.2g}, {trace['probes']} probes"))
     one_step = f"SAM's one step {ball['one_step']:+.4g}"
-    lines.append((f"highest loss within {ball['rho']:g}", f"{ball['rise']:+.4g}", one_step))
-    lines.append(("length of the gradient", f"{ball['gradient']:.4g}", f"{kept['weights']:,} weights"))
+    lines.append((f"highest rise of the loss within {ball['rho']:g}", f"{ball['rise']:+.4g}", one_step))
+    lines.append(("norm of the gradient", f"{ball['gradient']:.4g}", f"{kept['weights']:,} weights"))
     return lines
 
 
@@ -44,34 +44,34 @@ def _ordinal(number: int) -> str:
 
 
 def sharpness_section(run: Run) -> str:
-    """Empty where `patchword sharpness` was not run."""
+    """Return the section of the report; empty if `patchword sharpness` was not run."""
     if not (run.folder / FILE).is_file():
         return ""
     kept = read_json(run.folder / FILE)
     if kept["digest"] != weights_digest(run):
-        again = f"The sharpness of this run was measured before its weights changed: patchword sharpness {run.folder}"
+        again = f"The weights of this run changed after its sharpness was measured: patchword sharpness {run.folder}"
         return page.section("Sharpness", page.paragraph(page.escape(again), "note"))
     loss = f"The Hessian of the mean {kept['loss_name']} over {kept['sample']['told']}; the loss there is "
     loss += f"{kept['loss']:.4f}" + (
         f", the accuracy {percent(kept['accuracy'])}. " if kept["accuracy"] is not None else ". "
     )
     lines = [page.row(page.escape(name), value, page.escape(note)) for name, value, note in rows(kept)]
-    table = page.table("How sharp the minimum is", ("measure", "value", ""), lines, kind="measures")
+    table = page.table("Sharpness of the minimum", ("measure", "value", "remark"), lines, kind="measures")
     svg = page.embedded("svg+xml", convergence(kept))
     last = ", ".join(f"{value:.4g}" for value in kept["history"][-1])
     words = counted(kept["products"], "product")
-    picture = page.picture(svg, f"The leading eigenvalues by Lanczos after {words}: {last}.", kind="card")
+    figure = page.figure(svg, f"The leading eigenvalues by Lanczos after {words}: {last}.", kind="card")
     about = page.paragraph(page.escape(loss + kept["mode"]))
-    notes = "An eigenvalue lies within its residual of the value told, and mostly far nearer. The highest loss is what "
-    notes += "projected gradient ascent found within the ball, over the loss of the weights themselves."
-    return page.section("Sharpness", about + table + picture + page.paragraph(notes, "note"))
+    notes = "The true eigenvalue is within the residual of the value, usually much nearer. The highest rise is the one "
+    notes += "that projected gradient ascent found inside the ball, above the loss at the weights."
+    return page.section("Sharpness", about + table + figure + page.paragraph(notes, "note"))
 
 
 def convergence(kept: dict[str, Any]) -> bytes:
-    """The estimates of the leading eigenvalues after each product with the Hessian, as an SVG."""
-    with looks():
+    """Draw the estimates of the leading eigenvalues after each Hessian-vector product, as an SVG."""
+    with figure_style():
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
-        axes = figure.add_subplot(xlabel="products with the Hessian", ylabel="eigenvalue (loss per squared weight)")
+        axes = figure.add_subplot(xlabel="Hessian-vector products", ylabel="eigenvalue (loss per squared weight)")
         for number in range(min(len(kept["eigenvalues"]), len(_COLOURS))):
             known = [(after, values[number]) for after, values in enumerate(kept["history"], 1) if len(values) > number]
             mark = _MARKS[number] if len(known) <= 30 else None

@@ -1,1 +1,1 @@
-"""Plots."""
+"""Figures, numbers and the parts of an HTML page."""

@@ -1,4 +1,4 @@
-"""Augmentation, drawn: batches as a model gets them, and one picture under every operation."""
+"""Figures of augmentation: batches as the model gets them, and one image under every operation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,52 +22,52 @@ from patchword.reports.plots.montage import Cell, montage
 from patchword.reports.plots.numbers import percent, shortened
 
 _STRENGTHS = (2.5, 5.0, 7.5, 10.0)
-_SHARES = (0.8, 0.6, 0.4, 0.2)
+_FRACTIONS = (0.8, 0.6, 0.4, 0.2)
 _COLUMNS = 8
-_UNITS = {  # in words, and from what the operation takes to that: plus is counterclockwise, to the right, down
+_UNITS = {  # caption, and the factor from the operation's argument; plus is counterclockwise, to the right, down
     "rotate": ("{:+.1f}°", 1.0),
-    "shear-x": ("{:+.2f} px a row", -1.0),
-    "shear-y": ("{:+.2f} px a column", -1.0),
+    "shear-x": ("{:+.2f} px per row", -1.0),
+    "shear-y": ("{:+.2f} px per column", -1.0),
     "translate-x": ("{:+.0f}% of the width", -100.0),
     "translate-y": ("{:+.0f}% of the height", -100.0),
     "posterize": ("bits: {:.0f}", 1.0),
-    "solarize": ("from {:.0f} on", 1.0),
+    "solarize": ("from {:.0f} up", 1.0),
     "solarize-add": ("+{:.0f} below 128", 1.0),
 }
 
 
 class Row(NamedTuple):
-    """One operation: a picture and what was done, for each of some strengths."""
+    """One operation at several strengths."""
 
     name: str
-    pictures: Tensor  # (strengths, channels, height, width) uint8
-    told: Sequence[str]
+    images: Tensor  # (strengths, channels, height, width) uint8
+    caption: Sequence[str]
 
 
-def batch_picture(batch: Batch, normalization: Normalization, classes: Sequence[str], title: str) -> bytes:
-    """The inputs of a batch, brought back to pixels, each with its class or its classes' shares; a PNG"""
+def batch_figure(batch: Batch, normalization: Normalization, classes: Sequence[str], title: str) -> bytes:
+    """Draw the inputs of a batch as pixels, each with its class or its mixed classes, as a PNG."""
     pixels = shown(batch.inputs, normalization)
-    cells = [Cell(one, label_told(label, classes)) for one, label in zip(pixels, batch.labels, strict=True)]
+    cells = [Cell(one, label_text(label, classes)) for one, label in zip(pixels, batch.labels, strict=True)]
     return montage(title, [cells[start : start + _COLUMNS] for start in range(0, len(cells), _COLUMNS)])
 
 
-def operations_picture(pixels: Tensor, other: Tensor, normalization: Normalization) -> bytes:
-    """One picture (channels, height, width) under each operation at four strengths; `other` is mixed in; a PNG"""
+def operations_figure(pixels: Tensor, other: Tensor, normalization: Normalization) -> bytes:
+    """Draw one image (channels, height, width) under each operation at four strengths; `other` is mixed in; a PNG."""
     rows = [*operation_rows(pixels, normalization.mean), *other_rows(pixels, other, normalization)]
     lines = [_line(row, pixels) for row in rows]
     half = -(-len(lines) // 2)
     pairs = zip(lines[:half], [*lines[half:], *[[]] * (2 * half - len(lines))], strict=True)
-    title = "One picture under each operation: as it is, then stronger from left to right, or drawn four times"
+    title = "One image under each operation: unchanged, then stronger from left to right, or four random draws"
     return montage(title, [[*left, None, *right] for left, right in pairs])
 
 
 def _line(row: Row, pixels: Tensor) -> list[Cell | None]:
-    changed = [Cell(one, told) for one, told in zip(row.pictures, row.told, strict=True)]
+    changed = [Cell(one, caption) for one, caption in zip(row.images, row.caption, strict=True)]
     return [Cell(pixels, row.name, bold=True), *changed, *[None] * (4 - len(changed))]
 
 
 def operation_rows(pixels: Tensor, mean: Sequence[float]) -> list[Row]:
-    """RandAugment's operations, by DeiT's measure of strength"""
+    """RandAugment's operations, with DeiT's strengths."""
     many, sign, rows = pixels[None].repeat(4, 1, 1, 1), torch.tensor([1.0, -1.0, 1.0, -1.0]), []
     for name in LISTS["deit"]:
         amounts = amount(name, torch.tensor(_STRENGTHS), sign, "deit")
@@ -81,7 +81,7 @@ def operation_rows(pixels: Tensor, mean: Sequence[float]) -> list[Row]:
 
 
 def other_rows(pixels: Tensor, other: Tensor, normalization: Normalization) -> list[Row]:
-    """Everything besides RandAugment; what is random is drawn four times."""
+    """All operations other than RandAugment's; random ones are drawn four times."""
     many = pixels[None].repeat(4, 1, 1, 1)
     sigma = torch.tensor([0.5, 1.0, 1.5, 2.0])
     half = torch.full((4,), 128.0)
@@ -90,7 +90,7 @@ def other_rows(pixels: Tensor, other: Tensor, normalization: Normalization) -> l
     return [
         Row("flip, 3-Augment", torch.stack(three), ["mirror image", "greyscale", "solarized from 128"]),
         Row("blur", colours.blur(many, sigma), [f"sigma {value:.1f} px" for value in sigma.tolist()]),
-        Row("shift", _staged(Shift(max(1, pixels.shape[-1] // 7)), many), ["a seventh at most"] * 4),
+        Row("shift", _staged(Shift(max(1, pixels.shape[-1] // 7)), many), ["at most a seventh"] * 4),
         Row("crop", _staged(Crop(0.08), many), ["8% or more of the area"] * 4),
         Row("jitter", _staged(Jitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
         Row("erase, square", _staged(Square(1.0), many), ["a quarter of each side"] * 4),
@@ -114,18 +114,18 @@ def _mixed(name: str, pixels: Tensor, other: Tensor, normalization: Normalizatio
     cut = torch.full((4,), name == "cutmix")
     middle = torch.tensor([0.4, 0.55, 0.5, 0.5])
     first, second = (prepared(one[None].repeat(4, 1, 1, 1), normalization) for one in (pixels, other))
-    mixed, kept = Mixing(1.0, 1.0)(first, second, (torch.tensor(_SHARES), cut, middle, middle))
-    return Row(name, shown(mixed, normalization), [f"{percent(share, 0)} of it kept" for share in kept.tolist()])
+    mixed, kept = Mixing(1.0, 1.0)(first, second, (torch.tensor(_FRACTIONS), cut, middle, middle))
+    return Row(name, shown(mixed, normalization), [f"{percent(fraction, 0)} kept" for fraction in kept.tolist()])
 
 
 def shown(inputs: Tensor, normalization: Normalization) -> Tensor:
-    """What a model is given, as pixels again; what lies beyond black and white is cut off."""
+    """Convert model inputs back to pixels; values outside black and white are clipped."""
     mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in (normalization.mean, normalization.std))
     return ((inputs.float().cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8)
 
 
-def label_told(label: Tensor, classes: Sequence[str]) -> str:
-    """A class, or the shares of the two that were mixed."""
+def label_text(label: Tensor, classes: Sequence[str]) -> str:
+    """Return a class name, or the fractions of two mixed classes."""
     if label.dim() == 0:
         return shortened(classes[int(label)], 16)
     values, places = label.topk(min(2, len(label)))

@@ -1,4 +1,4 @@
-"""Drawings made with matplotlib's objects, so that no global state is touched; each answers the bytes of an SVG."""
+"""Figures drawn with matplotlib's objects, without global state; each function returns the bytes of an SVG."""
 
 import io
 import warnings
@@ -17,11 +17,11 @@ from torch import Tensor
 
 from patchword.reports.plots.numbers import shortened
 
-BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: told apart by everyone, and in grey
-WITH_NUMBERS, WITH_NAMES = 20, 40  # a confusion matrix of more classes has no room for them
+BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: distinct for everyone, also in grey
+WITH_NUMBERS, WITH_NAMES = 20, 40  # classes of a confusion matrix up to which numbers and names fit
 
 _ROOT = PowerNorm(0.5, 0, 1)
-_LOOK = {
+_STYLE = {
     "font.size": 11,
     "text.color": INK,
     "axes.edgecolor": "#8a939c",
@@ -32,15 +32,15 @@ _LOOK = {
     "grid.color": "#e3e6ea",
     "legend.frameon": False,
     "text.parse_math": False,  # a class may be called "$5 bill"
-    "svg.fonttype": "none",  # the reader's fonts, which know more scripts than matplotlib's
+    "svg.fonttype": "none",  # the reader's fonts, which cover more scripts than matplotlib's
     "svg.hashsalt": "patchword",
 }
 
 
 @contextmanager
-def looks() -> Iterator[None]:
-    """Our looks, whatever the user's matplotlibrc says."""
-    with style.context(["default", _LOOK]), warnings.catch_warnings():
+def figure_style() -> Iterator[None]:
+    """Apply our style, whatever the user's matplotlibrc contains."""
+    with style.context(["default", _STYLE]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
 
@@ -48,12 +48,12 @@ def looks() -> Iterator[None]:
 def curves(
     epochs: Sequence[int], training: Sequence[float], validation: Sequence[float], unit: str, best: int
 ) -> bytes:
-    """Two lines over the epochs, or one without `training`; `best` is the epoch whose weights were kept."""
-    with looks():
+    """Draw two lines over the epochs, or one without `training`; `best` is the epoch whose weights were kept."""
+    with figure_style():
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
         mark = "o" if len(epochs) <= 30 else None
-        axes.axvline(best, color="#8a939c", linestyle=":", label=f"kept: epoch {best}")
+        axes.axvline(best, color="#8a939c", linestyle=":", label=f"best: epoch {best}")
         if training:
             axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
         axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
@@ -65,30 +65,30 @@ def curves(
         return _svg(figure)
 
 
-def confusion(counts: Tensor, classes: Sequence[str], thing: str = "picture") -> bytes:
-    """Counts and names are written in while there is room.
+def confusion(counts: Tensor, classes: Sequence[str], thing: str = "image") -> bytes:
+    """Draw a confusion matrix, with counts and names where they fit.
 
-    Coloured by the square root of the share of the true class, so that rare confusions show.
+    Cells are coloured by the square root of the fraction of the true class, so that rare confusions are visible.
     """
     number = len(classes)
     cell = max(0.2, min(0.95, 5.6 / number)) if number <= WITH_NAMES else 6.4 / number
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
-        axes = figure.add_subplot(xlabel="the model said", ylabel=f"the {thing} is", aspect="equal")
+        axes = figure.add_subplot(xlabel="predicted class", ylabel="true class", aspect="equal")
         axes.grid(visible=False)
-        shares = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
+        fractions = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
         if number <= WITH_NAMES:
             cells: ScalarMappable = axes.pcolormesh(
-                shares, cmap="Blues", norm=_ROOT, edgecolors="#d5dae0", linewidth=0.5
+                fractions, cmap="Blues", norm=_ROOT, edgecolors="#d5dae0", linewidth=0.5
             )
             _names(axes, classes)
         else:
-            cells = _overview(axes, shares, thing)
+            cells = _overview(axes, fractions)
         axes.set_ylim(number, 0)
         if number <= WITH_NUMBERS:
-            _numbers(axes, counts, shares, size=min(13.0, 19 * cell))
+            _numbers(axes, counts, fractions, size=min(13.0, 19 * cell))
         else:
-            figure.colorbar(cells, ax=axes, shrink=0.7, label="share of the true class")
+            figure.colorbar(cells, ax=axes, shrink=0.7, label=f"fraction of the {thing}s of the true class")
         return _svg(figure)
 
 
@@ -100,25 +100,25 @@ def _names(axes: Axes, classes: Sequence[str]) -> None:
     axes.tick_params(length=0)
 
 
-def _numbers(axes: Axes, counts: Tensor, shares: np.ndarray, size: float) -> None:
-    for true, said in counts.nonzero().tolist():
-        text, dark = str(int(counts[true, said])), shares[true, said] > 0.35
+def _numbers(axes: Axes, counts: Tensor, fractions: np.ndarray, size: float) -> None:
+    for true, predicted in counts.nonzero().tolist():
+        text, dark = str(int(counts[true, predicted])), fractions[true, predicted] > 0.35
         fitting = size * min(1.0, 3.5 / len(text))
         ink = "white" if dark else INK
-        axes.text(said + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
+        axes.text(predicted + 0.5, true + 0.5, text, ha="center", va="center", color=ink, size=fitting)
 
 
-def _overview(axes: Axes, shares: np.ndarray, thing: str) -> ScalarMappable:
-    """Class numbers instead of names."""
-    extent = (0, len(shares), len(shares), 0)
-    axes.set(xlabel="the model said (class number)", ylabel=f"the {thing} is (class number)")
-    return axes.imshow(shares, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
+def _overview(axes: Axes, fractions: np.ndarray) -> ScalarMappable:
+    """Draw class numbers instead of names."""
+    extent = (0, len(fractions), len(fractions), 0)
+    axes.set(xlabel="predicted class (number)", ylabel="true class (number)")
+    return axes.imshow(fractions, cmap="Blues", norm=_ROOT, interpolation="nearest", extent=extent)
 
 
 def learning(groups: Mapping[str, Sequence[Sequence[float]]], unit: str, kind: Literal["svg", "png"]) -> bytes:
-    """A value after each epoch; the runs of a group are thin lines, their mean a thick one."""
+    """Draw a value after each epoch; the runs of a group are thin lines, their mean a thick one."""
     colours, marks = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024"), "osD^vPX"
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
         for number, (name, runs) in enumerate(groups.items()):
@@ -141,9 +141,9 @@ def dots(
     kind: Literal["svg", "png"],
     lines: Mapping[str, float] | None = None,
 ) -> bytes:
-    """One value for each label, the best on top. lines: values to compare with, by name."""
+    """Draw one value per label, the best on top. lines: values to compare with, by name."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    with looks():
+    with figure_style():
         figure = Figure(figsize=(6.4, 0.34 * len(values) + 1.0), layout="constrained")
         axes = figure.add_subplot(xlabel=unit)
         places, shown = range(len(order)), [values[index] for index in order]
@@ -164,7 +164,8 @@ def _svg(figure: Figure) -> bytes:
 
 
 def drawn(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+    """Return the bytes of a figure; the same figure gives the same bytes."""
     buffer = io.BytesIO()
-    metadata = {"Date": None, "Creator": None} if kind == "svg" else {}  # the same drawing, the same bytes
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {}
     figure.savefig(buffer, format=kind, dpi=200, bbox_inches="tight", metadata=metadata)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Labels beside points, placed so that they cover neither each other nor a mark."""
+"""Places labels beside points so that they cover neither each other nor a marker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 _ANGLES = np.arange(16) * np.pi / 8
 _DISTANCES = np.array([9.0, 13.0, 18.0, 25.0, 34.0, 45.0])  # from a point to its label, in pixels
-_MARK, _LINE = 6.0, 2.0  # half of a mark and of a line, with some air
-_LEADER = 17.0  # a label farther away gets a line to its point
+_MARK, _LINE = 6.0, 2.0  # half the size of a marker and of a line, with a margin
+_LEADER = 17.0  # a label farther away gets a leader line to its point
 _SWEEPS = 4
 
 Boxes = np.ndarray  # (boxes, 4): left, bottom, right, top, in pixels
@@ -19,7 +19,7 @@ Boxes = np.ndarray  # (boxes, 4): left, bottom, right, top, in pixels
 
 @dataclass(frozen=True)
 class Label:
-    """A text for the point (x, y), in the units of the axes."""
+    """A text for the point (x, y), in data coordinates."""
 
     x: float
     y: float
@@ -28,9 +28,9 @@ class Label:
 
 
 def place(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]], size: float = 9) -> None:
-    """Writes the labels, less those that would cover others; `lines` are avoided, too.
+    """Write the labels, without those that would cover others; `lines` are avoided, too.
 
-    The layout must be settled, since room is counted in pixels.
+    The layout must be final, since distances are in pixels.
     """
     points = _pixels(axes, [(label.x, label.y) for label in labels])
     marks = np.concatenate([_around(points, _MARK), *(_around(_along(_pixels(axes, line)), _LINE) for line in lines)])
@@ -39,7 +39,7 @@ def place(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[tuple[fl
     ]
     fixed = [_fixed_cost(boxes, point, marks, axes) for boxes, point in zip(choices, points, strict=True)]
     placed = np.full((len(labels), 4), np.nan)
-    for _ in range(_SWEEPS):  # the first labels could not know of the last
+    for _ in range(_SWEEPS):  # the first labels were placed without the last
         for index, (boxes, cost) in enumerate(zip(choices, fixed, strict=True)):
             others = np.delete(placed, index, axis=0)
             crowded = _overlaps(boxes, others[~np.isnan(others[:, 0])])
@@ -49,7 +49,7 @@ def place(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[tuple[fl
 
 
 def _free(boxes: Boxes) -> list[int]:
-    """The boxes that are left when those that overlap most have gone, one by one."""
+    """Return the boxes that remain after removing those that overlap most, one by one."""
     kept = list(range(len(boxes)))
     while kept:
         crowded = _overlaps(boxes[kept], boxes[kept]) - _areas(boxes[kept])
@@ -65,7 +65,7 @@ def _areas(boxes: Boxes) -> np.ndarray:
 
 
 def _candidates(point: np.ndarray, extent: np.ndarray) -> Boxes:
-    """A label at every distance in every direction."""
+    """Return a box at every distance in every direction."""
     away = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)  # (directions, 2)
     centres = point + away * (_DISTANCES[:, None, None] + extent / 2)
     low = (centres - extent / 2).reshape(-1, 2)
@@ -73,21 +73,21 @@ def _candidates(point: np.ndarray, extent: np.ndarray) -> Boxes:
 
 
 def _fixed_cost(boxes: Boxes, point: np.ndarray, marks: Boxes, axes: Axes) -> np.ndarray:
-    """What does not depend on the other labels: covered marks and lines, what is off the axes, the distance."""
+    """The cost apart from other labels: covered markers and lines, parts outside the axes, the distance."""
     inside = _overlaps(boxes, np.array([axes.bbox.extents]))
     cost: np.ndarray = 4 * _overlaps(boxes, marks) + 20 * (_areas(boxes) - inside) + 3 * _gaps(boxes, point)
     return cost
 
 
 def _gaps(boxes: Boxes, point: np.ndarray) -> np.ndarray:
-    """from a point to the nearest edge of each box"""
+    """Return the distance from a point to the nearest edge of each box."""
     outside = np.maximum(np.maximum(boxes[:, :2] - point, point - boxes[:, 2:]), 0)
     gaps: np.ndarray = np.hypot(outside[:, 0], outside[:, 1])
     return gaps
 
 
 def _overlaps(boxes: Boxes, others: Boxes) -> np.ndarray:
-    """the area of each box that the others cover"""
+    """Return the area of each box that the others cover."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     covered: np.ndarray = (high - low).clip(0).prod(axis=2).sum(axis=1)
@@ -113,7 +113,7 @@ def _write(axes: Axes, label: Label, point: np.ndarray, box: np.ndarray, size: f
 
 
 def _measured(axes: Axes, text: str, size: float) -> np.ndarray:
-    """width and height in pixels"""
+    """Return width and height in pixels."""
     trial = axes.text(0, 0, text, size=size)
     extent = trial.get_window_extent()
     trial.remove()
@@ -126,7 +126,7 @@ def _pixels(axes: Axes, places: Sequence[tuple[float, float]]) -> np.ndarray:
 
 
 def _along(line: np.ndarray) -> np.ndarray:
-    """points every few pixels from corner to corner"""
+    """Return points every few pixels along a line."""
     steps = [np.linspace(start, end, 2 + int(np.hypot(*(end - start)) // 4)) for start, end in pairwise(line)]
     return np.concatenate([line, *steps])
 

@@ -1,4 +1,4 @@
-"""Many small pictures on one, with words above each; drawn by hand, since a plotting library is slow at hundreds."""
+"""Draws many small images as one, with a caption above each; Pillow, since matplotlib is slow with hundreds."""
 
 import io
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from matplotlib.font_manager import findfont
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-INK, LINE, GAP = "#1c2024", 18, 10  # pixels a line of words is high, and between pictures
+INK, LINE, GAP = "#1c2024", 18, 10  # pixels: the height of a caption line, the gap between images
 
 
 class Cell(NamedTuple):
-    """pixels: (channels, height, width) uint8; told: one line or two"""
+    """pixels: (channels, height, width) uint8; caption: one line or two."""
 
     pixels: Tensor
-    told: str
+    caption: str
     bold: bool = False
 
 
 def montage(title: str, rows: Sequence[Sequence[Cell | None]], side: int = 150) -> bytes:
-    """A PNG; every picture is brought to `side` pixels on its longer side, and None leaves a gap"""
-    lines = max((cell.told.count("\n") + 1 for row in rows for cell in row if cell), default=1)
+    """Return a PNG; every image is scaled to `side` pixels on its longer side, and None leaves a gap."""
+    lines = max((cell.caption.count("\n") + 1 for row in rows for cell in row if cell), default=1)
     wide, high = side + GAP, side + GAP + lines * LINE
     columns = max(map(len, rows), default=1)
     width = max(GAP + columns * wide, 2 * GAP + round(_font(16, True).getlength(title)))
@@ -33,7 +33,7 @@ def montage(title: str, rows: Sequence[Sequence[Cell | None]], side: int = 150) 
         for along, cell in enumerate(row):
             if cell:
                 left, top = GAP + along * wide, 40 + down * high
-                for line, words in enumerate(cell.told.split("\n")):
+                for line, words in enumerate(cell.caption.split("\n")):
                     middle = (left + side // 2, top + line * LINE + LINE // 2)
                     draw.text(middle, words, INK, _font(12, cell.bold), anchor="mm")
                 sheet.paste(_enlarged(cell.pixels, side), (left, top + lines * LINE))
@@ -43,13 +43,13 @@ def montage(title: str, rows: Sequence[Sequence[Cell | None]], side: int = 150) 
 
 
 def _enlarged(pixels: Tensor, side: int) -> Image.Image:
-    """Small pictures keep their pixels as squares, which is what the model sees."""
+    """Small images keep their pixels as squares, as the model gets them."""
     array = pixels.permute(1, 2, 0).contiguous().numpy()
-    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
-    factor = side / max(picture.size)
-    size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
-    way = Image.Resampling.NEAREST if max(picture.size) < 64 else Image.Resampling.BICUBIC
-    return picture.resize(size, way).convert("RGB")
+    image = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    factor = side / max(image.size)
+    size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
+    way = Image.Resampling.NEAREST if max(image.size) < 64 else Image.Resampling.BICUBIC
+    return image.resize(size, way).convert("RGB")
 
 
 @lru_cache(maxsize=8)

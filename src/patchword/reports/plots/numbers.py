@@ -1,8 +1,8 @@
-"""Numbers as people say them."""
+"""Formats numbers for tables, figures and pages."""
 
 
-def percent(share: float, digits: int = 2) -> str:
-    return f"{100 * share:.{digits}f}%"
+def percent(fraction: float, digits: int = 2) -> str:
+    return f"{100 * fraction:.{digits}f}%"
 
 
 _CORRELATIONS = ("pearson", "spearman", "matthews")
@@ -13,7 +13,7 @@ _NAMES = {
     "f1-micro": "micro F1",
     "multilabel-f1-micro": "micro F1",
     "multilabel-f1-macro": "macro F1",
-    "multilabel-accuracy": "share of texts with all labels right",
+    "multilabel-accuracy": "fraction of texts with all labels correct",
     "exact": "exact match",
     "answerable-exact": "exact match, questions with an answer",
     "answerable-f1": "F1, questions with an answer",
@@ -29,36 +29,37 @@ _NAMES = {
 }
 
 
-def is_share(metric: str) -> bool:
-    """Shares are told in percent; correlations and perplexity are no shares of anything, and BLEU is in hundredths."""
+def is_fraction(metric: str) -> bool:
+    """Return whether a metric is a fraction, shown in percent; correlations, perplexity and BLEU are not."""
     return metric not in _CORRELATIONS and not is_number(metric)
 
 
 def is_number(metric: str) -> bool:
-    """told as it is"""
+    """Return whether a metric is shown as it is."""
     return metric in ("bleu", "loss") or metric.endswith("perplexity")
 
 
 def named(metric: str) -> str:
-    """A metric as a page calls it; one without another name keeps its own."""
+    """Return the name of a metric on a page."""
     return _NAMES.get(metric, metric)
 
 
 def measured(metric: str, value: float) -> str:
-    if is_share(metric):
+    """Format the value of a metric."""
+    if is_fraction(metric):
         return percent(value)
     return f"{value:,.2f}" if metric == "bleu" or metric.endswith("perplexity") else f"{value:.4f}"
 
 
 def scale_of(metric: str) -> tuple[float, str]:
-    """What a measure is multiplied by in a picture, and how its axis says so."""
+    """Return the factor for a metric in a figure, and the unit of its axis."""
     if is_number(metric):
         return 1.0, ""
-    return 100.0, " (%)" if is_share(metric) else " (x 100)"
+    return 100.0, " (%)" if is_fraction(metric) else " (x 100)"
 
 
 def amount(number: int) -> str:
-    """205 k, 11.16 M, 17.56 G: short enough for a tile"""
+    """Format e.g. 205 k, 11.16 M, 17.56 G: short enough for a tile."""
     for size, name in ((10**12, "T"), (10**9, "G"), (10**6, "M")):
         if number >= size:
             return f"{number / size:.2f} {name}"
@@ -66,20 +67,20 @@ def amount(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """With spaces that do not break, so that a number keeps its unit."""
+    """Format a time, with no-break spaces between number and unit."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    told = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
-    return told.replace(" ", "\N{NO-BREAK SPACE}")
+    text = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def counted(number: int, thing: str) -> str:
-    """1 epoch, 2 epochs, 3 classes"""
+    """Return e.g. 1 epoch, 2 epochs, 3 classes."""
     ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
     return f"{number:,} {thing}{ending}"
 
 
 def shortened(text: str, most: int) -> str:
-    """One printable line of at most so many characters."""
+    """Return one printable line of at most `most` characters."""
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return plain if len(plain) <= most else plain[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

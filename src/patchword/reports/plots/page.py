@@ -1,4 +1,4 @@
-"""The pieces of a page. Arguments called `html` are markup already; every other text is escaped here."""
+"""The parts of an HTML page. Arguments called `html` are markup; all other texts are escaped here."""
 
 import base64
 import html as markup
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-# The page may use its own styles and the pictures inside it, and nothing else: no script runs, nothing is fetched.
+# The page may use its own styles and embedded images, and nothing else: no script runs, nothing is fetched.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-# Control characters, marks that turn the direction of the text around them, halves of characters from odd file names.
+# Control characters, marks that change the text direction, surrogates from undecodable file names.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escape(text: object) -> str:
-    """Safe in markup and in an attribute."""
+    """Escape a text for markup and attributes."""
     return markup.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)))
 
 
@@ -34,7 +34,7 @@ def section(title: str, html: str) -> str:
 
 
 def contents(sections: Iterable[str]) -> str:
-    """A line of links to the sections that are there."""
+    """Return a line of links to the sections."""
     titles = re.findall(r'<section id="([^"]+)">\n<h2>(.*?)</h2>', "".join(sections))
     return "<nav>" + " ".join(f'<a href="#{place}">{title}</a>' for place, title in titles) + "</nav>\n"
 
@@ -71,7 +71,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[str], foot: Iterable
 
 
 def row(*cells: str, kind: str = "") -> str:
-    """A row of a table; its cells are markup, and the first is its heading."""
+    """A table row; its cells are markup, and the first is its heading."""
     opening = f'<tr class="{kind}">' if kind else "<tr>"
     return opening + f'<th scope="row">{cells[0]}</th>' + "".join(f"<td>{html}</td>" for html in cells[1:]) + "</tr>\n"
 
@@ -85,11 +85,11 @@ def code(text: str) -> str:
 
 
 def embedded(kind: str, content: bytes) -> str:
-    """The content of a picture as an address."""
+    """Return an image as a data URL."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def picture(address: str, alternative: str, caption: str = "", kind: str = "") -> str:
-    """A picture; its caption is markup."""
+def figure(address: str, alternative: str, caption: str = "", kind: str = "") -> str:
+    """An image or a drawing with an optional caption, which is markup."""
     below = f"<figcaption>{caption}</figcaption>" if caption else ""
     return f'<figure class="{kind}"><img src="{address}" alt="{escape(alternative)}">{below}</figure>\n'

@@ -1,4 +1,4 @@
-"""Pixels and attention maps as small PNG pictures."""
+"""Pixels and attention maps as small embedded PNG images."""
 
 import io
 
@@ -10,38 +10,38 @@ from torch import Tensor
 
 from patchword.reports.plots.page import embedded
 
-MOST = 128  # pixels a side; larger pictures are made smaller, so that a report of photographs stays a small file
-SMALL = 64  # below this the page draws pixels as squares, which is what the model sees
+MOST = 128  # pixels per side; larger images are scaled down, so that a report of photographs stays small
+SMALL = 64  # smaller images are drawn with pixels as squares, as the model gets them
 
 
 def address(pixels: Tensor) -> str:
-    """(channels, height, width) uint8 as a PNG"""
+    """Return (channels, height, width) uint8 as a PNG."""
     return _png(_image(pixels))
 
 
 def heat(weights: Tensor) -> str:
-    """(rows, columns) from 0 to the largest as colours, a pixel a patch
+    """Return (rows, columns) as colours from 0 to the largest, one pixel per patch.
 
     The colour follows the square root of the weight: one patch often has most of it, and the others would be black.
     """
-    shares = weights.double().cpu() / weights.max().clamp(min=1e-12).cpu()
-    return _png(Image.fromarray(_colours(shares.sqrt().numpy())))
+    relative = weights.double().cpu() / weights.max().clamp(min=1e-12).cpu()
+    return _png(Image.fromarray(_colours(relative.sqrt().numpy())))
 
 
 def overlay(pixels: Tensor, weights: Tensor) -> str:
-    """The picture in grey under the colours of (rows, columns), from the smallest to the largest"""
-    picture = _image(pixels)
-    times = 1 if min(picture.size) >= SMALL else 4
-    size = (times * picture.width, times * picture.height)
-    grey = picture.convert("L").resize(size, Image.Resampling.NEAREST).convert("RGB")
+    """Draw (rows, columns) as colours, from the smallest to the largest, over the image in grey."""
+    image = _image(pixels)
+    times = 1 if min(image.size) >= SMALL else 4
+    size = (times * image.width, times * image.height)
+    grey = image.convert("L").resize(size, Image.Resampling.NEAREST).convert("RGB")
     low, high = weights.min(), weights.max()
-    shares = ((weights - low) / (high - low).clamp(min=1e-12)).float().cpu().numpy()
-    smooth = np.asarray(Image.fromarray(shares).resize(size, Image.Resampling.BICUBIC)).clip(0, 1)
+    relative = ((weights - low) / (high - low).clamp(min=1e-12)).float().cpu().numpy()
+    smooth = np.asarray(Image.fromarray(relative).resize(size, Image.Resampling.BICUBIC)).clip(0, 1)
     return _png(Image.blend(grey, Image.fromarray(_colours(smooth)), 0.55))
 
 
 def kind(pixels: Tensor) -> str:
-    """How the page should enlarge it."""
+    """Return the CSS class for the scaling of an image."""
     return "pixels" if min(pixels.shape[-2:]) < SMALL else "photograph"
 
 
@@ -52,8 +52,8 @@ def _image(pixels: Tensor) -> Image.Image:
     return image
 
 
-def _colours(shares: np.ndarray) -> np.ndarray:
-    coloured: np.ndarray = colormaps["viridis"](shares, bytes=True)[..., :3]
+def _colours(relative: np.ndarray) -> np.ndarray:
+    coloured: np.ndarray = colormaps["viridis"](relative, bytes=True)[..., :3]
     return np.ascontiguousarray(coloured)
 
 

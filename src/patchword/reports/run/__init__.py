@@ -1,1 +1,1 @@
-"""Run."""
+"""The HTML report of a run."""

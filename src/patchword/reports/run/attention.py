@@ -1,51 +1,51 @@
-"""Where the model looks: attention maps on a few test pictures."""
+"""The report's section on attention: maps of a few test images, rollout and attention distance."""
 
 import torch
 from torch import Tensor
 
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry
-from patchword.analysis.attention.maps import Layer, layers, looked_at
+from patchword.analysis.attention.maps import Layer, attention_to_patches, layers
 from patchword.analysis.attention.rollout import rollout
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.metrics.classification import Scores
 from patchword.reports.attention.distances import distance_figure
-from patchword.reports.attention.image_figures import size_told
-from patchword.reports.plots import page
-from patchword.reports.plots import png as pictures
-from patchword.reports.plots.figures import drawn, looks
+from patchword.reports.attention.image_figures import size_text
+from patchword.reports.plots import page, png
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import percent
 
-_PICTURES = 6
+_IMAGES = 6
 _TOKEN = (
-    "How much the [CLS] token, which the answer is read from, looks at each patch, layer by layer (mean of the heads)."
+    "How much the [CLS] token, from which the class is predicted, attends to each patch, layer by layer (mean of the "
+    "heads)."
 )
 _MEAN = (
-    "How much the patches look at each patch, layer by layer (mean of the heads and of all patches, since the answer "
-    "is the mean of all of them)."
+    "How much all patches attend to each patch, layer by layer (mean of the heads and of all patches, since the class "
+    "is predicted from their mean)."
 )
-_STAGES = "From one stage to the next there are fewer and larger patches."
+_STAGES = "From one stage to the next, patches become fewer and larger."
 _COLOURS = (
-    "Colours go from 0 (dark) to the layer's brightest patch, whose share is written below, and follow the square root "
-    "of the share."
+    "Colours go from 0 (dark) to the layer's largest weight, which is written below, and follow the square root of the "
+    "weight."
 )
 _ROLLOUT = (
-    "The last picture is attention rollout (Abnar and Zuidema, 2020): all layers multiplied, half of each being the "
-    "residual path, coloured from the least to the most looked-at patch{}."
+    "The last image is attention rollout (Abnar and Zuidema, 2020): the product of all layers, half of each being the "
+    "residual path, coloured from the smallest to the largest weight{}."
 )
-_DEALT = "; the share of a larger patch is dealt out evenly to the patches it was made of"
+_SPLIT = "; the weight of a larger patch is split evenly over the patches it was made of"
 _DISTANCE = (
-    "How far each head looks: the distance from a patch to what it looks at, weighed by how much, over {} test "
-    "pictures (mean)."
+    "Mean attention distance of each head: the distance from a patch to the patches it attends to, weighted by "
+    "attention, as the mean over {} test images."
 )
-_MEASURED = 32  # pictures that the distances are the mean of
-_AT_ONCE = 8  # of them: the weights of all layers are held at once
+_MEASURED = 32  # images for the attention distance
+_AT_ONCE = 8  # images per batch: the weights of all layers are in memory
 
 
 def attention_section(model: Model, scores: Scores, images: Images) -> str:
-    """Empty for a model without attention."""
+    """Return the section; empty for a model without attention."""
     chosen = of_different_classes(scores.labels)
     pixels = images.pixels.take(chosen)
     device = next(model.parameters()).device
@@ -54,10 +54,10 @@ def attention_section(model: Model, scores: Scores, images: Images) -> str:
     recorded = layers(model, inputs, geometry)
     if not recorded:
         return ""
-    maps = [looked_at(layer) for layer in recorded]
+    maps = [attention_to_patches(layer) for layer in recorded]
     whole = rollout(model, inputs, geometry)
     shown = [
-        _heading(scores, index) + _row(pixels[place], [shares[place] for shares in maps], whole[place])
+        _heading(scores, index) + _row(pixels[place], [weights[place] for weights in maps], whole[place])
         for place, index in enumerate(chosen.tolist())
     ]
     html = page.paragraph(_about(recorded)) + "".join(shown) + _distances(model, images, geometry)
@@ -65,7 +65,7 @@ def attention_section(model: Model, scores: Scores, images: Images) -> str:
 
 
 def _distances(model: Model, images: Images, geometry: Geometry) -> str:
-    """The picture of how far heads look, over the first test pictures."""
+    """Draw the attention distance over the first test images."""
     number = min(_MEASURED, len(images))
     device = next(model.parameters()).device
     pixels = images.pixels.take(torch.arange(number))
@@ -74,41 +74,43 @@ def _distances(model: Model, images: Images, geometry: Geometry) -> str:
         for part in pixels.to(device).split(_AT_ONCE)
     ]
     depths = [(depth, torch.cat(heads).mean(0).cpu()) for depth, heads in enumerate(zip(*far, strict=True), 1)]
-    with looks():
-        svg = drawn(distance_figure(depths, "", "pixels", size_told(pixels)), "svg")
-    told = ", ".join(f"layer {depth} {float(heads.mean()):.1f}" for depth, heads in depths)
-    shown = page.picture(page.embedded("svg+xml", svg), f"Mean attention distance in pixels: {told}.", kind="card")
+    with figure_style():
+        svg = drawn(distance_figure(depths, "", "pixels", size_text(pixels)), "svg")
+    means = ", ".join(f"layer {depth} {float(heads.mean()):.1f}" for depth, heads in depths)
+    shown = page.figure(page.embedded("svg+xml", svg), f"Mean attention distance in pixels: {means}.", kind="card")
     return page.paragraph(_DISTANCE.format(number)) + shown
 
 
 def _about(recorded: list[Layer]) -> str:
-    """What the pictures of this model show."""
+    """Return the explanation of the maps."""
     last = recorded[-1].grid
     staged = any(layer.grid != last for layer in recorded)
-    told = [_TOKEN if last.prefix else _MEAN, *([_STAGES] if staged else []), _COLOURS]
-    return " ".join([*told, _ROLLOUT.format(_DEALT if staged else "")])
+    parts = [_TOKEN if last.prefix else _MEAN, *([_STAGES] if staged else []), _COLOURS]
+    return " ".join([*parts, _ROLLOUT.format(_SPLIT if staged else "")])
 
 
 def of_different_classes(labels: Tensor) -> Tensor:
-    """The first picture of some classes, spread over all that are there."""
+    """Return the first image of some classes, spread over all classes that are present."""
     present = labels.unique()
-    number = min(_PICTURES, len(present))
+    number = min(_IMAGES, len(present))
     classes = present[torch.arange(number) * len(present) // number]
     return torch.stack([(labels == label).nonzero()[0, 0] for label in classes])
 
 
 def _heading(scores: Scores, index: int) -> str:
-    said, true = (page.escape(scores.classes[int(answers[index])]) for answers in (scores.predictions, scores.labels))
-    sure = percent(float(scores.confidence[index]), 1)
-    told = f"recognised, {sure} sure" if said == true else f"taken for {said}, {sure} sure"
-    return f"<h3>{true} <small>{told}</small></h3>\n"
+    predicted, true = (
+        page.escape(scores.classes[int(labels[index])]) for labels in (scores.predictions, scores.labels)
+    )
+    probability = percent(float(scores.confidence[index]), 1)
+    text = f"correct, {probability}" if predicted == true else f"predicted {predicted}, {probability}"
+    return f"<h3>{true} <small>{text}</small></h3>\n"
 
 
 def _row(pixels: Tensor, layers: list[Tensor], whole: Tensor) -> str:
-    kind = pictures.kind(pixels)
-    shown = page.picture(pictures.address(pixels), "The test picture", "picture", kind)
+    kind = png.kind(pixels)
+    shown = page.figure(png.address(pixels), "The test image", "image", kind)
     for number, weights in enumerate(layers, 1):
         caption = f"layer {number}<br><small>up to {percent(float(weights.max()), 1)}</small>"
-        shown += page.picture(pictures.heat(weights), f"Attention of layer {number}", caption, "pixels")
-    shown += page.picture(pictures.overlay(pixels, whole), "Attention rollout over the picture", "rollout", kind)
+        shown += page.figure(png.heat(weights), f"Attention of layer {number}", caption, "pixels")
+    shown += page.figure(png.overlay(pixels, whole), "Attention rollout over the image", "rollout", kind)
     return f'<div class="strip">\n{shown}</div>\n'

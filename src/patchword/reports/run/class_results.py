@@ -1,4 +1,4 @@
-"""What the test set showed: the confusion matrix, each class, the pairs that look alike, the surest mistakes."""
+"""Test results per class: the confusion matrix, the accuracy of each class, and the most confident errors."""
 
 from typing import NamedTuple
 
@@ -6,17 +6,16 @@ from torch import Tensor
 
 from patchword.data.image.images import Images
 from patchword.objectives.metrics.classification import Scores
-from patchword.reports.plots import figures, page
-from patchword.reports.plots import png as pictures
+from patchword.reports.plots import figures, page, png
 from patchword.reports.plots.numbers import counted, percent
 
-_SMALL = 6  # a matrix of no more classes is readable on a phone without scrolling
-_LISTED = 30  # more classes than this are folded away behind the worst of them
-_WORST, _PAIRS, _MISTAKES = 10, 6, 24
+_SMALL = 6  # a matrix of at most this many classes fits on a phone
+_LISTED = 30  # more classes than this are folded, with the worst ones shown
+_WORST, _PAIRS, _ERRORS = 10, 6, 24
 
 
 class Things(NamedTuple):
-    """What was classified, and which part of the data it was."""
+    """What was classified, and the split of the data."""
 
     name: str
     part: str
@@ -25,29 +24,30 @@ class Things(NamedTuple):
         return f"{self.part} {self.name}"
 
 
-PICTURES = Things("picture", "test")
+IMAGES = Things("image", "test")
 
 
-def confusion_section(scores: Scores, things: Things = PICTURES) -> str:
+def confusion_section(scores: Scores, things: Things = IMAGES) -> str:
+    """Return the section with the confusion matrix and the most confused classes."""
     counts, classes = scores.confusion(), scores.classes
     right = int(counts.diagonal().sum())
     alternative = f"Confusion matrix of {counted(len(classes), 'class')}: "
-    alternative += f"{right:,} of {len(scores.labels):,} {things}s lie on the diagonal, where the answer is right."
+    alternative += f"{right:,} of {len(scores.labels):,} {things}s are on the diagonal, which is correct."
     html = page.paragraph(
-        f"A row is what the {things.name}s are, a column what the model said. Right answers are on the diagonal. "
-        "The colour follows the square root of the share of the row"
+        f"A row is the true class of the {things.name}s, a column the predicted class. Correct predictions are on the "
+        "diagonal. The colour follows the square root of the fraction of the row"
         + ("; an empty cell is 0." if len(classes) <= figures.WITH_NUMBERS else ".")
     )
     kind = "card matrix large" if len(classes) > _SMALL else "card matrix"
     svg = figures.confusion(counts, classes, things.name)
-    drawn = page.picture(page.embedded("svg+xml", svg), alternative, kind=kind)
-    pairs = confusing_pairs(counts, classes, things) or ["No class was taken for another."]
-    told = f"<div><h3>Most often confused</h3>\n{page.bullets(pairs)}</div>\n"
-    return page.section("Confusion", html + f'<div class="beside">\n{drawn}{told}</div>\n')
+    drawn = page.figure(page.embedded("svg+xml", svg), alternative, kind=kind)
+    pairs = confusing_pairs(counts, classes, things) or ["No two classes were confused."]
+    listed = f"<div><h3>Most confused classes</h3>\n{page.bullets(pairs)}</div>\n"
+    return page.section("Confusion", html + f'<div class="beside">\n{drawn}{listed}</div>\n')
 
 
-def confusing_pairs(counts: Tensor, classes: tuple[str, ...], things: Things = PICTURES) -> list[str]:
-    """Sentences on the pairs of classes that were taken for each other most often."""
+def confusing_pairs(counts: Tensor, classes: tuple[str, ...], things: Things = IMAGES) -> list[str]:
+    """Return sentences on the pairs of classes that were confused most often."""
     wrong = (counts - counts.diagonal().diag()).triu() + counts.tril(-1).T
     most = wrong.flatten().argsort(descending=True, stable=True)[:_PAIRS].tolist()
     pairs = [divmod(place, len(classes)) for place in most if wrong.flatten()[place] > 0]
@@ -59,34 +59,35 @@ def _pair(counts: Tensor, classes: tuple[str, ...], first: int, second: int, thi
         first, second = second, first
     there, back = int(counts[first, second]), int(counts[second, first])
     one, other = (f"<b>{page.escape(classes[index])}</b>" for index in (first, second))
-    share = percent(there / int(counts[first].sum()), 1)
-    sentence = f"{one} was taken for {other} {counted(there, 'time')} ({share} of its {things.name}s)"
-    return f"{sentence}, the other way round {counted(back, 'time')}."
+    fraction = percent(there / int(counts[first].sum()), 1)
+    sentence = f"{one} was predicted as {other} {counted(there, 'time')} ({fraction} of its {things.name}s)"
+    return f"{sentence}; the reverse happened {counted(back, 'time')}."
 
 
-def class_section(scores: Scores, things: Things = PICTURES) -> str:
+def class_section(scores: Scores, things: Things = IMAGES) -> str:
+    """Return the section with the accuracy of each class."""
     counts = scores.confusion()
     totals = counts.sum(1)
-    shares = counts.diagonal().double() / totals.clamp(min=1)
+    accuracies = counts.diagonal().double() / totals.clamp(min=1)
     present = totals.nonzero()[:, 0]
-    lowest = float(shares[present].min())
-    marked = lowest < float(shares[present].max())
+    lowest = float(accuracies[present].min())
+    marked = lowest < float(accuracies[present].max())
 
     def rows(indices: list[int]) -> list[str]:
-        worst = [marked and float(shares[index]) == lowest for index in indices]
+        worst = [marked and float(accuracies[index]) == lowest for index in indices]
         return [_class_row(scores.classes, counts, *row, things) for row in zip(indices, worst, strict=True)]
 
-    head = ("class", "accuracy", "right", "most often taken for")
+    head = ("class", "accuracy", "correct", "most often predicted as")
     whole = page.table(
-        f"{things.part.capitalize()} accuracy of each class", head, rows(list(range(len(counts)))), kind="classes"
+        f"{things.part.capitalize()} accuracy per class", head, rows(list(range(len(counts)))), kind="classes"
     )
     if len(counts) <= _LISTED:
-        return page.section("Each class", whole)
-    worst = present[shares[present].argsort(stable=True)[:_WORST]].tolist()
+        return page.section("Classes", whole)
+    worst = present[accuracies[present].argsort(stable=True)[:_WORST]].tolist()
     html = page.table(
         f"The {len(worst)} classes with the lowest {things.part} accuracy", head, rows(worst), kind="classes"
     )
-    return page.section("Each class", html + page.folded(f"All {len(counts):,} classes", whole))
+    return page.section("Classes", html + page.folded(f"All {len(counts):,} classes", whole))
 
 
 def _class_row(classes: tuple[str, ...], counts: Tensor, index: int, worst: bool, things: Things) -> str:
@@ -99,26 +100,27 @@ def _class_row(classes: tuple[str, ...], counts: Tensor, index: int, worst: bool
     wrong = counts[index].clone()
     wrong[index] = 0
     other = int(wrong.argmax())
-    taken = f"{page.escape(classes[other])} ({int(wrong[other]):,})" if wrong[other] else ""
-    return page.row(name, bar, f"{right:,} of {total:,}", taken, kind="worst" if worst else "")
+    confused = f"{page.escape(classes[other])} ({int(wrong[other]):,})" if wrong[other] else ""
+    return page.row(name, bar, f"{right:,} of {total:,}", confused, kind="worst" if worst else "")
 
 
-def mistakes_section(scores: Scores, images: Images) -> str:
-    wrong = scores.mistakes(_MISTAKES)
+def errors_section(scores: Scores, images: Images) -> str:
+    """Return the section with the wrong predictions of highest probability."""
+    wrong = scores.mistakes(_ERRORS)
     if not len(wrong):
-        return page.section("Surest mistakes", page.paragraph("There are none: every test picture was recognised."))
+        return page.section("Most confident errors", page.paragraph("None: every test image was classified correctly."))
     total = int((scores.predictions != scores.labels).sum())
-    told = f"Of {total:,} mistakes, the {len(wrong)} that the model was surest of."
-    told = told if total > len(wrong) else "All mistakes there are, the surest first."
+    about = f"Of {total:,} errors, the {len(wrong)} with the highest predicted probability."
+    about = about if total > len(wrong) else "All errors, the highest predicted probability first."
     shown = "".join(
-        _mistake(scores, index, pixels) for index, pixels in zip(wrong.tolist(), images.pixels.take(wrong), strict=True)
+        _error(scores, index, pixels) for index, pixels in zip(wrong.tolist(), images.pixels.take(wrong), strict=True)
     )
-    return page.section("Surest mistakes", page.paragraph(told) + f'<div class="gallery">\n{shown}</div>\n')
+    return page.section("Most confident errors", page.paragraph(about) + f'<div class="gallery">\n{shown}</div>\n')
 
 
-def _mistake(scores: Scores, index: int, pixels: Tensor) -> str:
-    said, true = (scores.classes[int(answers[index])] for answers in (scores.predictions, scores.labels))
-    sure = percent(float(scores.confidence[index]), 1)
-    caption = f"said <b>{page.escape(said)}</b> {sure},<br>is <b>{page.escape(true)}</b>"
-    alternative = f"Test picture {index}: {true}, taken for {said}"
-    return page.picture(pictures.address(pixels), alternative, caption, pictures.kind(pixels))
+def _error(scores: Scores, index: int, pixels: Tensor) -> str:
+    predicted, true = (scores.classes[int(labels[index])] for labels in (scores.predictions, scores.labels))
+    probability = percent(float(scores.confidence[index]), 1)
+    caption = f"predicted <b>{page.escape(predicted)}</b> {probability},<br>true <b>{page.escape(true)}</b>"
+    alternative = f"Test image {index}: {true}, predicted {predicted}"
+    return page.figure(png.address(pixels), alternative, caption, png.kind(pixels))

@@ -1,4 +1,4 @@
-"""What the model costs, with the working: one block, then the whole."""
+"""The cost of the model with every calculation step: one block, then the whole model."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -19,6 +19,7 @@ _KINDS: dict[Kind, str] = {
 
 
 def cost_section(card: Card) -> str:
+    """Return the section on parameters and MACs."""
     whole, blocks = count(card), blocks_of(card)
     html = page.paragraph(f"MACs are {page.escape(CONVENTION)}")
     if blocks:
@@ -42,14 +43,14 @@ def _whole(cost: Cost, blocks: list[str]) -> str:
             rows += [_line(line, "") for line in group[0].lines]
             outside += group[0].lines
     size = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in cost.input[1:])
-    one = f"text of {size} tokens" if len(cost.input) == 2 else f"picture of {size} (channels, height, width)"
+    one = f"text of {size} tokens" if len(cost.input) == 2 else f"image of {size} (channels, height, width)"
     caption = f"The whole model, {cost.model}, for one {one}"
     table = page.table(caption, _HEAD, rows, _totals(cost, _total), kind="cost")
     return table + _letters(Cost(cost.model, cost.part, cost.input, tuple(outside)))
 
 
 def grouped(cost: Cost, blocks: list[str]) -> Iterator[list[Cost]]:
-    """The model in its order: blocks that follow each other and cost the same together, what is between them apart."""
+    """Yield the parts in order: consecutive blocks of equal cost together, all other parts alone."""
 
     def block_of(line: Line) -> str:
         return next((block for block in blocks if line.part.startswith(f"{block}.")), "")
@@ -70,10 +71,10 @@ def _blocks(group: list[Cost]) -> str:
 
 def _line(line: Line, inside: str) -> str:
     name = _name(line.label, line.part.removeprefix(f"{inside}."))
-    return page.row(name, *(_working(_told(expression)) for expression in (line.macs, line.parameters)))
+    return page.row(name, *(_working(_formula(expression)) for expression in (line.macs, line.parameters)))
 
 
-def _told(expression: Expression | None) -> str:
+def _formula(expression: Expression | None) -> str:
     return expression.working() if expression else ""
 
 
@@ -82,7 +83,7 @@ def _name(label: str, part: str) -> str:
 
 
 def _working(text: str) -> str:
-    """Each step is kept in one piece, so that lines break before an equals sign."""
+    """Keep each step together, so that lines break before an equals sign."""
     first, *rest = _times(text).split(" = ")
     return " ".join(f"<span>{step}</span>" for step in [first, *(f"= {step}" for step in rest)])
 
@@ -92,7 +93,7 @@ def _times(text: str) -> str:
 
 
 def _totals(cost: Cost, add: Callable[[list[int]], str]) -> Iterator[str]:
-    """Subtotals of the kinds, and the total; `add` writes a sum."""
+    """Yield the subtotals and the total; `add` formats a sum."""
     for kind, name in _KINDS.items():
         lines = [line for line in cost.lines if line.kind == kind]
         macs = [line.macs.value for line in lines if line.macs]
@@ -103,7 +104,7 @@ def _totals(cost: Cost, add: Callable[[list[int]], str]) -> Iterator[str]:
 
 
 def _sum(values: list[int]) -> str:
-    """A long sum breaks behind a plus."""
+    """Format a sum; a long one breaks after a plus."""
     first, *rest = (f"{value:,}" for value in values)
     steps = [first, *(f"+ {value}" for value in rest), *([f"= {sum(values):,}"] if rest else [])]
     return " ".join(f"<span>{step}</span>" for step in steps)

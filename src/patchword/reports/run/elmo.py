@@ -1,4 +1,4 @@
-"""report.html of an ELMo's pretraining: the curves, either direction, and the words of the text."""
+"""The report of an ELMo pretraining: curves, both directions, and the words of the text."""
 
 from typing import cast
 
@@ -10,22 +10,30 @@ from patchword.recipes.run import Run
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, measured, named, percent
 from patchword.reports.run.costs import cost_section
-from patchword.reports.run.parts import curves_section, document, expectation, origin_section, run_tiles, training_told
+from patchword.reports.run.parts import (
+    curves_section,
+    document,
+    expectation,
+    origin_section,
+    run_tiles,
+    training_summary,
+)
 
 _MEANINGS = {
-    "perplexity": "as if guessing among so many words",
-    "next_perplexity": "from all words before",
-    "previous_perplexity": "from all words behind",
-    "accuracy": "of words, either way",
+    "perplexity": "as if choosing among this many words",
+    "next_perplexity": "given all words before",
+    "previous_perplexity": "given all words after",
+    "accuracy": "of words, both directions",
     "loss": "cross-entropy (nats)",
 }
 _NOTE = (
     "Training values are means over an epoch, with dropout, while the weights still change; validation values are "
-    "taken at its end, among all words, on sentences that are never trained on."
+    "computed at its end, over the whole vocabulary, on sentences that are not in the training data."
 )
 
 
 def elmo_report(run: Run, found: ElmoEvaluation) -> str:
+    """Return the report as HTML."""
     recipe, metrics = cast(ElmoRecipe, run.recipe()), run.metrics()
     model, cost, measures = found.model, count(found.model.card), found.measures
     sections = [
@@ -38,17 +46,15 @@ def elmo_report(run: Run, found: ElmoEvaluation) -> str:
         page.tile(f"Held-out {named(name)}", measured(name, measures[name]), note) for name, note in _MEANINGS.items()
     ]
     tiles += run_tiles(metrics, cost, f"{cost.input[1]} words")
-    told = f"{model.card.model} has a perplexity of {measures['perplexity']:,.1f} on {_held(found.task)} it has not "
-    told += f"learned from{training_told(metrics)}: it tells {percent(measures['accuracy'])} of the next and the "
-    told += f"previous words.{expectation(recipe, measures['accuracy'])}"
-    return document(run, f"{model.card.model}, pretrained", told, tiles, sections)
+    lead = f"{model.card.model} has a perplexity of {measures['perplexity']:,.1f} on {_held(found.task)} that were not "
+    lead += f"in its training data{training_summary(metrics)}: it predicts {percent(measures['accuracy'])} of the next "
+    lead += f"and previous words correctly.{expectation(recipe, measures['accuracy'])}"
+    return document(run, f"{model.card.model}, pretrained", lead, tiles, sections)
 
 
 def _drawn(recipe: ElmoRecipe) -> str:
-    told = (
-        f" In training the true word is told from {recipe.drawn:,} that are drawn, so that the loss is smaller there."
-    )
-    return told if recipe.drawn else ""
+    note = f" Training uses a sampled softmax with {recipe.drawn:,} negative words, so its loss is smaller."
+    return note if recipe.drawn else ""
 
 
 def _held(task: ElmoTask) -> str:
@@ -62,10 +68,10 @@ def _words(task: ElmoTask) -> str:
     rows = [
         page.row("sentences", f"{len(task.corpus.sentences):,}"),
         page.row("words", f"{words:,}"),
-        page.row("different words, each read by its characters", f"{len(task.corpus.words) - 3:,}"),
-        page.row("words told apart", f"{vocabulary - 3:,}"),
-        page.row("words that are told as unknown", f"{unknown:,} ({percent(unknown / max(1, words))})"),
-        page.row(f"parts of {task.recipe.length} tokens at most, learned from", f"{len(task.train):,}"),
-        page.row("parts held out", f"{len(task.held):,}"),
+        page.row("distinct words, read by their characters", f"{len(task.corpus.words) - 3:,}"),
+        page.row("output vocabulary", f"{vocabulary - 3:,}"),
+        page.row("words outside the vocabulary", f"{unknown:,} ({percent(unknown / max(1, words))})"),
+        page.row(f"training examples of at most {task.recipe.length} tokens", f"{len(task.train):,}"),
+        page.row("held-out examples", f"{len(task.held):,}"),
     ]
-    return page.section("Words", page.table("The text", ("what", "how many"), rows, kind="measures"))
+    return page.section("Words", page.table("The text", ("what", "count"), rows, kind="measures"))

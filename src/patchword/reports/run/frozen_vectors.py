@@ -1,4 +1,4 @@
-"""report.html of a tagger or a classifier over frozen vectors."""
+"""The report of a tagger or a classifier over frozen vectors."""
 
 from pathlib import Path
 from typing import cast
@@ -18,17 +18,18 @@ from patchword.reports.run.parts import (
     document,
     origin_section,
     run_tiles,
-    training_told,
+    training_summary,
 )
 from patchword.reports.run.text.tags import tag_sections
 
 _NOTE = (
-    "Training values are means over an epoch, with dropout, while weights still change; validation values are taken "
-    "at its end, on texts that are never trained on. The vectors themselves never change."
+    "Training values are means over an epoch, with dropout, while weights still change; validation values are computed "
+    "at its end, on texts that are not in the training data. The vectors themselves never change."
 )
 
 
 def vectors_report(run: Run, found: VectorsEvaluation) -> str:
+    """Return the report as HTML."""
     recipe, metrics = cast(OverVectorsRecipe, run.recipe()), run.metrics()
     cost, value = count(found.model.card), found.judged.measures[found.metric]
     row = "sentence" if recipe.task == "tags" else "text"
@@ -49,10 +50,10 @@ def vectors_report(run: Run, found: VectorsEvaluation) -> str:
         *run_tiles(metrics, cost, f"{cost.input[1]} words"),
     ]
     sources = " + ".join(found.names)
-    told = f"Over {sources}, frozen, {score} {named(found.metric)} on the {texts}{training_told(metrics)}."
+    lead = f"With frozen vectors of {sources}: {score} {named(found.metric)} on the {texts}{training_summary(metrics)}."
     if found.part == "validation":
-        told += " The best epoch was chosen on these same texts, so new ones may score a little lower."
-    return document(run, f"{sources} under {Path(recipe.train).name}", told, tiles, sections)
+        lead += " The best epoch was chosen on these same texts, so new texts may score a little lower."
+    return document(run, f"{sources} on {Path(recipe.train).name}", lead, tiles, sections)
 
 
 def _measures(found: VectorsEvaluation) -> str:
@@ -62,21 +63,21 @@ def _measures(found: VectorsEvaluation) -> str:
 
 
 def _layers(found: VectorsEvaluation) -> str:
-    """Which layers of a source the task asked for."""
+    """Return the section with the learned weight of each layer of a source."""
     rows = [
-        page.row(page.escape(name), "the lowest" if layer == 0 else str(layer), percent(share, 1))
-        for name, shares in zip(found.names, found.model.shares(), strict=True)
-        for layer, share in enumerate(shares)
+        page.row(page.escape(name), "0 (lowest)" if layer == 0 else str(layer), percent(weight, 1))
+        for name, weights in zip(found.names, found.model.shares(), strict=True)
+        for layer, weight in enumerate(weights)
     ]
-    told = "How much each layer of a source counts in the vector of a word, as it was learned with the task."
-    table = page.table("Shares of the layers", ("source", "layer", "share"), rows, kind="measures")
-    return page.section("Layers", page.paragraph(told) + table)
+    about = "The weight of each layer of a source in the vector of a word, learned with the task."
+    table = page.table("Weights of the layers", ("source", "layer", "weight"), rows, kind="measures")
+    return page.section("Layers", page.paragraph(about) + table)
 
 
 def _task_sections(found: VectorsEvaluation) -> list[str]:
     if isinstance(found.texts, TagSet):
         return tag_sections(found.judged.answers, found.part, found.texts)
-    assert found.scores is not None, "what is not tagged has a class"
+    assert found.scores is not None, "texts without tags have a class"
     things = Things("text", found.part)
     return [confusion_section(found.scores, things), class_section(found.scores, things)]
 
@@ -84,6 +85,6 @@ def _task_sections(found: VectorsEvaluation) -> list[str]:
 def _origin(recipe: OverVectorsRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
     if recipe.texts().share() is not None:
-        parts["validation"] = f"a share of {recipe.validation} of the training texts"
+        parts["validation"] = f"a fraction of {recipe.validation} of the training texts"
     files = "; ".join(f"{part} from {where}" for part, where in parts.items() if where)
     return f"Vectors: {recipe.vectors}. Texts: {files}."

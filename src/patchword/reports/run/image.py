@@ -1,4 +1,4 @@
-"""report.html: a run to read, from the result in words to the commands that repeat it."""
+"""Writes report.html: the report of a run, from the result to the commands that repeat it."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
 from patchword.reports.comparison.robustness import robustness_section
-from patchword.reports.landscape.saved import surface_section
+from patchword.reports.landscape.saved import landscape_section
 from patchword.reports.landscape.sharpness import sharpness_section
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, percent
 from patchword.reports.run.attention import attention_section
-from patchword.reports.run.class_results import class_section, confusion_section, mistakes_section
+from patchword.reports.run.class_results import class_section, confusion_section, errors_section
 from patchword.reports.run.costs import cost_section
 from patchword.reports.run.parts import (
     best_tile,
@@ -25,7 +25,7 @@ from patchword.reports.run.parts import (
     expectation,
     origin_section,
     run_tiles,
-    training_told,
+    training_summary,
 )
 
 
@@ -35,39 +35,41 @@ def image_report(run: Run, found: ImageEvaluation) -> str:
 
 
 def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
+    """Return the report of an image classifier as HTML."""
     recipe, metrics = run.image_recipe(), run.metrics()
     sections = [
         curves_section(metrics, _note(recipe)),
         confusion_section(scores),
         class_section(scores),
-        mistakes_section(scores, images),
+        errors_section(scores, images),
         attention_section(model, scores, images),
         robustness_section(run, model, images),
         sharpness_section(run),
-        surface_section(run),
+        landscape_section(run),
         cost_section(model.card),
-        origin_section(run, recipe, f"Pictures: {images.name}, from {images.origin}.", model),
+        origin_section(run, recipe, f"Images: {images.name}, from {images.origin}.", model),
     ]
     right = int((scores.predictions == scores.labels).sum())
     tiles = [
         page.tile("Test accuracy", percent(scores.accuracy), f"{right:,} of {len(scores.labels):,}"),
         page.tile("Test loss", f"{scores.loss:.4f}", "cross-entropy (nats)"),
         best_tile(metrics, "accuracy"),
-        *run_tiles(metrics, count(model.card), "picture"),
+        *run_tiles(metrics, count(model.card), "image"),
     ]
     title = f"{recipe.model.name} on {images.name}"
     return document(run, title, in_words(recipe, scores, images, metrics), tiles, sections)
 
 
 def in_words(recipe: Recipe, scores: Scores, images: Images, metrics: list[dict[str, Any]]) -> str:
-    pictures = counted(len(scores.labels), "test picture")
-    told = f"{recipe.model.name} reached {percent(scores.accuracy)} on the {pictures} of {images.name}"
-    return f"{told}{training_told(metrics)}.{expectation(recipe, scores.accuracy)}"
+    """Return the result in one or two sentences."""
+    tested = counted(len(scores.labels), "test image")
+    lead = f"{recipe.model.name} reached an accuracy of {percent(scores.accuracy)} on the {tested} of {images.name}"
+    return f"{lead}{training_summary(metrics)}.{expectation(recipe, scores.accuracy)}"
 
 
 def _note(recipe: ImageRecipe) -> str:
-    """Why training can look worse than validation."""
+    """Return why training values can be worse than validation values."""
     note = "Training values are means over an epoch, while the weights still change"
-    note += ", on augmented pictures" if recipe.augmentation.parts() else ""
+    note += ", on augmented images" if recipe.augmentation.parts() else ""
     note += ", with smoothed labels" if recipe.label_smoothing else ""
-    return f"{note}; validation values are taken at its end, on pictures that are never trained on."
+    return f"{note}; validation values are computed at its end, on images that are not in the training data."

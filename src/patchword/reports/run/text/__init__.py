@@ -1,1 +1,1 @@
-"""Text."""
+"""The reports of runs on texts."""

@@ -1,4 +1,4 @@
-"""How well questions were answered: by question word and by length, and the surest mistakes in their context."""
+"""Results of question answering: by question word and by length, and the most confident errors in their context."""
 
 import re
 from collections.abc import Callable
@@ -15,20 +15,21 @@ from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage
 
-_MISTAKES = 12
+_ERRORS = 12
 _WORDS = re.compile(r"\b(who|whom|whose|what|when|where|which|why|how many|how much|how)\b", re.IGNORECASE)
 _SAME = {"whom": "who", "whose": "who", "how much": "how many"}
 _LENGTHS = ((1, "1"), (2, "2"), (5, "3 to 5"), (10, "6 to 10"), (10**9, "more than 10"))
-_HEAD = ("questions", "F1", "exact", "count")
+_HEAD = ("questions", "F1", "exact match", "count")
 
 
 def answer_sections(found: TextEvaluation, texts: SpanSet) -> list[str]:
+    """Return the sections on answers and errors."""
     answers: list[Found] = found.judged.answers
     questions = texts.windows.questions
-    said = {question.id: _text(answer) for question, answer in zip(questions, answers, strict=True)}
+    predicted = {question.id: _text(answer) for question, answer in zip(questions, answers, strict=True)}
     truth = {question.id: [answer.text for answer in question.answers] for question in questions}
-    scores = score_answers(said, truth, texts.language)
-    return [_groups(scores, questions, texts.language), _mistakes(scores, questions, answers)]
+    scores = score_answers(predicted, truth, texts.language)
+    return [_groups(scores, questions, texts.language), _errors(scores, questions, answers)]
 
 
 def _text(found: Found) -> str:
@@ -38,21 +39,22 @@ def _text(found: Found) -> str:
 
 def _groups(scores: AnswerScores, questions: tuple[Question, ...], language: Language) -> str:
     unit = "characters" if language is CHINESE else "words"
-    caption = f"By the length of the answer, in {unit}"
+    caption = f"By length of the answer, in {unit}"
     by_length = _table(caption, scores, questions, lambda question: answer_length(question, language))
-    by_word = "" if language is CHINESE else _table("By the word that asks", scores, questions, question_word)
-    told = f"Exact: the answer is one of the true ones. F1: how many of its {unit} it shares with the nearest of them."
-    return page.section("Answers", page.paragraph(told) + by_word + by_length)
+    by_word = "" if language is CHINESE else _table("By question word", scores, questions, question_word)
+    about = f"Exact match: the answer is one of the true answers. F1: the overlap in {unit} with the nearest of them."
+    return page.section("Answers", page.paragraph(about) + by_word + by_length)
 
 
 def question_word(question: Question) -> str:
+    """Return who, what, when, ..., or other."""
     found = _WORDS.search(question.question)
     word = found[1].lower() if found else "other"
     return _SAME.get(word, word)
 
 
 def answer_length(question: Question, language: Language) -> str:
-    """Of the shortest true answer."""
+    """Return the length class of the shortest true answer."""
     if not question.answers:
         return "no answer"
     shortest = min(len(language.pieces(answer.text)) for answer in question.answers)
@@ -62,7 +64,7 @@ def answer_length(question: Question, language: Language) -> str:
 def _table(
     caption: str, scores: AnswerScores, questions: tuple[Question, ...], group: Callable[[Question], str]
 ) -> str:
-    """A row a group, the largest first; lengths in their order."""
+    """Return a table with one row per group, the largest first; lengths in their order."""
     names = [group(question) for question in questions]
     order = sorted(set(names), key=lambda name: (_rank(name), -names.count(name), name))
     rows = []
@@ -83,31 +85,34 @@ def _row(name: str, scores: AnswerScores, chosen: Tensor) -> str:
     return page.row(page.escape(name), bar, percent(exact, 1), f"{int(chosen.sum()):,}")
 
 
-def _mistakes(scores: AnswerScores, questions: tuple[Question, ...], answers: list[Found]) -> str:
-    sure = torch.tensor([_sureness(found) for found in answers])
-    worst = ((1 - scores.f1) * sure).masked_fill(scores.exact > 0, -1.0)
-    chosen = [row for row in worst.argsort(descending=True, stable=True)[:_MISTAKES].tolist() if worst[row] > 0]
+def _errors(scores: AnswerScores, questions: tuple[Question, ...], answers: list[Found]) -> str:
+    confidence = torch.tensor([_confidence(found) for found in answers])
+    worst = ((1 - scores.f1) * confidence).masked_fill(scores.exact > 0, -1.0)
+    chosen = [row for row in worst.argsort(descending=True, stable=True)[:_ERRORS].tolist() if worst[row] > 0]
     if not chosen:
-        return page.section("Surest mistakes", page.paragraph("There are none: every answer is exact."))
-    told = 'The answers that share least with the true one and that the model was surest of. <mark class="given">What '
-    told += 'the model said</mark> and <mark class="true">what is true</mark> are marked in the context.'
-    html = page.paragraph(told)
+        return page.section("Most confident errors", page.paragraph("None: every answer is an exact match."))
+    about = "Answers with low overlap and high predicted probability. "
+    about += (
+        '<mark class="given">The prediction</mark> and <mark class="true">the true answer</mark> are marked in the '
+    )
+    about += "context."
+    html = page.paragraph(about)
     for row in chosen:
-        html += _mistake(questions[row], answers[row].answer(), float(sure[row]))
-    return page.section("Surest mistakes", html)
+        html += _error(questions[row], answers[row].answer(), float(confidence[row]))
+    return page.section("Most confident errors", html)
 
 
-def _sureness(found: Found) -> float:
+def _confidence(found: Found) -> float:
     answer = found.answer()
     return found.null_probability if answer is None else answer.probability
 
 
-def _mistake(question: Question, said: Candidate | None, sure: float) -> str:
+def _error(question: Question, predicted: Candidate | None, confidence: float) -> str:
     true = [(answer.start, answer.text) for answer in question.answers if answer.start is not None][:1]
     parts = [Part(start, start + len(text), "true") for start, text in true]
-    parts += [Part(said.start, said.end, "given")] if said else []
-    names = [question.answers[0].text if question.answers else "", said.text if said else ""]
-    right, given = (f"<b>{page.escape(name)}</b>" if name else "that there is no answer" for name in names)
-    told = f"said {given}, {percent(sure, 1)} sure; true is {right}"
-    heading = f'<p class="said" dir="auto"><b>{page.escape(question.question)}</b></p>\n<p class="said">{told}</p>\n'
+    parts += [Part(predicted.start, predicted.end, "given")] if predicted else []
+    names = [question.answers[0].text if question.answers else "", predicted.text if predicted else ""]
+    right, given = (f"<b>{page.escape(name)}</b>" if name else "no answer" for name in names)
+    result = f"predicted {given}, {percent(confidence, 1)}; true {right}"
+    heading = f'<p class="said" dir="auto"><b>{page.escape(question.question)}</b></p>\n<p class="said">{result}</p>\n'
     return f'<article class="text">{heading}{passage(marked(question.context, parts))}</article>\n'

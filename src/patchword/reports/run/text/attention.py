@@ -1,4 +1,4 @@
-"""Which words of a text the model looked at when it read its answer off the last layer."""
+"""Shades the words of a text by the attention of the last layer."""
 
 import numpy as np
 import torch
@@ -12,25 +12,26 @@ from patchword.layers.model import Model
 from patchword.recipes.text.tasks.table_sets import TableSet
 from patchword.reports.run.text.markup import Shade, passage, shaded
 
-MOST = 1500  # characters of a text that are shown
-_WHO = {
-    "first": "[CLS], which the answer is read from, gives to it",
-    "mean": "all tokens, of which the answer is the mean, give to it on average",
+MOST = 1500  # maximum number of characters shown
+_QUERY = {
+    "first": "from [CLS], from which the class is predicted",
+    "mean": "from all tokens on average, from whose mean the class is predicted",
 }
 _NOTE = (
-    "The stronger the colour of a word, the more attention {} in the last layer (mean of the heads, the pieces of a "
-    "word added up); the most attended word of each text has the full colour. What [CLS] and [SEP] get themselves is "
-    "left out. Attention says where information came from in this layer, not why the model decided as it did."
+    "The stronger the colour of a word, the more attention it gets {} in the last layer (mean of the heads, sum of the "
+    "word pieces); the word with the largest weight has the full colour. Attention to [CLS] and [SEP] is left out. "
+    "Attention shows where information came from in this layer, not why the model decided."
 )
 
 
 def note(model: Model, examples: Examples) -> str:
-    told = _NOTE.format(_WHO["mean" if _by_mean(model) else "first"])
-    return f"{told} Of a text read in windows, the first is shown." if examples.windowed else told
+    """Return the explanation of the shades."""
+    text = _NOTE.format(_QUERY["mean" if _by_mean(model) else "first"])
+    return f"{text} Of a text read in windows, the first window is shown." if examples.windowed else text
 
 
 def attended(model: Model, tokenizer: Tokenizer, texts: TableSet, row: int) -> str:
-    """A row of the table as markup, its words shaded; of a text read in windows, the first."""
+    """Return a row of the table as markup, its words shaded; of a text read in windows, the first window."""
     window = int((texts.examples.owner == row).nonzero()[0, 0])
     weights = last_attention(model, texts.examples, window)
     frame, tail = tokenizer.frame, int(texts.examples.segments.row(window).sum())  # B and what follows it
@@ -49,7 +50,7 @@ def attended(model: Model, tokenizer: Tokenizer, texts: TableSet, row: int) -> s
 
 @torch.inference_mode()
 def last_attention(model: Model, examples: Examples, window: int) -> Tensor:
-    """(tokens,) what the reader of the last layer gives to each token; one text at a time, so that none is padded"""
+    """(tokens,) attention of the last layer to each token; one text at a time, without padding."""
     device = next(model.parameters()).device
     ids, segments = (part.row(window).long()[None].to(device) for part in (examples.ids, examples.segments))
     with record_attention(model) as maps:
@@ -59,7 +60,7 @@ def last_attention(model: Model, examples: Examples, window: int) -> Tensor:
 
 
 def words_of(tokenizer: Tokenizer, text: str, weights: Tensor) -> list[Shade]:
-    """The words that were read, each with the sum of its pieces' weights."""
+    """Return the words that the model read, each with the sum of its pieces' weights."""
     found = tokenizer.encode([text])[0]
     read = min(len(found), len(weights))
     if not read:

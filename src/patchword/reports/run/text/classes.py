@@ -1,4 +1,4 @@
-"""What a classifier of texts got right and wrong."""
+"""Results of a text classifier."""
 
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.text.evaluation import TextEvaluation
@@ -9,30 +9,34 @@ from patchword.reports.run.class_results import Things, class_section, confusion
 from patchword.reports.run.text import attention as text_attention
 from patchword.reports.run.text.values import shown
 
-_MISTAKES = 12
+_ERRORS = 12
 
 
 def class_sections(found: TextEvaluation, texts: ClassSet, scores: Scores) -> list[str]:
+    """Return the sections on the confusion matrix, the classes and the errors."""
     things = Things("text", found.part)
     return [
         confusion_section(scores, things),
         class_section(scores, things),
-        _mistakes(found, texts, scores),
+        _errors(found, texts, scores),
     ]
 
 
-def _mistakes(found: TextEvaluation, texts: ClassSet, scores: Scores) -> str:
-    wrong = scores.mistakes(_MISTAKES)
+def _errors(found: TextEvaluation, texts: ClassSet, scores: Scores) -> str:
+    wrong = scores.mistakes(_ERRORS)
     if not len(wrong):
         return page.section(
-            "Surest mistakes", page.paragraph(f"There are none: every {found.part} text was recognised.")
+            "Most confident errors", page.paragraph(f"None: every {found.part} text was classified correctly.")
         )
     total = int((scores.predictions != scores.labels).sum())
-    told = f"Of {total:,} mistakes, the {len(wrong)} that the model was surest of."
-    told = told if total > len(wrong) else "All mistakes there are, the surest first."
-    html = page.paragraph(told) + page.paragraph(text_attention.note(found.model, texts.examples), "note")
+    about = f"Of {total:,} errors, the {len(wrong)} with the highest predicted probability."
+    about = about if total > len(wrong) else "All errors, the highest predicted probability first."
+    html = page.paragraph(about) + page.paragraph(text_attention.note(found.model, texts.examples), "note")
     for row in wrong.tolist():
-        said, true = (page.escape(scores.classes[int(answers[row])]) for answers in (scores.predictions, scores.labels))
-        heading = f"said <b>{said}</b> {percent(float(scores.confidence[row]), 1)}, is <b>{true}</b>"
+        predicted, true = (
+            page.escape(scores.classes[int(labels[row])]) for labels in (scores.predictions, scores.labels)
+        )
+        probability = percent(float(scores.confidence[row]), 1)
+        heading = f"predicted <b>{predicted}</b> {probability}, true <b>{true}</b>"
         html += shown(found, texts, row, heading)
-    return page.section("Surest mistakes", html)
+    return page.section("Most confident errors", html)

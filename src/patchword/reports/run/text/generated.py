@@ -1,4 +1,4 @@
-"""Texts that a pretrained causal model goes on with."""
+"""Texts that a pretrained causal language model generates."""
 
 import numpy as np
 
@@ -10,27 +10,27 @@ from patchword.recipes.pretraining.shares import CorpusShare, Share
 from patchword.reports.plots import page
 from patchword.reports.run.text.markup import passage
 
-_TEXTS, _GIVEN, _WRITTEN, _TOP_P = 4, 16, 48, 0.95
+_TEXTS, _GIVEN, _NEW, _TOP_P = 4, 16, 48, 0.95
 
 
 def written_section(model: TextModel, tokenizer: Tokenizer, held: Share) -> str:
-    """The beginnings of held-out documents, and what the model writes behind them."""
+    """Return the section: beginnings of held-out documents, and their continuations."""
     if not model.causal or not isinstance(held, CorpusShare):
         return ""
     prompts = [prompt for number in held.documents[:_TEXTS].tolist() if len(prompt := _beginning(held, number)) > 1]
     if not prompts:
         return ""
     steps = CausalSteps(model, prompts, never=[number for number in tokenizer.specials if number not in _ends(held)])
-    found = write(steps, Drawn(top_p=_TOP_P, seed=0), _WRITTEN, _ends(held))
-    told = f"The first {_GIVEN} tokens of documents that were held out, and in bold what the model writes behind them, "
-    told += f"drawn from the likeliest words that together have {_TOP_P:.0%} of the probability."
+    found = write(steps, Drawn(top_p=_TOP_P, seed=0), _NEW, _ends(held))
+    about = f"The first {_GIVEN} tokens of held-out documents, and in bold the model's continuation, sampled from the "
+    about += f"most likely tokens with a total probability of {_TOP_P:.0%} (top-p)."
     shown = []
     for prompt, text in zip(prompts, found, strict=True):
-        begun = tokenizer.decode(prompt[len(held.frame.before) :])
+        start = tokenizer.decode(prompt[len(held.frame.before) :])
         whole = tokenizer.decode([*prompt[len(held.frame.before) :], *text.tokens])
-        rest = whole.removeprefix(begun)
-        shown.append(passage(f"{page.escape(begun)}<b>{page.escape(rest)}</b>"))
-    return page.section("Texts it writes", page.paragraph(told) + "".join(shown))
+        rest = whole.removeprefix(start)
+        shown.append(passage(f"{page.escape(start)}<b>{page.escape(rest)}</b>"))
+    return page.section("Generated texts", page.paragraph(about) + "".join(shown))
 
 
 def _beginning(held: CorpusShare, number: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the model was given to read: how many texts, how long, how much of them was cut off or is unknown."""
+"""The texts of a run: how many, how long, how many were truncated, how many tokens are unknown."""
 
 from collections.abc import Sequence
 
@@ -17,41 +17,40 @@ from patchword.reports.plots.numbers import counted, percent
 
 
 def texts_section(run: Run, recipe: TextRecipe, found: TextEvaluation) -> str:
+    """Return the section on the texts."""
     examples, tokens = found.texts.examples, whole_lengths(found.texts, found.tokenizer)
     unknown = round(examples.unknown * len(examples.ids.values))
-    told = [
+    facts = [
         f"{counted(len(tokens), f'{found.part} text')}, {sum(tokens) / len(tokens):.1f} tokens each on average, "
-        f"{max(tokens):,} at most",
-        _fate(len(tokens), recipe, examples.shortened, examples.windowed),
-        f"{counted(unknown, 'token')} of {len(examples.ids.values):,} that the vocabulary does not have "
+        f"at most {max(tokens):,}",
+        _long_texts(len(tokens), recipe, examples.shortened, examples.windowed),
+        f"{counted(unknown, 'token')} of {len(examples.ids.values):,} not in the vocabulary "
         f"({percent(examples.unknown, 3)})",
     ]
     if (run.folder / "data.json").is_file():
         data = read_json(run.folder / "data.json")
-        told.append(f"trained on {counted(int(data['samples']), task_spec_of(recipe).example)} of {data['name']}")
-    alternative = f"Histogram of the tokens of {counted(len(tokens), 'text')}; the limit is {recipe.length}."
+        facts.append(f"trained on {counted(int(data['samples']), task_spec_of(recipe).example)} of {data['name']}")
+    alternative = f"Histogram of the tokens of {counted(len(tokens), 'text')}; the maximum length is {recipe.length}."
     svg = page.embedded("svg+xml", text_figures.lengths(tokens, recipe.length))
     return page.section(
-        "Texts", page.bullets(map(page.escape, told)) + page.picture(svg, alternative, kind="card wide")
+        "Texts", page.bullets(map(page.escape, facts)) + page.figure(svg, alternative, kind="card wide")
     )
 
 
-def _fate(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
-    """of texts that are too long"""
+def _long_texts(texts: int, recipe: TextRecipe, shortened: int, windowed: int) -> str:
+    """Return what happened to texts above the maximum length."""
     if shortened:
-        told = (
-            f"{counted(shortened, 'text')} longer than {recipe.length} tokens ({percent(shortened / texts, 1)}) cut off"
-        )
+        fact = f"{counted(shortened, 'text')} truncated to {recipe.length} tokens ({percent(shortened / texts, 1)})"
         return (
-            told if task_spec_of(recipe).paired else f"{told}; stride={recipe.length // 2} would read them in windows"
+            fact if task_spec_of(recipe).paired else f"{fact}; stride={recipe.length // 2} would read them in windows"
         )
     if windowed:
-        return f"{counted(windowed, 'text')} longer than {recipe.length} tokens, read in windows; nothing is cut off"
-    return f"no text is longer than the {recipe.length} tokens read at once: nothing is cut off"
+        return f"{counted(windowed, 'text')} longer than {recipe.length} tokens, read in windows; none is truncated"
+    return f"no text is longer than the maximum of {recipe.length} tokens: none is truncated"
 
 
 def whole_lengths(texts: TextSet, tokenizer: Tokenizer) -> list[int]:
-    """The tokens of each row with the special ones, before anything was cut off."""
+    """Return the tokens of each row with the special tokens, before truncation."""
     if isinstance(texts, TableSet):
         columns = [texts.table.columns[role] for role in ("text", "pair") if role in texts.table.columns]
         return _summed(tokenizer, columns)

@@ -1,4 +1,4 @@
-"""Text as markup: words shaded by a weight, parts marked. Everything a user wrote is escaped here."""
+"""Text as markup: words shaded by a weight, parts marked. All user text is escaped here."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from patchword.reports.plots import page
 
-_STRONGEST = 0.55  # the opacity of the word with the largest weight: the ink stays readable on it
-_AROUND = 110  # characters shown on either side of a mark
+_STRONGEST = 0.55  # opacity of the word with the largest weight: the text stays readable
+_AROUND = 110  # characters shown on each side of a mark
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -28,12 +28,12 @@ class Shade(NamedTuple):
 
 
 def passage(html: str) -> str:
-    """A text by itself, in its own direction of writing."""
+    """Return a text as its own paragraph, with its own writing direction."""
     return f'<p class="passage" dir="auto">{html}</p>\n'
 
 
 def shaded(text: str, shades: Sequence[Shade], most: int) -> str:
-    """Words with a background; what follows the last shaded word, or `most` characters, was not read or is left out."""
+    """Shade words; what follows the last shaded word, or `most` characters, was not read or is left out."""
     html, place = "", 0
     for shade in shades:
         if shade.end > most:
@@ -48,7 +48,7 @@ def shaded(text: str, shades: Sequence[Shade], most: int) -> str:
 
 
 def marked(text: str, parts: Sequence[Part], around: int = _AROUND) -> str:
-    """The surroundings of the marked parts; where parts overlap, the piece has both marks."""
+    """Return the surroundings of the marked parts; overlapping parts have both marks."""
     shown = list(_stretches(text, parts, around))
     if not shown:
         shown = [(0, min(len(text), 2 * around))]
@@ -59,7 +59,7 @@ def marked(text: str, parts: Sequence[Part], around: int = _AROUND) -> str:
 
 
 def _stretches(text: str, parts: Sequence[Part], around: int) -> Iterator[tuple[int, int]]:
-    """Where marks and their surroundings lie, those that touch together."""
+    """Yield the surroundings of marks, merged where they touch."""
     begin = finish = -1
     for part in sorted(parts):
         start, end = _words_before(text, part.start, around), _words_after(text, part.end, around)
@@ -73,7 +73,7 @@ def _stretches(text: str, parts: Sequence[Part], around: int) -> Iterator[tuple[
 
 
 def _words_before(text: str, place: int, around: int) -> int:
-    """Where the surroundings of a mark begin: at a word, if one begins there."""
+    """Return where the surroundings of a mark start: at a word, if possible."""
     start = max(0, place - around)
     space = text.find(" ", start, place)
     return start if start == 0 or space < 0 else space + 1

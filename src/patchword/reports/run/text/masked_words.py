@@ -1,4 +1,4 @@
-"""Sentences that a pretrained model has not seen, with gaps, and what it would put there."""
+"""Held-out sentences with masked tokens, and what a pretrained model predicts there."""
 
 import numpy as np
 import torch
@@ -15,26 +15,27 @@ from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage
 
-_SENTENCES, _GUESSES = 6, 3
-_SHORTEST, _LONGEST = 10, 40  # tokens of a sentence that is shown
+_SENTENCES, _PREDICTIONS = 6, 3
+_SHORTEST, _LONGEST = 10, 40  # tokens of a sentence
 
 
 def gaps_section(model: Model, tokenizer: Tokenizer, held: Share) -> str:
-    """Sentences of held-out documents with gaps, and what the model would put there."""
+    """Return the section: held-out sentences with masked tokens, and the model's predictions."""
     if not isinstance(held, CorpusShare) or not isinstance(held.asked, MaskedTokens):
         return ""
     chosen, masking = _sentences(held), held.asked.masking
     if not chosen:
         return ""
-    told = "Sentences from documents that were held out. The underlined pieces were hidden from the model; below each "
-    told += f"sentence are the {_GUESSES} it finds likeliest there, with their probability, and the right one marked."
+    about = "Sentences from held-out documents. The underlined tokens were masked; below each sentence are the "
+    about += f"{_PREDICTIONS} most likely predictions with their probability; the correct one is marked."
     return page.section(
-        "Filled gaps", page.paragraph(told) + "".join(_sentence(model, tokenizer, held, masking, ids) for ids in chosen)
+        "Masked tokens",
+        page.paragraph(about) + "".join(_sentence(model, tokenizer, held, masking, ids) for ids in chosen),
     )
 
 
 def _sentences(held: CorpusShare) -> list[Tensor]:
-    """The first sentences of fitting length, of different documents as far as there are some."""
+    """Return the first sentences of suitable length, from different documents."""
     corpus, found = held.corpus, []
     for number in held.documents.tolist():
         for sentence in range(int(corpus.documents[number]), int(corpus.documents[number + 1])):
@@ -50,35 +51,35 @@ def _sentences(held: CorpusShare) -> list[Tensor]:
 def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusShare, masking: Masking, ids: Tensor) -> str:
     whole = torch.from_numpy(held.frame.around(ids.int().numpy())[0]).long()
     masked = masking.apply(Ragged.of([whole.int().numpy()]), torch.tensor([len(ids)]), 0, 0)
-    guesses, shares = fill(model, whole.scatter(0, masked.places, masking.mask), masked.places)
+    predictions, probabilities = fill(model, whole.scatter(0, masked.places, masking.mask), masked.places)
     text, spans = joined(tokenizer, ids)
     gaps = (spans[place - len(held.frame.before)] for place in masked.places.tolist())
     parts = [Part(start, end, "gap") for start, end in gaps]
     rows = [
-        page.row(page.escape(_word(tokenizer, int(true))), *_guessed(tokenizer, int(true), words, likely))
-        for true, words, likely in zip(masked.labels, guesses, shares, strict=True)
+        page.row(page.escape(_word(tokenizer, int(true))), *_cells(tokenizer, int(true), words, likely))
+        for true, words, likely in zip(masked.labels, predictions, probabilities, strict=True)
     ]
-    head = ("hidden", *(f"guess {number}" for number in range(1, _GUESSES + 1)))
-    table = page.table("What the model puts there", head, rows, kind="guesses")
+    head = ("masked", *(f"prediction {number}" for number in range(1, _PREDICTIONS + 1)))
+    table = page.table("Predictions of the model", head, rows, kind="guesses")
     return f'<article class="text">{passage(marked(text, parts, len(text)))}{table}</article>\n'
 
 
 @torch.inference_mode()
 def fill(model: Model, ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """(tokens,), (gaps,) -> the likeliest words of each gap and their probability, (gaps, guesses) each"""
+    """(tokens,), (masks,) -> the most likely words of each mask and their probabilities, (masks, predictions) each."""
     device = next(model.parameters()).device
     answer = model(Text(ids[None], predict_at=places).to(device))
     scores = answer[0] if isinstance(answer, tuple) else answer
-    best = scores.float().softmax(-1).topk(_GUESSES, dim=-1)
+    best = scores.float().softmax(-1).topk(_PREDICTIONS, dim=-1)
     return best.indices.cpu(), best.values.cpu()
 
 
-def _guessed(tokenizer: Tokenizer, true: int, words: Tensor, shares: Tensor) -> list[str]:
+def _cells(tokenizer: Tokenizer, true: int, words: Tensor, probabilities: Tensor) -> list[str]:
     cells = []
-    for word, share in zip(words.tolist(), shares.tolist(), strict=True):
+    for word, probability in zip(words.tolist(), probabilities.tolist(), strict=True):
         name = f"<bdi>{page.escape(_word(tokenizer, word))}</bdi>"
         name = f'<mark class="true">{name}</mark>' if word == true else name
-        cells.append(f"{name} <small>{percent(share, 1)}</small>")
+        cells.append(f"{name} <small>{percent(probability, 1)}</small>")
     return cells
 
 
@@ -87,7 +88,7 @@ def _word(tokenizer: Tokenizer, number: int) -> str:
 
 
 def joined(tokenizer: Tokenizer, ids: Tensor) -> tuple[str, list[tuple[int, int]]]:
-    """Readable text, and where each token lies in it; a piece that continues a word is put to it."""
+    """Return readable text, and the position of each token in it; word pieces are joined."""
     text, spans = "", []
     for number, piece in zip(ids.tolist(), tokenizer.written(ids.numpy()), strict=True):
         follows = bool(tokenizer.continues[number])

@@ -1,4 +1,4 @@
-"""report.html of a pretraining run: the curves, the corpus, and gaps that the model fills."""
+"""The report of a pretraining run: curves, the corpus, and predictions for masked tokens."""
 
 from typing import cast
 
@@ -11,25 +11,33 @@ from patchword.recipes.run import Run
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, measured, named, percent
 from patchword.reports.run.costs import cost_section
-from patchword.reports.run.parts import curves_section, document, expectation, origin_section, run_tiles, training_told
+from patchword.reports.run.parts import (
+    curves_section,
+    document,
+    expectation,
+    origin_section,
+    run_tiles,
+    training_summary,
+)
 from patchword.reports.run.text.generated import written_section
 from patchword.reports.run.text.masked_words import gaps_section
 
 _MEANINGS = {
     "accuracy": "",
-    "perplexity": "as if guessing among so many",
-    "loss": "of all that is asked, added (nats)",
+    "perplexity": "as if choosing among this many",
+    "loss": "sum of all objectives (nats)",
     "next_accuracy": "50% is chance",
     "order_accuracy": "50% is chance",
 }
 _NOTE = (
-    "Training values are means over an epoch, while the weights still change; validation values are taken at its end, "
-    "on texts that are never trained on. The loss is that of an asked word and, where it is learned, that of a pair of "
-    "sentences added; accuracy and perplexity are of the asked words."
+    "Training values are means over an epoch, while the weights still change; validation values are computed at its "
+    "end, on texts that are not in the training data. The loss is the sum of the token loss and, if there is one, the "
+    "sentence-pair loss; accuracy and perplexity are of the predicted tokens."
 )
 
 
 def pretraining_report(run: Run, found: PretrainingEvaluation) -> str:
+    """Return the report as HTML."""
     recipe, metrics = cast(PretrainingRecipe, run.recipe()), run.metrics()
     task, model, cost = found.task, found.model, count(found.model.card)
     sections = [
@@ -47,9 +55,9 @@ def pretraining_report(run: Run, found: PretrainingEvaluation) -> str:
     ]
     tiles += run_tiles(metrics, cost, f"{cost.input[1]} tokens")
     accuracy = found.measures["accuracy"]
-    told = f"{model.card.model} guesses {percent(accuracy)} of the {task.unit} of {_documents(task)} it has not "
-    told += f"learned from{training_told(metrics)}.{expectation(recipe, accuracy)}"
-    return document(run, f"{model.card.model}, pretrained", told, tiles, sections)
+    lead = f"{model.card.model} predicts {percent(accuracy)} of the {task.unit} correctly, on {_documents(task)} that "
+    lead += f"were not in its training data{training_summary(metrics)}.{expectation(recipe, accuracy)}"
+    return document(run, f"{model.card.model}, pretrained", lead, tiles, sections)
 
 
 def _documents(task: PretrainingTask) -> str:
@@ -62,14 +70,14 @@ def _corpus(task: PretrainingTask) -> str:
     corpus, manifest = task.train.corpus, task.train.corpus.manifest
     rows = [
         page.row("documents", f"{manifest.documents:,}"),
-        page.row("documents learned from", f"{len(task.train.documents):,}"),
-        page.row("documents held out", f"{len(task.held):,}"),
+        page.row("training documents", f"{len(task.train.documents):,}"),
+        page.row("held-out documents", f"{len(task.held):,}"),
         page.row("sentences", f"{manifest.sentences:,}"),
         page.row("tokens", f"{manifest.tokens:,}"),
-        page.row("tokens of a sentence", f"{manifest.tokens / max(1, manifest.sentences):.1f}"),
+        page.row("tokens per sentence", f"{manifest.tokens / max(1, manifest.sentences):.1f}"),
         page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_share, 3)})"),
         page.row("vocabulary", f"{task.tokenizer.vocabulary:,} entries, {task.tokenizer.casing}"),
     ]
-    told = "Pairs are made of documents of two sentences or more." if task.held.second else ""
-    table = page.table("The corpus", ("what", "how many"), rows, kind="measures")
-    return page.section("Corpus", table + (page.paragraph(told, "note") if told else ""))
+    note = "Pairs are made from documents with two or more sentences." if task.held.second else ""
+    table = page.table("The corpus", ("what", "count"), rows, kind="measures")
+    return page.section("Corpus", table + (page.paragraph(note, "note") if note else ""))

@@ -1,4 +1,4 @@
-"""report.html of a run on texts."""
+"""The report of a run on texts."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import SpanSet, TagSet
 from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberSet
-from patchword.reports.landscape.saved import surface_section
+from patchword.reports.landscape.saved import landscape_section
 from patchword.reports.landscape.sharpness import sharpness_section
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, measured, named
@@ -25,7 +25,7 @@ from patchword.reports.run.parts import (
     expectation,
     origin_section,
     run_tiles,
-    training_told,
+    training_summary,
 )
 from patchword.reports.run.text.answers import answer_sections
 from patchword.reports.run.text.classes import class_sections
@@ -35,6 +35,7 @@ from patchword.reports.run.text.values import label_sections, number_sections
 
 
 def text_report(run: Run, found: TextEvaluation) -> str:
+    """Return the report as HTML."""
     recipe, metrics = cast(TextRecipe, run.recipe()), run.metrics()
     model, cost = found.model, count(found.model.card)
     loss = task_spec_of(recipe).loss
@@ -45,7 +46,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *_task_sections(found),
         texts_section(run, recipe, found),
         sharpness_section(run),
-        surface_section(run),
+        landscape_section(run),
         cost_section(model.card),
         origin_section(run, recipe, _origin(recipe), model),
     ]
@@ -61,32 +62,34 @@ def text_report(run: Run, found: TextEvaluation) -> str:
 
 
 def in_words(recipe: TextRecipe, found: TextEvaluation, metrics: list[dict[str, Any]]) -> str:
+    """Return the result in one or two sentences."""
     value = found.judged.measures[found.metric]
-    told = f"{found.model.card.model} reached {_score(found.metric, value)} on the {_of(found, recipe)} "
-    told += f"of {data_name(recipe)}{training_told(metrics)}.{expectation(recipe, value)}"
+    lead = f"{found.model.card.model} reached {_score(found.metric, value)} on the {_of(found, recipe)} "
+    lead += f"of {data_name(recipe)}{training_summary(metrics)}.{expectation(recipe, value)}"
     if found.part == "validation":
-        told += " The best epoch was chosen on these same texts, so new ones may score a little lower."
-    return told
+        lead += " The best epoch was chosen on these same texts, so new texts may score a little lower."
+    return lead
 
 
 def data_name(recipe: TextRecipe) -> str:
+    """Return the name of the training data."""
     return f"GLUE's {GLUE[recipe.glue].folder}" if recipe.glue else Path(recipe.train).name
 
 
 def _score(metric: str, value: float) -> str:
-    """an accuracy of 84.77%"""
+    """Return e.g. "an accuracy of 84.77%"."""
     name = named(metric)
     return f"{'an' if name[0] in 'aeF' else 'a'} {name} of {measured(metric, value)}"
 
 
 def _kept_tile(metrics: list[dict[str, Any]], metric: str) -> str:
-    """Where the result is the validation's, its best value is told already."""
+    """Return the best epoch; its score is already the result where the result is the validation's."""
     best = best_epoch(metrics, metric)
-    return page.tile("Kept epoch", str(best.get("epoch", "unknown")), "the best on the validation texts")
+    return page.tile("Best epoch", str(best.get("epoch", "unknown")), "by the score on the validation texts")
 
 
 def _of(found: TextEvaluation, recipe: TextRecipe) -> str:
-    """499 validation texts"""
+    """Return e.g. "499 validation texts"."""
     rows = int(found.texts.examples.owner.max()) + 1
     return counted(rows, f"{found.part} {task_spec_of(recipe).row}")
 
@@ -95,14 +98,14 @@ def _measures(found: TextEvaluation, recipe: TextRecipe) -> str:
     rows = [page.row(page.escape(named(name)), measured(name, value)) for name, value in found.judged.measures.items()]
     rows.append(page.row("loss", f"{found.judged.loss:.4f}"))
     html = page.table(f"On the {found.part} texts", ("measure", "value"), rows, kind="measures")
-    told = f"The best epoch was chosen by the {page.escape(named(found.metric))} on the validation texts."
+    note = f"The best epoch was chosen by the {page.escape(named(found.metric))} on the validation texts."
     if found.part == "validation":
-        told += " These are the same texts" + ("." if recipe.glue else ": give test=FILE for a result on others.")
-    return page.section("Result", html + page.paragraph(told, "note"))
+        note += " These are the same texts" + ("." if recipe.glue else ": set test=FILE for a result on other texts.")
+    return page.section("Result", html + page.paragraph(note, "note"))
 
 
 def _compression(small: Compression) -> str:
-    """Before and after: the same weights in float32 and in 8 bits."""
+    """Return the section on the same weights in float32 and in 8 bits."""
     rows = [
         page.row(
             page.escape(file.name),
@@ -112,13 +115,17 @@ def _compression(small: Compression) -> str:
         )
         for file in small.files
     ]
-    head = ("weights", page.escape(named(small.metric)), "file", "one text")
-    table = page.table("The same weights before and after", head, rows, kind="measures")
+    head = ("weights", page.escape(named(small.metric)), "file size", "time per text")
+    table = page.table("The same weights in float32 and int8", head, rows, kind="measures")
     plain, tiny = small.files
-    told = f"The int8 file has {tiny.megabytes / plain.megabytes:.2f} of the size and is {small.faster:.2f} times as "
-    told += f"fast on this machine: {small.reader}, one text of {small.tokens} tokens at a time. Its answers differ "
-    told += f"from those of the model that was trained by {small.difference:.1e} of their scale."
-    return page.section("In 8 bits", table + page.paragraph(page.escape(told), "note"))
+    note = (
+        f"The int8 file has {tiny.megabytes / plain.megabytes:.2f} times the size and is {small.faster:.2f} times as "
+    )
+    note += (
+        f"fast on this machine: {small.reader}, one text of {small.tokens} tokens at a time. The relative difference "
+    )
+    note += f"of its outputs to those of the trained model is {small.difference:.1e}."
+    return page.section("In 8 bits", table + page.paragraph(page.escape(note), "note"))
 
 
 def _task_sections(found: TextEvaluation) -> list[str]:
@@ -137,18 +144,18 @@ def _task_sections(found: TextEvaluation) -> list[str]:
 
 
 def _note(recipe: TextRecipe) -> str:
-    """Why training can look worse than validation."""
+    """Return why training values can be worse than validation values."""
     note = "Training values are means over an epoch, with dropout, while the weights still change"
     note += ", with smoothed labels" if recipe.label_smoothing else ""
-    note += ", with rare classes counting more" if recipe.weights else ""
-    told = f"{note}; validation values are taken at its end, on texts that are never trained on"
-    return f"{told}, and of the plain loss." if recipe.label_smoothing or recipe.weights else f"{told}."
+    note += ", with larger weights for rare classes" if recipe.weights else ""
+    text = f"{note}; validation values are computed at its end, on texts that are not in the training data"
+    return f"{text}, with the plain loss." if recipe.label_smoothing or recipe.weights else f"{text}."
 
 
 def _origin(recipe: TextRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
     if recipe.share() is not None and not recipe.glue:
-        parts["validation"] = f"a share of {recipe.validation} of the training texts"
+        parts["validation"] = f"a fraction of {recipe.validation} of the training texts"
     if recipe.glue:
         parts = {data_name(recipe): recipe.train}
     return "Texts: " + "; ".join(f"{part} from {where}" for part, where in parts.items() if where) + "."

@@ -1,4 +1,4 @@
-"""What a model that gives labels or numbers to texts got right and wrong."""
+"""Results of a model that predicts labels or numbers for texts."""
 
 import torch
 from torch import Tensor
@@ -13,63 +13,68 @@ _LARGEST, _SURE = 12, 8
 
 
 def number_sections(found: TextEvaluation, texts: NumberSet) -> list[str]:
+    """Return the sections on predicted numbers."""
     truth, answers = texts.truth.double(), torch.as_tensor(found.judged.answers).double()
     errors = (answers - truth).abs()
-    told = f"The mean error is {float(errors.mean()):.3g}, half of the errors are below {float(errors.median()):.3g}; "
-    told += f"the true numbers reach from {float(truth.min()):g} to {float(truth.max()):g}. "
-    told += "The line is where the model is right."
-    alternative = f"{counted(len(truth), 'text')}: the number the model gave over the true one."
+    about = f"The mean error is {float(errors.mean()):.3g}, the median {float(errors.median()):.3g}; "
+    about += f"the true values range from {float(truth.min()):g} to {float(truth.max()):g}. "
+    about += "Correct predictions are on the line."
+    alternative = f"{counted(len(truth), 'text')}: predicted over true values."
     svg = text_figures.predicted(truth, answers)
-    drawn = page.picture(page.embedded("svg+xml", svg), alternative, kind="card matrix")
+    drawn = page.figure(page.embedded("svg+xml", svg), alternative, kind="card matrix")
     largest = errors.argsort(descending=True, stable=True)[:_LARGEST].tolist()
     html = page.paragraph(text_attention.note(found.model, texts.examples), "note")
     for row in largest:
-        true, said = float(truth[row]), float(answers[row])
-        html += shown(found, texts, row, f"said <b>{said:.3g}</b>, is <b>{true:.3g}</b>: {said - true:+.3g}")
-    return [page.section("Numbers", page.paragraph(told) + drawn), page.section("Largest errors", html)]
+        true, predicted = float(truth[row]), float(answers[row])
+        heading = f"predicted <b>{predicted:.3g}</b>, true <b>{true:.3g}</b>: {predicted - true:+.3g}"
+        html += shown(found, texts, row, heading)
+    return [page.section("Numbers", page.paragraph(about) + drawn), page.section("Largest errors", html)]
 
 
 def shown(found: TextEvaluation, texts: TableSet, row: int, heading: str) -> str:
-    """A row of the table under what the model said of it; the heading is markup."""
+    """Return a row of the table below its prediction; the heading is markup."""
     line = f"<small>line {texts.table.lines[row]:,}</small>"
     text = text_attention.attended(found.model, found.tokenizer, texts, row)
     return f'<article class="text"><p class="said">{heading} {line}</p>\n{text}</article>\n'
 
 
 def label_sections(found: TextEvaluation, texts: LabelsSet) -> list[str]:
-    truth, shares = texts.truth.bool(), torch.as_tensor(found.judged.answers)
-    said = shares > 0.5
-    right, given, true = (flags.sum(0).tolist() for flags in (truth & said, said, truth))
+    """Return the sections on predicted labels."""
+    truth, probabilities = texts.truth.bool(), torch.as_tensor(found.judged.answers)
+    predicted = probabilities > 0.5
+    right, given, true = (flags.sum(0).tolist() for flags in (truth & predicted, predicted, truth))
     rows = [score_row(name, *counts) for name, *counts in zip(texts.labels, right, given, true, strict=True)]
-    whole = int((truth == said).all(-1).sum())
-    told = f"Of {counted(len(truth), f'{found.part} text')}, {whole:,} have all their labels and no other "
-    told += f"({percent(whole / len(truth), 1)}). A label is given when the model finds it likelier than not."
-    table = page.table("Each label", SCORE_HEAD, rows, kind="classes")
-    return [page.section("Each label", page.paragraph(told) + table), _wrong_labels(found, texts, truth, shares)]
+    whole = int((truth == predicted).all(-1).sum())
+    about = f"Of {counted(len(truth), f'{found.part} text')}, {whole:,} have exactly the true labels "
+    about += f"({percent(whole / len(truth), 1)}). A label is predicted if its probability is above 50%."
+    table = page.table("Results per label", SCORE_HEAD, rows, kind="classes")
+    errors = _wrong_labels(found, texts, truth, probabilities)
+    return [page.section("Labels", page.paragraph(about) + table), errors]
 
 
 SCORE_HEAD = ("name", "F1", "precision", "recall", "count")
 
 
-def score_row(name: str, right: int, said: int, true: int) -> str:
-    """A row of SCORE_HEAD; what has nothing to count is left empty."""
-    f1 = 2 * right / (said + true) if said + true else 0.0
-    bar = f'<span class="bar"><i style="width:{100 * f1:.1f}%"></i></span> {percent(f1, 1)}' if said + true else ""
-    precision, recall = (percent(right / total, 1) if total else "" for total in (said, true))
+def score_row(name: str, right: int, predicted: int, true: int) -> str:
+    """Return a row of SCORE_HEAD; undefined scores are left empty."""
+    total = predicted + true
+    f1 = 2 * right / total if total else 0.0
+    bar = f'<span class="bar"><i style="width:{100 * f1:.1f}%"></i></span> {percent(f1, 1)}' if total else ""
+    precision, recall = (percent(right / count, 1) if count else "" for count in (predicted, true))
     return page.row(page.escape(name), bar, precision, recall, f"{true:,}")
 
 
-def _wrong_labels(found: TextEvaluation, texts: LabelsSet, truth: Tensor, shares: Tensor) -> str:
-    """The labels that the model was surest of, wrongly given or wrongly left out."""
-    surprise = torch.where(truth, 1 - shares, shares)
-    order = surprise.flatten().argsort(descending=True)[:_SURE].tolist()
+def _wrong_labels(found: TextEvaluation, texts: LabelsSet, truth: Tensor, probabilities: Tensor) -> str:
+    """Return the section on the most confident wrong labels."""
+    error = torch.where(truth, 1 - probabilities, probabilities)
+    order = error.flatten().argsort(descending=True)[:_SURE].tolist()
     html = page.paragraph(text_attention.note(found.model, texts.examples), "note")
     for row, label in (divmod(place, len(texts.labels)) for place in order):
-        if surprise[row, label] <= 0.5:
+        if error[row, label] <= 0.5:
             break
-        told = "does not have" if truth[row, label] else "has"
-        sure = percent(float(surprise[row, label]), 1)
-        heading = f"said that the text {told} the label <b>{page.escape(texts.labels[label])}</b>, {sure} sure"
+        has = "does not have" if truth[row, label] else "has"
+        confidence = percent(float(error[row, label]), 1)
+        heading = f"predicted that the text {has} the label <b>{page.escape(texts.labels[label])}</b>, {confidence}"
         html += shown(found, texts, row, heading)
-    none = page.paragraph("There are none: every label is right.")
-    return page.section("Surest mistakes", html if "<article" in html else none)
+    none = page.paragraph("None: every label is correct.")
+    return page.section("Most confident errors", html if "<article" in html else none)
