@@ -15,8 +15,7 @@ from PIL import Image
 
 from patchword.core.errors import UserError
 from patchword.data.faults import DataError, Fault, attempt, doubt, one_report, tell, told
-from patchword.data.image import decoding, images, listing
-from patchword.data.image import image_file as pictures
+from patchword.data.image import decoding, image_file, images, listing
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import IdxSource
 from patchword.recipes.checking import check_data
@@ -186,7 +185,7 @@ def test_tags_and_answers(tmp_path):
             test=write(tmp_path / "b.conll", "A X\nB Q\nC R\n"),
         )
     )
-    for place in ("a.conll, line 4: unequal columns", "a.conll, line 7", "a.conll, line 9"):
+    for place in ("a.conll, line 4: wrong number of columns", "a.conll, line 7", "a.conll, line 9"):
         assert place in found
     asked = [
         {"id": "1", "question": "q", "answers": [{"text": "here", "answer_start": 0}]},
@@ -198,7 +197,7 @@ def test_tags_and_answers(tmp_path):
     found = faults_of(TextRecipe(task="span", train=write(tmp_path / "a.json", told_of)))
     assert "question '2': no answer to train on" in found
     assert "data[0].paragraphs[0].qas[2].answers is missing" in found
-    assert "data[0].paragraphs[0].qas[3].id is that of data[0].paragraphs[0].qas[0] too" in found
+    assert "data[0].paragraphs[0].qas[3].id is a duplicate of data[0].paragraphs[0].qas[0]" in found
 
 
 def test_unknown_tags_are_all_named(tmp_path):
@@ -259,7 +258,7 @@ def test_raw_texts_are_checked_without_training(spoilt_texts, command):
     write(Path("all/a.txt"), "")
     code, out, _ = command("data", "check", "bert-pretrain", "text=all/a.txt,sound.txt")
     assert code == 0
-    assert "note: a file without text (1):" in out
+    assert "note: an empty file (1):" in out
 
 
 def test_pairs_and_articles_are_read_whole(tmp_path):
@@ -281,7 +280,7 @@ def test_a_file_of_nothing_but_faults_is_not_read_to_its_end(tmp_path):
     found = faults_of(PretrainingRecipe(text=tuple(str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.txt"))))
     assert found.count(": not UTF-8") == 1001
     assert found.count(": not JSON") == 1000
-    assert found.count("has 1,000 faults and more") == 2
+    assert found.count("has 1,000 or more faults") == 2
 
 
 # Pictures
@@ -290,7 +289,7 @@ def test_a_file_of_nothing_but_faults_is_not_read_to_its_end(tmp_path):
 @pytest.fixture
 def spoilt(tmp_path, monkeypatch):
     """A folder of classes with faults in both parts, and what the report has to say of it."""
-    monkeypatch.setattr(pictures, "PIXELS", 10_000)
+    monkeypatch.setattr(image_file, "PIXELS", 10_000)
     for part in ("train", "test"):
         write_classes(tmp_path / part, count=5)
     train, test = tmp_path / "train", tmp_path / "test"
@@ -439,13 +438,13 @@ def test_headers_alone_are_read_of_a_set_too_large_to_decode_first(tmp_path, mon
     write_classes(tmp_path, count=10)
     whole = write_picture(tmp_path / "cat" / "3.png", mode="RGB", size=(64, 64)).read_bytes()
     (tmp_path / "cat" / "3.png").write_bytes(whole[: len(whole) // 2])
-    pixels = images.decoded(sorted(tmp_path.glob("*/*.png")), 8, 1)
+    pixels = images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
     with pytest.raises(UserError, match=r"cannot read the picture .*cat/3\.png"):
         pixels.take(torch.arange(len(pixels.paths)))
     (tmp_path / "dog" / "4.png").write_text("none")
     with pytest.raises(UserError, match=r"cannot read the picture .*dog/4\.png"):
-        images.decoded(sorted(tmp_path.glob("*/*.png")), 8, 1)
-    assert len(decoding.look(tmp_path / "cat" / "3.png")) == 3
+        images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
+    assert len(decoding.read_header(tmp_path / "cat" / "3.png")) == 3
 
 
 # Pictures as a viewer shows them

@@ -11,32 +11,32 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, Three
+from patchword.data.augmentation.color import Jitter, ThreeAugment
 from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import RandAugment, Version
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given, Plan, Stage
+from patchword.data.augmentation.stage import Given, Stage, StagePlan
 
 Erased = Literal["square", "const", "pixel"]
 
 
 @dataclass(frozen=True)
-class Changes:
+class SampleChanges:
     """What happens to each sample of an epoch or a batch; one entry a sample."""
 
     draws: Draws  # in the main memory
-    plans: tuple[Plan, ...]  # of the stages on pixels
-    later: tuple[Plan, ...]  # of the stages on normalised pictures
-    mixing: Plan
+    plans: tuple[StagePlan, ...]  # of the stages on pixels
+    later: tuple[StagePlan, ...]  # of the stages on normalised pictures
+    mixing: StagePlan
 
-    def part(self, rows: slice | Tensor) -> "Changes":
+    def part(self, rows: slice | Tensor) -> "SampleChanges":
         """rows: in the main memory"""
         plans, later = (tuple(_rows(plan, rows) for plan in plans) for plans in (self.plans, self.later))
-        return Changes(self.draws.part(rows), plans, later, _rows(self.mixing, rows))
+        return SampleChanges(self.draws.part(rows), plans, later, _rows(self.mixing, rows))
 
 
-def _rows(plan: Plan, rows: slice | Tensor) -> Plan:
+def _rows(plan: StagePlan, rows: slice | Tensor) -> StagePlan:
     return tuple(values[rows if isinstance(rows, slice) else to_device(rows, values.device)] for values in plan)
 
 
@@ -75,7 +75,7 @@ class Augmentation:
         if self.randaugment:
             yield RandAugment(self.randaugment, self.spread, self.operations)
         if self.three:
-            yield Three(self.three)
+            yield ThreeAugment(self.three)
         if self.jitter:
             yield Jitter(self.jitter)
         if self.erase and self.erasing == "square":
@@ -91,20 +91,20 @@ class Augmentation:
         on = self.mixed and (self.mixup or self.cutmix)
         return Mixing(self.mixup, self.cutmix, self.mixed, self.switch) if on else None
 
-    def changes(self, seed: int, epoch: int, index: Tensor) -> Changes:
+    def changes(self, seed: int, epoch: int, index: Tensor) -> SampleChanges:
         """Drawn for a whole epoch at once, since many small draws would cost more than the changes themselves."""
         draws = Draws(seed, epoch, index)
         plans, later = (tuple(stage.plan(draws) for stage in stages) for stages in (self.stages, self.later))
-        return Changes(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
+        return SampleChanges(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
 
-    def apply(self, pixels: Tensor, changes: Changes, colour: Sequence[float] = (0.5,)) -> Tensor:
+    def apply(self, pixels: Tensor, changes: SampleChanges, colour: Sequence[float] = (0.5,)) -> Tensor:
         """(batch, channels, height, width) uint8 -> the same; colour: the set's mean, 0 to 1, for what comes in"""
         given = Given(changes.draws, colour)
         for stage, plan in zip(self.stages, changes.plans, strict=True):
             pixels = stage(pixels, plan, given)
         return pixels
 
-    def finish(self, inputs: Tensor, changes: Changes) -> Tensor:
+    def finish(self, inputs: Tensor, changes: SampleChanges) -> Tensor:
         """normalised pictures -> the same, with parts erased"""
         given = Given(changes.draws, (0.0,))
         for stage, plan in zip(self.later, changes.later, strict=True):

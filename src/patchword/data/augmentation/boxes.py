@@ -10,7 +10,7 @@ from torch import Tensor
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.geometry import bicubic, resampled
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, Plan, only
+from patchword.data.augmentation.stage import Given, StagePlan, apply_to
 
 _TRIES = 10  # as often as others try before they give up
 
@@ -23,7 +23,7 @@ class Boxes:
     shape: tuple[float, float]
     purposes: tuple[Purpose, Purpose, Purpose, Purpose]  # area, shape, top, left
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         """shares of the area, shapes, each (count, tries), and where the box lies, in [0, 1)"""
         area, shape, top, left = self.purposes
         low, high = self.area
@@ -32,7 +32,7 @@ class Boxes:
         shapes = torch.stack([start + (end - start) * draws.uniform(shape, again) for again in range(_TRIES)], 1)
         return areas, shapes.exp(), draws.uniform(top), draws.uniform(left)
 
-    def placed(self, plan: Plan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def placed(self, plan: StagePlan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits
 
         With numpy: torch would wake other threads for these few numbers, which takes longer than all else.
@@ -61,10 +61,10 @@ class Crop:
         purposes = (Purpose.CROP_AREA, Purpose.CROP_RATIO, Purpose.CROP_TOP, Purpose.CROP_LEFT)
         return Boxes((self.least, 1.0), (3 / 4, 4 / 3), purposes)
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         return self.boxes.plan(draws.host)
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         height, width = pixels.shape[-2:]
         box = torch.stack(self.boxes.placed(plan, height, width))
         whole = torch.tensor([0, 0, height, width])[:, None]
@@ -77,7 +77,7 @@ class Erasing:
     """Random erasing (Zhong et al., 2017) of normalised pictures: a box of 2% to a third of the area gets the mean
     colour, which is 0 there, or with `noise` a normal number for every pixel. Where no box fits, nothing is erased."""
 
-    chance: float
+    probability: float
     noise: bool
 
     @property
@@ -85,31 +85,31 @@ class Erasing:
         purposes = (Purpose.ERASE_AREA, Purpose.ERASE_RATIO, Purpose.ERASE_TOP, Purpose.ERASE_LEFT)
         return Boxes((0.02, 1 / 3), (0.3, 1 / 0.3), purposes)
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         host = draws.host
-        return host.uniform(Purpose.ERASE) < self.chance, *self.boxes.plan(host)
+        return host.uniform(Purpose.ERASE) < self.probability, *self.boxes.plan(host)
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         chosen, *drawn = plan
         top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
 
-        def erased(pictures: Tensor, which: Tensor) -> Tensor:
-            box = to_device(torch.stack([top, rows, left, columns])[:, which], pictures.device)
-            blank = inside(box[:2], box[2:], pictures)
-            return torch.where(blank, self._paint(pictures, given.draws.part(which)), pictures)
+        def erased(images: Tensor, which: Tensor) -> Tensor:
+            box = to_device(torch.stack([top, rows, left, columns])[:, which], images.device)
+            blank = box_mask(box[:2], box[2:], images)
+            return torch.where(blank, self._paint(images, given.draws.part(which)), images)
 
-        return only(pixels, chosen, erased)
+        return apply_to(pixels, chosen, erased)
 
-    def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
+    def _paint(self, images: Tensor, draws: Draws) -> Tensor:
         if not self.noise:
-            return pictures.new_zeros(())
-        there = Draws(draws.seed, draws.epoch, to_device(draws.index, pictures.device))
-        return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
+            return images.new_zeros(())
+        there = Draws(draws.seed, draws.epoch, to_device(draws.index, images.device))
+        return there.noise(images[0].numel()).view_as(images).to(images.dtype)
 
 
-def inside(rows: Tensor, columns: Tensor, pictures: Tensor) -> Tensor:
+def box_mask(rows: Tensor, columns: Tensor, images: Tensor) -> Tensor:
     """(batch, 1, height, width): true in each picture's box; rows and columns: (2, batch), first and number"""
-    height, width = (torch.arange(side, device=pictures.device) for side in pictures.shape[-2:])
+    height, width = (torch.arange(side, device=images.device) for side in images.shape[-2:])
     in_rows = (height >= rows[0, :, None]) & (height < rows.sum(0)[:, None])
     in_columns = (width >= columns[0, :, None]) & (width < columns.sum(0)[:, None])
     return (in_rows[:, :, None] & in_columns[:, None, :])[:, None]

@@ -16,7 +16,7 @@ class Epoch(NamedTuple):
     keys: Tensor
 
 
-def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
+def epoch_samples(order: Tensor, repeats: int = 1) -> Epoch:
     """The samples in this epoch's order; with repeats, fewer of them, each so often (Hoffer et al., 2020)
 
     Two neighbours alternate until both have been seen `repeats` times, so that views meet in a batch, but no picture
@@ -30,7 +30,7 @@ def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
     return Epoch(samples, samples + count * view)
 
 
-class Company(NamedTuple):
+class MixGroup(NamedTuple):
     """sizes: of some batches; places: their own in the epoch, and then others they are mixed with; partners: whom each
     sample meets, counted in these places"""
 
@@ -48,12 +48,12 @@ class Company(NamedTuple):
         return values[self.places if isinstance(self.places, slice) else to_device(self.places, values.device)]
 
 
-def alone(start: int, end: int, count: int) -> Company:
+def without_partners(start: int, end: int, count: int) -> MixGroup:
     """The samples from `start` to `end`, of which nobody meets anybody."""
-    return Company((end - start,), slice(start, end), torch.arange(end - start))
+    return MixGroup((end - start,), slice(start, end), torch.arange(end - start))
 
 
-def dealt(part: Company, size: int, group: WorkSharing) -> Company:
+def for_process(part: MixGroup, size: int, group: WorkSharing) -> MixGroup:
     """Of batches of that size, what this process of several works on, with the partners of its samples wherever they
     are."""
     shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
@@ -63,10 +63,10 @@ def dealt(part: Company, size: int, group: WorkSharing) -> Company:
     partners = part.partners[own]
     chosen = torch.cat([own, partners[~torch.isin(partners, own)]])
     places = torch.arange(part.places.start, part.places.stop) if isinstance(part.places, slice) else part.places
-    return Company(sizes, places[chosen], _found(partners, chosen))
+    return MixGroup(sizes, places[chosen], _positions_in(partners, chosen))
 
 
-def company(start: int, end: int, count: int) -> Company:
+def with_partners(start: int, end: int, count: int) -> MixGroup:
     """The same, with the partners of its samples: the other one of a pair of neighbours, itself if there is none
 
     An even number of them holds its own partners; an odd one needs a picture or two of those beside it.
@@ -75,12 +75,12 @@ def company(start: int, end: int, count: int) -> Company:
     partners = torch.where((own ^ 1) < count, own ^ 1, own)
     others = partners[(partners < start) | (partners >= end)]
     if not len(others):
-        return Company((len(own),), slice(start, end), partners - start)
+        return MixGroup((len(own),), slice(start, end), partners - start)
     places = torch.cat([own, others])
-    return Company((len(own),), places, _found(partners, places))
+    return MixGroup((len(own),), places, _positions_in(partners, places))
 
 
-def _found(partners: Tensor, places: Tensor) -> Tensor:
+def _positions_in(partners: Tensor, places: Tensor) -> Tensor:
     """where each of them is among the places"""
     ordered, order = places.sort()
     return order[torch.searchsorted(ordered, partners)]

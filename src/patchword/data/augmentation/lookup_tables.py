@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-def through(pixels: Tensor, tables: Tensor) -> Tensor:
+def look_up(pixels: Tensor, tables: Tensor) -> Tensor:
     """(batch, channels, height, width) uint8 -> the same"""
     wide = tables.expand(-1, pixels.shape[1], -1)
     return wide.gather(2, pixels.flatten(2).long()).view_as(pixels)
@@ -18,7 +18,7 @@ def through(pixels: Tensor, tables: Tensor) -> Tensor:
 
 def looked_up(table: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The change of pictures that a function of this file makes."""
-    return lambda pixels, amount: through(pixels, table(pixels, amount))
+    return lambda pixels, amount: look_up(pixels, table(pixels, amount))
 
 
 def blended(first: Tensor, second: Tensor, share: Tensor) -> Tensor:

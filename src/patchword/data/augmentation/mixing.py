@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.to_device import to_device
-from patchword.data.augmentation.boxes import inside
+from patchword.data.augmentation.boxes import box_mask
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Plan
+from patchword.data.augmentation.stage import StagePlan
 
 _KNOTS = 4097
 
@@ -23,20 +23,20 @@ class Mixing:
 
     mixup: float
     cutmix: float
-    chance: float = 1.0
+    probability: float = 1.0
     switch: float = 0.5  # the chance of CutMix where both are on
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         """the share kept, whether it is CutMix, and where the middle of the box lies, in [0, 1)"""
         host = draws.host
         switch = self.switch if self.mixup and self.cutmix else float(self.cutmix > 0)
         cut = host.uniform(Purpose.SWITCH) < switch
         drawn = host.uniform(Purpose.SHARE)
         share = torch.where(cut, beta(drawn, self.cutmix or 1.0), beta(drawn, self.mixup or 1.0))
-        mixed = host.uniform(Purpose.MIX) < self.chance
+        mixed = host.uniform(Purpose.MIX) < self.probability
         return torch.where(mixed, share, 1.0), cut, host.uniform(Purpose.CUT_TOP), host.uniform(Purpose.CUT_LEFT)
 
-    def __call__(self, inputs: Tensor, others: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def __call__(self, inputs: Tensor, others: Tensor, plan: StagePlan) -> tuple[Tensor, Tensor]:
         """Pictures and the ones they are mixed with -> mixed pictures, and the share (batch,) of the first in each"""
         share, cut, top, left = plan
         height, width = inputs.shape[-2:]
@@ -44,7 +44,7 @@ class Mixing:
         kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), share)  # a box may be cut off
         there, is_cut = (to_device(value, inputs.device).view(-1, 1, 1, 1) for value in (share, cut))
         sides = to_device(torch.stack([rows, columns]), inputs.device)
-        box = inside(sides[0], sides[1], inputs)
+        box = box_mask(sides[0], sides[1], inputs)
         weight = torch.where(is_cut, (~box).to(inputs.dtype), there.to(inputs.dtype))
         return torch.lerp(others, inputs, weight), to_device(kept, inputs.device)
 

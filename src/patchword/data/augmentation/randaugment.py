@@ -12,7 +12,7 @@ from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts
+from patchword.data.augmentation.stage import Change, Given, StagePlan, apply_to, with_amounts
 
 TABLES: dict[str, Change] = {
     "autocontrast": tables.autocontrast,
@@ -77,7 +77,7 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
                 these_amounts = to_device(amounts[rows[these]], chosen.device)
                 found = table(chosen.index_select(0, there), these_amounts)
                 whole.index_copy_(0, there, found.expand(-1, chosen.shape[1], -1))
-        return tables.through(chosen, whole)
+        return tables.look_up(chosen, whole)
 
     def by_matrix(chosen: Tensor, rows: Tensor) -> Tensor:
         matrices = torch.empty(len(rows), 2, 3, dtype=torch.float64)
@@ -86,10 +86,10 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
             matrices[these] = matrix(amounts[rows[these]], height, width)
         return places.moved(chosen, matrices, colour)
 
-    pixels = only(pixels, _one_of(names, TABLES), by_table)
+    pixels = apply_to(pixels, _one_of(names, TABLES), by_table)
     for name, blend in BLENDS.items():
-        pixels = only(pixels, names == ALL.index(name), with_amounts(blend, amounts))
-    return only(pixels, _one_of(names, MOVES), by_matrix)
+        pixels = apply_to(pixels, names == ALL.index(name), with_amounts(blend, amounts))
+    return apply_to(pixels, _one_of(names, MOVES), by_matrix)
 
 
 def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor, int, int], Tensor]]) -> Tensor:
@@ -105,12 +105,12 @@ class RandAugment:
     version: Version = "deit"
     layers: int = 2
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         """(count, layers) each: the operation, and what it takes"""
         names, amounts = zip(*(self._layer(draws.host, layer) for layer in range(self.layers)), strict=True)
         return torch.stack(names, 1), torch.stack(amounts, 1)
 
-    def _layer(self, draws: Draws, layer: int) -> Plan:
+    def _layer(self, draws: Draws, layer: int) -> StagePlan:
         listed = LISTS[self.version]
         numbers = torch.tensor([ALL.index(name) for name in listed])
         names = numbers[draws.integers(Purpose.OPERATION, 0, len(listed) - 1, layer)]
@@ -123,7 +123,7 @@ class RandAugment:
             amounts = torch.where(names == ALL.index(name), amount(name, strength, sign, self.version), amounts)
         return torch.where(applied, names, ALL.index("identity")), amounts
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         names, amounts = plan
         for layer in range(self.layers):
             pixels = operate(pixels, names[:, layer], amounts[:, layer], given.colour)

@@ -8,7 +8,7 @@ from torch import Tensor
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.random_draws import Draws
 
-Plan = tuple[Tensor, ...]  # one entry a sample in each
+StagePlan = tuple[Tensor, ...]  # one entry a sample in each
 Change = Callable[[Tensor, Tensor], Tensor]  # pictures, and an amount for each of them
 
 
@@ -23,14 +23,14 @@ class Given(NamedTuple):
 class Stage(Protocol):
     """One kind of change."""
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         """What happens to each sample; drawn for a whole epoch at once, which costs less than many small draws."""
         ...
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor: ...
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor: ...
 
 
-def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def apply_to(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """`change` for the chosen pictures, which it is given with their rows; `chosen` is in the main memory."""
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
@@ -39,7 +39,7 @@ def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tens
     return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
 
 
-def beside(values: Tensor, pixels: Tensor) -> Tensor:
+def broadcast(values: Tensor, pixels: Tensor) -> Tensor:
     """One value a picture, on the pictures' device, in a shape that meets (batch, channels, height, width)."""
     return to_device(values, pixels.device).view(-1, 1, 1, 1)
 

@@ -14,7 +14,7 @@ _FIRST = 64  # purposes below are those of training
 
 
 @dataclass(frozen=True)
-class Chance:
+class RandomFields:
     """The random numbers of one kind of corruption. index: (batch,) the samples' numbers in their set."""
 
     seed: int

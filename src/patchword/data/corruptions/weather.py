@@ -9,41 +9,41 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.data.corruptions.random_fields import Chance
+from patchword.data.corruptions.random_fields import RandomFields
 from patchword.data.corruptions.warp import along
 
 _STARS = 14  # crystals a picture
 
 
-def snow(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+def snow(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
     """Flakes that fall aslant before a paler picture. strength: 0 is none, 1 a storm"""
     height, width = pixels.shape[2:]
     flake = max(1, min(height, width) // 48)  # pixels
     size = (-(-height // flake), -(-width // flake))
-    flying = (chance.uniform(0, 1, *size) - (1 - 0.22 * strength)).clamp(min=0) / (0.22 * strength)
+    flying = (random.uniform(0, 1, *size) - (1 - 0.22 * strength)).clamp(min=0) / (0.22 * strength)
     flakes = F.interpolate(flying, (height, width), mode="bilinear", align_corners=False)
-    angle = (0.55 + 0.3 * chance.uniform(1)) * math.pi
+    angle = (0.55 + 0.3 * random.uniform(1)) * math.pi
     streaks = along(flakes, angle, max(1.0, 3.0 * flake * (0.5 + strength)))
     grey = pixels.mean(1, keepdim=True)
     pale = torch.maximum(pixels, 0.45 * strength + (1 - 0.45 * strength) * grey)
     return pale + (0.6 + 1.6 * strength) * streaks
 
 
-def frost(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+def frost(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
     """A window with ice on it. strength: how white the ice is; what is behind it darkens a little"""
-    ice = _crystals(chance, *pixels.shape[2:])
+    ice = _crystals(random, *pixels.shape[2:])
     return (1 - 0.45 * strength) * pixels + strength * ice
 
 
-def _crystals(chance: Chance, height: int, width: int) -> Tensor:
+def _crystals(random: RandomFields, height: int, width: int) -> Tensor:
     """(batch, 1, height, width) from 0 to 1"""
     side = max(height, width)
-    device = chance.index.device
+    device = random.index.device
     row = ((torch.arange(height, device=device) + 0.5) / side).view(1, -1, 1)
     column = ((torch.arange(width, device=device) + 0.5) / side).view(1, 1, -1)
     rim = torch.minimum(torch.minimum(row, height / side - row), torch.minimum(column, width / side - column))
-    ice = (0.15 + 0.6 * chance.plasma(40, height, width)[:, 0]) * (1 - 2.4 * rim).clamp(min=0)
-    draws = chance.uniform(0, 5, _STARS)
+    ice = (0.15 + 0.6 * random.plasma(40, height, width)[:, 0]) * (1 - 2.4 * rim).clamp(min=0)
+    draws = random.uniform(0, 5, _STARS)
     for star in range(_STARS):
         top, left, turn, reach, edge = (draws[:, part, star].view(-1, 1, 1) for part in range(5))
         # half of the stars stand on a border, where ice begins
@@ -58,14 +58,14 @@ def _crystals(chance: Chance, height: int, width: int) -> Tensor:
     return ice.clamp(0, 1)[:, None]
 
 
-def fog(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+def fog(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
     """Clouds are added, and the whole brought back to the picture's brightest. strength: of the clouds"""
     height, width = pixels.shape[2:]
     brightest = pixels.amax((1, 2, 3), keepdim=True).clamp(min=0.05)
-    return (pixels + strength * chance.plasma(0, height, width)) * brightest / (brightest + strength)
+    return (pixels + strength * random.plasma(0, height, width)) * brightest / (brightest + strength)
 
 
-def brightness(pixels: Tensor, strength: float, chance: Chance) -> Tensor:
+def brightness(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
     """strength: what is added to the value (the largest channel); hue and saturation stay"""
     value = pixels.amax(1, keepdim=True)
     lighter = (value + strength).clamp(max=1)

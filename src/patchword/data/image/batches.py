@@ -12,8 +12,14 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
-from patchword.data.augmentation.augmentation import Augmentation, Changes, prepared
-from patchword.data.augmentation.epoch_samples import Company, alone, company, dealt, epoch_of
+from patchword.data.augmentation.augmentation import Augmentation, SampleChanges, prepared
+from patchword.data.augmentation.epoch_samples import (
+    MixGroup,
+    epoch_samples,
+    for_process,
+    with_partners,
+    without_partners,
+)
 from patchword.data.augmentation.mixing import shares
 from patchword.data.image.images import Held, Images
 
@@ -83,12 +89,15 @@ class Batches:
         """
         count = len(self.images)
         full = count // self.size * self.size or count
-        samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
+        samples, keys = epoch_samples(self.images.pixels.order(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
-        samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
+        samples, meet = (
+            samples.to(self.images.labels.device),
+            with_partners if augmentation.mixing else without_partners,
+        )
         stride = self.together() * self.size
         starts = range(first * self.size, full, stride)
-        taken = [dealt(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
+        taken = [for_process(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = [pool.submit(self.images.pixels.take, part.of(samples)) for part in taken[:1]]
             for number, part in enumerate(taken, 1):
@@ -114,7 +123,7 @@ class Batches:
         return Batch(inputs, to_device(self.images.labels[index], self.device), index)
 
     def _changed(
-        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
+        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: SampleChanges, part: MixGroup
     ) -> Batch:
         """The batches as a model is to learn them, in one."""
         batch = self._batch(index, augmentation.apply(pixels, changes, self.normalization.mean))

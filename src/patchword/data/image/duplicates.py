@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchword.data.faults import doubt, gathering
+from patchword.data.faults import doubt, is_collecting
 from patchword.data.image.archives import opened
 
 
-def doubt_copies(pictures: Sequence[tuple[Path, str, str]]) -> None:
+def warn_duplicates(pictures: Sequence[tuple[Path, str, str]]) -> None:
     """pictures: path, class and part of each. Only files of one length are read, so that this costs little."""
-    if not gathering():
+    if not is_collecting():
         return
     by_length = _alike((_length(path), row) for row, (path, _, _) in enumerate(pictures))
     for rows in by_length:

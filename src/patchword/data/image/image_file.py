@@ -26,27 +26,27 @@ Image.MAX_IMAGE_PIXELS = max(PIXELS, Image.MAX_IMAGE_PIXELS or 0)
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def read_picture(path: Path, channels: int) -> Image.Image:
+def read_image(path: Path, channels: int) -> Image.Image:
     """The first frame, upright, in 8 bits, grey or RGB."""
-    with _named(path), _open(path) as picture:
-        return _plain(ImageOps.exif_transpose(picture), channels)
+    with _named(path), _open(path) as image:
+        return _plain(ImageOps.exif_transpose(image), channels)
 
 
-def picture_of(data: bytes, path: Path, channels: int) -> Image.Image:
+def decode_image(data: bytes, path: Path, channels: int) -> Image.Image:
     """The same, of the bytes of a file."""
-    with _named(path), _decoder(io.BytesIO(data)) as picture:
-        return _plain(ImageOps.exif_transpose(picture), channels)
+    with _named(path), _decoder(io.BytesIO(data)) as image:
+        return _plain(ImageOps.exif_transpose(image), channels)
 
 
-def look(path: Path) -> tuple[str, int, int]:
+def read_header(path: Path) -> tuple[str, int, int]:
     """Format, width and height, by the header alone."""
-    with _named(path), _open(path) as picture:
-        return str(picture.format), picture.width, picture.height
+    with _named(path), _open(path) as image:
+        return str(image.format), image.width, image.height
 
 
-def doubt_picture(path: Path) -> None:
+def warn_image(path: Path) -> None:
     """What a readable picture may have wrong; for a report."""
-    kind, width, height = look(path)
+    kind, width, height = read_header(path)
     if min(width, height) < SMALLEST:
         doubt("a picture so small that it may be a stand-in", f"{path}: {width} x {height} pixels")
     endings = _ENDINGS.get(kind, (f".{kind.lower()}",))
@@ -56,17 +56,17 @@ def doubt_picture(path: Path) -> None:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Image.Image]:
-    with opened(path) as file, _decoder(file) as picture:
-        yield picture
+    with opened(path) as file, _decoder(file) as image:
+        yield image
 
 
 @contextmanager
 def _decoder(file: BinaryIO) -> Iterator[Image.Image]:
     """Refuses by the header what would fill the memory."""
-    with Image.open(file, formats=FORMATS) as picture:
-        if picture.width * picture.height > PIXELS:
-            raise _TooLargeError(f"{picture.width:,} x {picture.height:,} pixels, more than {PIXELS:,}")
-        yield picture
+    with Image.open(file, formats=FORMATS) as image:
+        if image.width * image.height > PIXELS:
+            raise _TooLargeError(f"{image.width:,} x {image.height:,} pixels, more than {PIXELS:,}")
+        yield image
 
 
 class _TooLargeError(ValueError):
@@ -92,22 +92,22 @@ def _is_empty(path: Path) -> bool:
         return not file.read(1)
 
 
-def _plain(picture: Image.Image, channels: int) -> Image.Image:
+def _plain(image: Image.Image, channels: int) -> Image.Image:
     """8 bits a channel, grey or RGB. Deep greys are scaled (converting would clip them to white); what is transparent
     shows white, as on a page (converting would show colours that nobody sees)."""
-    if picture.mode.startswith(("I", "F")):
-        picture = _scaled(picture)
-    elif picture.has_transparency_data:
-        seen = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
-    return picture.convert("L" if channels == 1 else "RGB")
+    if image.mode.startswith(("I", "F")):
+        image = _scaled(image)
+    elif image.has_transparency_data:
+        seen = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
+    return image.convert("L" if channels == 1 else "RGB")
 
 
-def _scaled(picture: Image.Image) -> Image.Image:
+def _scaled(image: Image.Image) -> Image.Image:
     """16 bits to 8; numbers beyond those, and fractions, by the largest there is."""
-    values = np.asarray(picture).astype(np.float32)
+    values = np.asarray(image).astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError("pixels that are not finite")
     largest = max(float(values.max()), 1e-12)
-    top = 65535.0 if picture.mode.startswith("I") and largest <= 65535 else largest
+    top = 65535.0 if image.mode.startswith("I") and largest <= 65535 else largest
     return Image.fromarray((values / top * 255).round().clip(0, 255).astype(np.uint8))

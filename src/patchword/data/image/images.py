@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
-from patchword.data.image.decoding import decode, each, examined
+from patchword.data.image.decoding import check_images, decode, map_images
 from patchword.data.progress import Progress
 from patchword.data.randomness import order
 
@@ -143,7 +143,7 @@ class Images:
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 
 
-def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
+def load_pixels(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
     """Reads every picture once, so that a corrupt one is named before any training; keeps them if they fit.
 
     Of a set that does not fit and has more than `WHOLE` pictures the headers alone are read: decoding it would take as
@@ -151,10 +151,10 @@ def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress
     """
     height, width = sides(size)
     if len(paths) * channels * height * width > MEMORY:
-        examined(paths, progress, whole=len(paths) <= WHOLE)
+        check_images(paths, progress, whole=len(paths) <= WHOLE)
         return OnDisk(tuple(paths), size, channels)
     found = torch.zeros(len(paths), channels, height, width, dtype=torch.uint8)
-    for row, pixels in enumerate(each(paths, lambda path: decode(path, size, channels), progress)):
+    for row, pixels in enumerate(map_images(paths, lambda path: decode(path, size, channels), progress)):
         if pixels is not None:
             found[row] = pixels
     return Held(found)
@@ -185,7 +185,7 @@ class Resized:
         return b""
 
 
-def held(pixels: Tensor, size: Size, channels: int) -> Pixels:
+def in_memory(pixels: Tensor, size: Size, channels: int) -> Pixels:
     """Pixels at the wanted size, in memory if they fit there, else resized batch by batch."""
     height, width = sides(size)
     fitted(pixels[:1], size, channels)  # what cannot be brought to these channels is said now

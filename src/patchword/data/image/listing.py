@@ -10,11 +10,11 @@ from patchword.core.errors import UserError
 from patchword.data.faults import attempt, doubt, tell
 from patchword.data.image.archives import entries
 from patchword.data.image.sources import PICTURES, ListedSource
-from patchword.data.image.splits import Part
+from patchword.data.image.splits import Split
 
-NO_PICTURE = "a file in a class folder that is not read: its ending is not a picture's"
-NO_FILE = "a folder, a pipe or a device that is named as a picture"
-_PARTS: dict[str, Part] = {
+NOT_AN_IMAGE = "a file in a class folder that is not read: its ending is not a picture's"
+NOT_A_FILE = "a folder, a pipe or a device that is named as a picture"
+_PARTS: dict[str, Split] = {
     "train": "train",
     "training": "train",
     "val": "validation",
@@ -23,7 +23,7 @@ _PARTS: dict[str, Part] = {
     "dev": "validation",
     "test": "test",
 }
-Row = tuple[Path, str, Part | None]  # path, label, part if one is given
+Row = tuple[Path, str, Split | None]  # path, label, part if one is given
 
 
 def folder_source(folder: Path) -> ListedSource:
@@ -50,11 +50,11 @@ def _classes(folder: Path) -> Iterator[tuple[Path, str]]:
     if not classes:
         raise UserError(f"{folder} has no class folders", expected="one sub-folder of pictures for each class")
     for sub in classes:
-        for path in attempt(_pictures, sub) or ():
+        for path in attempt(_image_files, sub) or ():
             yield path, sub.name
 
 
-def _pictures(folder: Path) -> list[Path]:
+def _image_files(folder: Path) -> list[Path]:
     """Of one class; linked folders below it are not followed, since they may lead round in a circle."""
     if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python reads bytes that are no UTF-8
         raise UserError(f"the name of the class folder {str(folder)!r} is not UTF-8", hint="rename it")
@@ -65,9 +65,9 @@ def _pictures(folder: Path) -> list[Path]:
         if path.is_symlink() and path.is_dir():
             doubt("a linked folder inside a class, which is not followed", str(path))
         elif path.suffix.lower() not in PICTURES and not path.is_dir():
-            doubt(NO_PICTURE, str(path))
+            doubt(NOT_AN_IMAGE, str(path))
     for path in sorted(set(named) - set(files)):  # whoever opens a pipe waits for one who writes
-        tell(UserError(f"{path} is named as a picture and is not a file", hint="remove or rename it"), NO_FILE)
+        tell(UserError(f"{path} is named as a picture and is not a file", hint="remove or rename it"), NOT_A_FILE)
     if not files:
         kinds = " ".join(sorted(PICTURES))
         raise UserError(f"the class folder {folder} is empty", expected=f"pictures ({kinds})", hint="remove or fill it")
@@ -80,7 +80,7 @@ def archive_source(path: Path) -> ListedSource:
     pictures = [name for name in names if name.suffix.lower() in PICTURES]
     for name in names:
         if name.suffix.lower() not in PICTURES:
-            doubt(NO_PICTURE, str(path / name))
+            doubt(NOT_AN_IMAGE, str(path / name))
     tops = {name.parts[0] for name in pictures}
     depth = 1 if len(tops) == 1 and all(len(name.parts) > 2 for name in pictures) and not tops & _PARTS.keys() else 0
     has_parts = any(name.parts[depth] == "train" and len(name.parts) > depth + 2 for name in pictures)
@@ -118,15 +118,15 @@ def _row(path: Path, line: int, read: dict[str, object] | str) -> Row:
         raise UserError(f"{path}, line {line}: no {missing[0]}", expected="path and label", got=list(record))
     if str(record["label"]).strip().casefold() == "nan":
         raise UserError(f"{path}, line {line}: the label is NaN", hint="fill it, or remove the row")
-    picture = path.parent / str(record["path"])
-    if "\0" in str(picture) or not picture.is_file():
-        raise UserError(f"{path}, line {line}: there is no picture {picture}".replace("\0", "\\0"))
-    if not Path(os.path.normpath(picture.absolute())).is_relative_to(path.parent.absolute()):
-        doubt("a picture outside the manifest's folder", f"{path}, line {line}: {picture}")
+    image = path.parent / str(record["path"])
+    if "\0" in str(image) or not image.is_file():
+        raise UserError(f"{path}, line {line}: there is no image {image}".replace("\0", "\\0"))
+    if not Path(os.path.normpath(image.absolute())).is_relative_to(path.parent.absolute()):
+        doubt("an image outside the manifest's folder", f"{path}, line {line}: {image}")
     split = str(record.get("split") or "train").strip().lower()
     if split not in _PARTS:
         raise UserError(f"{path}, line {line}: split", expected="train, validation or test", got=record["split"])
-    return picture, str(record["label"]), _PARTS[split] if record.get("split") else None
+    return image, str(record["label"]), _PARTS[split] if record.get("split") else None
 
 
 def _records(path: Path) -> Iterable[tuple[int, dict[str, object] | str]]:

@@ -12,11 +12,11 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.faults import attempt, doubt, give_up
-from patchword.data.image.decoding import examined
-from patchword.data.image.duplicates import doubt_copies
+from patchword.data.image.decoding import check_images
+from patchword.data.image.duplicates import warn_duplicates
 from patchword.data.image.idx import read_idx
-from patchword.data.image.images import Images, decoded, held
-from patchword.data.image.splits import Part, brings_validation, in_part
+from patchword.data.image.images import Images, in_memory, load_pixels
+from patchword.data.image.splits import Split, brings_validation, in_split
 from patchword.data.progress import Progress
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -33,7 +33,7 @@ class Source(Protocol):
         """whether it has a validation part of its own; otherwise some of the training part is set aside"""
         ...
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
 
     def check(self, size: Size, channels: int) -> None:
         """Finds damage in the parts that are not trained on, before hours of training, and hands nothing out."""
@@ -54,7 +54,7 @@ class IdxSource:
     origin: str
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         stem = "train" if part == "train" else "t10k"
         pixels, found = (
             attempt(self._read, f"{stem}-images-idx3-ubyte"),
@@ -70,7 +70,7 @@ class IdxSource:
                 got=f"{tuple(pixels.shape)} and {tuple(labels.shape)}",
             )
         keys = torch.arange(len(labels))
-        return Images(self.name, self.origin, held(pixels[:, None], size, channels), labels, self.classes, keys)
+        return Images(self.name, self.origin, in_memory(pixels[:, None], size, channels), labels, self.classes, keys)
 
     def check(self, size: Size, channels: int) -> None:
         self.read("test", size, channels)
@@ -96,7 +96,7 @@ class DigitsSource:
     name: str = "digits"
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         try:
             from sklearn.datasets import load_digits
         except ImportError:
@@ -105,7 +105,7 @@ class DigitsSource:
         pixels = torch.from_numpy(bunch.images * (255 / 16)).round().to(torch.uint8)[:, None]
         labels = torch.from_numpy(bunch.target).long()
         chosen = (torch.arange(len(labels)) % 5 == 4) == (part == "test")
-        found, names = held(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
+        found, names = in_memory(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
         return Images(self.name, "scikit-learn", found, labels[chosen], names, torch.arange(len(labels))[chosen])
 
     def check(self, size: Size, channels: int) -> None:
@@ -120,32 +120,32 @@ class ListedSource:
     """Picture files with a label each, and perhaps the part they belong to."""
 
     name: str
-    rows: tuple[tuple[Path, str, Part | None], ...]  # path, label, part if one is given
+    rows: tuple[tuple[Path, str, Split | None], ...]  # path, label, part if one is given
 
     @property
     def brings_validation(self) -> bool:
         return brings_validation(part for _, _, part in self.rows)
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         if not self.rows:
             give_up()
         classes = tuple(sorted({label for _, label, _ in self.rows}))
         numbers = {label: number for number, label in enumerate(classes)}
         labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
-        chosen = self._part(part, labels).nonzero()[:, 0]
+        chosen = self._in_split(part, labels).nonzero()[:, 0]
         paths = [self.rows[row][0] for row in chosen.tolist()]
-        pixels = decoded(paths, size, channels, progress)
+        pixels = load_pixels(paths, size, channels, progress)
         origin = f"{len(self.rows):,} picture files"
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
 
     def check(self, size: Size, channels: int) -> None:
         self._check_classes()
-        parts: list[Part] = ["validation", "test"] if self.brings_validation else ["test"]
-        examined([self.rows[row][0] for part in parts for row in self._rows_of(part)])
+        parts: list[Split] = ["validation", "test"] if self.brings_validation else ["test"]
+        check_images([self.rows[row][0] for part in parts for row in self._rows_of(part)])
 
     def examine(self, progress: Progress | None = None) -> int:
         attempt(self._check_classes)
-        examined([path for path, _, _ in self.rows], progress)
+        check_images([path for path, _, _ in self.rows], progress)
         return len(self.rows)
 
     def _check_classes(self) -> None:
@@ -153,15 +153,15 @@ class ListedSource:
         labels = {label for _, label, _ in self.rows}
         if len(labels) == 1:
             raise UserError(f"all pictures of {self.name} are of one class", expected="two or more", got=labels.pop())
-        parts: dict[int, Part] = {row: part for part in get_args(Part) for row in self._rows_of(part)}
+        parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
         for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):
             doubt("a class without pictures to train on", f"{self.name}: {label}")
-        doubt_copies([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
+        warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
 
-    def _rows_of(self, part: Part) -> list[int]:
+    def _rows_of(self, part: Split) -> list[int]:
         classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in self.rows}))}
         labels = torch.tensor([classes[label] for _, label, _ in self.rows])
-        return self._part(part, labels).nonzero()[:, 0].tolist()
+        return self._in_split(part, labels).nonzero()[:, 0].tolist()
 
     def names(self) -> list[str]:
         """of the files, below the folder that holds them all"""
@@ -173,5 +173,5 @@ class ListedSource:
         digests = (hashlib.sha256(os.fsencode(name)).digest() for name in self.names())
         return torch.tensor([int.from_bytes(digest[:7], "big") for digest in digests])
 
-    def _part(self, part: Part, labels: Tensor) -> Tensor:
-        return in_part(self.name, part, [given for _, _, given in self.rows], labels, self.keys())
+    def _in_split(self, part: Split, labels: Tensor) -> Tensor:
+        return in_split(self.name, part, [given for _, _, given in self.rows], labels, self.keys())

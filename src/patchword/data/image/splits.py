@@ -9,19 +9,19 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
 
-Part = Literal["train", "validation", "test"]
+Split = Literal["train", "validation", "test"]
 _TEST_SHARE = 0.1  # of a set that brings no test part of its own
 
 
-def brings_validation(given: Iterable[Part | None]) -> bool:
+def brings_validation(given: Iterable[Split | None]) -> bool:
     """Whether a set has a validation part beside its test part; a lone one serves as test."""
     return {"validation", "test"} <= set(given)
 
 
-def in_part(name: str, part: Part, given: Sequence[Part | None], labels: Tensor, keys: Tensor) -> Tensor:
+def in_split(name: str, part: Split, given: Sequence[Split | None], labels: Tensor, keys: Tensor) -> Tensor:
     """True for the samples of a part. A lone validation part serves as test; without either, some are held out."""
     told = [part or "train" for part in given]
-    last: Part = "test" if "test" in told else "validation"
+    last: Split = "test" if "test" in told else "validation"
     if last in told:
         in_test = torch.tensor([part == last for part in told])
     else:

@@ -53,7 +53,7 @@ class Folders:
 
 
 @contextmanager
-def written_to(folders: Folders, key: str) -> Iterator[bool]:
+def lock_folders(folders: Folders, key: str) -> Iterator[bool]:
     """Alone in these folders, which are empty or hold shards of the same key. True: they are finished already."""
     for path in folders.paths:
         make_folder(path)
@@ -66,7 +66,7 @@ def written_to(folders: Folders, key: str) -> Iterator[bool]:
             _same(read_manifest(folders.first).key, key, folders.first)
             yield True
             return
-        planned = checked_before(folders)
+        planned = planned_key(folders)
         _same(planned or key, key, folders.first)
         for path in folders.paths:
             clear_litter(path)
@@ -76,13 +76,13 @@ def written_to(folders: Folders, key: str) -> Iterator[bool]:
         (folders.first / PLAN).unlink(missing_ok=True)
 
 
-def checked_before(folders: Folders) -> str:
+def planned_key(folders: Folders) -> str:
     """The key of what was checked and is half-written; empty if there is none."""
     path = folders.first / PLAN
     return str(read_json(path)["key"]) if path.is_file() else ""
 
 
-def keep_plan(folders: Folders, key: str) -> None:
+def write_plan(folders: Folders, key: str) -> None:
     write_json(folders.first / PLAN, {"key": key})
 
 
@@ -95,7 +95,7 @@ def _same(found: str, key: str, folder: Path) -> None:
 
 
 @dataclass
-class Hashed:
+class HashingFile:
     """A file that knows the digest and the number of the bytes written to it."""
 
     file: BinaryIO

@@ -19,7 +19,7 @@ from patchword.core.errors import UserError
 from patchword.data.image.archives import opened
 from patchword.data.image.sources import ListedSource, Source
 from patchword.data.progress import Progress
-from patchword.data.shards.folders import Hashed, key_of
+from patchword.data.shards.folders import HashingFile, key_of
 from patchword.data.shards.writing import Sample
 
 _ORDER = (None, "train", "validation", "test")
@@ -27,7 +27,7 @@ _BLOCK = tarfile.BLOCKSIZE
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageEntry:
     path: Path
     name: str
     label: int
@@ -35,7 +35,7 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class ImageContents:
     """The pictures that a folder, an archive or a table lists."""
 
     source: ListedSource
@@ -73,10 +73,10 @@ class Pictures:
         ordered = sorted(range(len(rows)), key=lambda row: (_ORDER.index(rows[row][2]), keys[row]))
         for done, row in enumerate(ordered, 1):
             path, label, part = rows[row]
-            yield Sample(part, Picture(path, names[row], numbers[label], keys[row]), done)
+            yield Sample(part, ImageEntry(path, names[row], numbers[label], keys[row]), done)
 
-    def pack(self, file: Hashed) -> "TarPack":
-        return TarPack(file)
+    def open_writer(self, file: HashingFile) -> "TarWriter":
+        return TarWriter(file)
 
     @cached_property
     def _states(self) -> list[tuple[Path, int, int]]:
@@ -84,14 +84,14 @@ class Pictures:
         return [_state(path) for path, _, _ in self.source.rows]
 
 
-def pictures_of(source: Source, where: str) -> Pictures:
+def pictures_of(source: Source, where: str) -> ImageContents:
     if not isinstance(source, ListedSource):
         raise UserError(
             f"{where} cannot be cut into shards",
             expected="a folder of classes, a .zip or .tar of one, or a .csv or .jsonl with path and label",
             hint="sets that are shards already, or that fit in memory, need none",
         )
-    return Pictures(source)
+    return ImageContents(source)
 
 
 def _state(path: Path) -> tuple[Path, int, int]:
@@ -101,20 +101,20 @@ def _state(path: Path) -> tuple[Path, int, int]:
 
 
 @dataclass
-class TarPack:
+class TarWriter:
     """A .tar that is being filled; nothing in it but names and bytes."""
 
-    file: Hashed
+    file: HashingFile
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)  # begin, length, label, key
 
     def __post_init__(self) -> None:
         file: Any = self.file  # which can only be written to; nothing else is asked of it
         self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
 
-    def add(self, content: Picture) -> None:
+    def add(self, content: ImageEntry) -> None:
         try:
-            with opened(content.path) as picture:
-                data = picture.read()
+            with opened(content.path) as image:
+                data = image.read()
         except OSError as error:
             got = error.strerror or str(error)
             raise UserError(f"cannot read the picture {content.path}", got=got, hint="try again") from None

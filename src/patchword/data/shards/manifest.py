@@ -13,7 +13,7 @@ from typing import Any, Literal
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.faults import tell
-from patchword.data.image.splits import Part
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress, nothing
 
 MANIFEST, PLAN = "shards.json", "shards.plan.json"
@@ -30,7 +30,7 @@ class Shard:
     samples: int
     bytes: int
     sha256: str
-    part: Part | None = None
+    part: Split | None = None
     index: str = ""
 
 
@@ -85,7 +85,7 @@ def _shard(fields: Any) -> Shard:
 
 
 @dataclass(frozen=True)
-class Places:
+class ShardLocations:
     """Where the shards of a manifest are."""
 
     folder: Path
@@ -134,23 +134,23 @@ class Places:
         return [self.folder / folder / file for folder in self.manifest.folders]
 
 
-def places_of(folder: Path, kind: Kind, otherwise: str) -> Places:
+def locate_shards(folder: Path, kind: Kind, otherwise: str) -> ShardLocations:
     """otherwise: what shards of the other kind are good for"""
     manifest = read_manifest(folder)
     if manifest.kind != kind:
         raise UserError(f"{folder} holds shards of {manifest.kind}", expected=kind, hint=otherwise)
-    return Places(folder, manifest)
+    return ShardLocations(folder, manifest)
 
 
 def text_shards(folder: Path) -> list[Path]:
     """The files of a set of texts, wherever they are; what is missing is told."""
-    return places_of(folder, "texts", f"patchword train image-folder-vit data={folder}").check()
+    return locate_shards(folder, "texts", f"patchword train image-folder-vit data={folder}").check()
 
 
 def verify_texts(folders: Iterable[Path], files: Iterable[Path]) -> None:
     """Of those of the files that are shards of these folders, the digests."""
     for folder in folders:
         if folder.is_dir() and is_sharded(folder):
-            places = Places(folder, read_manifest(folder))
+            places = ShardLocations(folder, read_manifest(folder))
             inside = {path for shard in places.manifest.shards for path in places.candidates(shard.file)}
             places.verify(path for path in files if path in inside)

@@ -20,7 +20,7 @@ class OpenFile:
         try:
             self._descriptor = os.open(path, os.O_RDONLY)
         except OSError as error:
-            raise _gone(path, error) from None
+            raise _read_error(path, error) from None
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
@@ -32,11 +32,11 @@ class OpenFile:
             if len(found) < length:
                 raise OSError(f"it ends before byte {begin + length:,}")
         except OSError as error:
-            raise _gone(self.path, error) from None
+            raise _read_error(self.path, error) from None
         return found
 
 
-def _gone(path: Path, error: OSError) -> RecoverableError:
+def _read_error(path: Path, error: OSError) -> RecoverableError:
     hint = "see that its disk or mount is there and the file is whole (`patchword data check` reads all)"
     return RecoverableError(f"cannot read the shard {path}", got=error.strerror or str(error), hint=hint)
 

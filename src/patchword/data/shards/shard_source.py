@@ -13,9 +13,9 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.faults import attempt, doubt, give_up
 from patchword.data.image.images import Images
-from patchword.data.image.splits import Part, brings_validation, in_part
+from patchword.data.image.splits import Split, brings_validation, in_split
 from patchword.data.progress import Progress
-from patchword.data.shards.manifest import Places, Shard, places_of
+from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
 from patchword.data.shards.open_files import OpenFiles
 from patchword.data.shards.sharded_images import Sharded
 from patchword.data.shards.writing import index_file
@@ -28,7 +28,7 @@ _FIELDS = {"begin": torch.int64, "length": torch.int32, "label": torch.int32, "k
 class ShardSource:
     """Pictures are read from the shards when a batch asks for them; the index of all of them is in memory."""
 
-    places: Places
+    places: ShardLocations
 
     @property
     def name(self) -> str:
@@ -38,11 +38,11 @@ class ShardSource:
     def brings_validation(self) -> bool:
         return brings_validation(shard.part for shard in self.places.manifest.shards)
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         manifest = self.places.manifest
         if len(self.places.check()) < len(manifest.shards):
             give_up()
-        chosen = self._part(part).nonzero()[:, 0]
+        chosen = self._in_split(part).nonzero()[:, 0]
         index = {name: values[chosen] for name, values in self._index.items()}
         pixels = Sharded(OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels)
         origin = f"{manifest.samples:,} pictures in {len(manifest.shards):,} shards"
@@ -53,7 +53,7 @@ class ShardSource:
         classes = self.places.manifest.classes
         if len(classes) == 1:
             raise UserError(f"all pictures of {self.name} are of one class", expected="two or more", got=classes[0])
-        trained = set(self._index["label"][self._part("train")].unique().tolist())
+        trained = set(self._index["label"][self._in_split("train")].unique().tolist())
         for label in sorted(set(range(len(classes))) - trained):
             doubt("a class without pictures to train on", f"{self.name}: {classes[label]}")
 
@@ -62,10 +62,10 @@ class ShardSource:
         self.places.verify(self.places.check(), progress)
         return self.places.manifest.samples
 
-    def _part(self, part: Part) -> Tensor:
+    def _in_split(self, part: Split) -> Tensor:
         index = self._index  # first, since it checks how many samples the manifest says there are
         given = [shard.part for shard in self.places.manifest.shards for _ in range(shard.samples)]
-        return in_part(self.name, part, given, index["label"], index["key"])
+        return in_split(self.name, part, given, index["label"], index["key"])
 
     @cached_property
     def _index(self) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ class ShardSource:
 
 
 def shard_source(folder: Path) -> ShardSource:
-    return ShardSource(places_of(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
+    return ShardSource(locate_shards(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
 
 
 def _read_index(folder: Path, shard: Shard) -> dict[str, Tensor]:

@@ -19,22 +19,22 @@ from patchword.core.files import whole_file, write_json
 from patchword.data.progress import Progress, nothing
 from patchword.data.shards.manifest import text_shards
 from patchword.data.shards.open_files import OpenFiles
-from patchword.data.text.corpus.cache_shards import Encoder
+from patchword.data.text.corpus.cache_shards import CorpusTokenizer
 from patchword.data.text.corpus.documents import digest
-from patchword.data.text.corpus.token_cache import alone, build_cache
+from patchword.data.text.corpus.token_cache import build_cache, locked
 from patchword.data.text.corpus.tokenized_corpus import (
     Corpus,
     Manifest,
+    complete_manifest,
     mapped_offsets,
     part_file,
-    token_type,
-    whole_manifest,
+    token_dtype,
 )
 
 _OFFSETS = ("sentences", "documents")
 
 
-class SpreadTokens:
+class ShardedTokens:
     """Tokens in several files, indexed as if they were in a row. Nothing is held; few files are open."""
 
     def __init__(self, files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedinteger[Any]]) -> None:
@@ -70,7 +70,7 @@ def _found(files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedi
     return path
 
 
-def build_spread(folder: Path, tokenizer: Encoder, told: Progress = nothing) -> Corpus:
+def build_spread(folder: Path, tokenizer: CorpusTokenizer, progress: Progress = nothing) -> Corpus:
     """The corpus of the shards in a folder, tokenised now or before; resumable like every cache."""
     shards = text_shards(folder)
     sizes = [path.stat().st_size for path in shards]
@@ -78,24 +78,24 @@ def build_spread(folder: Path, tokenizer: Encoder, told: Progress = nothing) -> 
     caches = [path.parent / name / path.stem for path in shards]
     parts = list[Manifest]()
     for number, (path, cache) in enumerate(zip(shards, caches, strict=True)):
-        tell = partial(_tell, told, sum(sizes[:number]), sum(sizes))
-        parts.append(build_cache([path], tokenizer, cache, "auto", tell).manifest)
+        report_part = partial(_report_part, progress, sum(sizes[:number]), sum(sizes))
+        parts.append(build_cache([path], tokenizer, cache, "auto", report_part).manifest)
     joined = folder / name / "joined"
-    with alone(joined):
-        manifest = _joined(joined, caches, parts)
+    with locked(joined):
+        manifest = _join_offsets(joined, caches, parts)
     tokens, counts = [part_file(cache, "tokens") for cache in caches], [part.tokens for part in parts]
-    spread = SpreadTokens(tokens, counts, token_type(manifest.vocabulary))
+    spread = ShardedTokens(tokens, counts, token_dtype(manifest.vocabulary))
     return Corpus(manifest, spread, *(mapped_offsets(joined, part) for part in _OFFSETS))
 
 
-def _tell(told: Progress, before: int, total: int, done: int, of: int) -> None:
-    told(before + done, total)
+def _report_part(progress: Progress, before: int, total: int, done: int, of: int) -> None:
+    progress(before + done, total)
 
 
-def _joined(folder: Path, caches: Sequence[Path], parts: Sequence[Manifest]) -> Manifest:
+def _join_offsets(folder: Path, caches: Sequence[Path], parts: Sequence[Manifest]) -> Manifest:
     """Offsets behind one another, written once."""
     key = hashlib.sha256("\n".join(part.key for part in parts).encode()).hexdigest()
-    before = whole_manifest(folder, _OFFSETS)
+    before = complete_manifest(folder, _OFFSETS)
     if before is not None and before.key == key:
         return before
     (folder / "manifest.json").unlink(missing_ok=True)

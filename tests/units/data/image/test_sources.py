@@ -11,9 +11,9 @@ from PIL import Image
 
 from patchword.core.errors import UserError
 from patchword.data.image import images
-from patchword.data.image.images import Held, Images, OnDisk, decode, decoded, fitted, held
+from patchword.data.image.images import Held, Images, OnDisk, decode, fitted, in_memory, load_pixels
 from patchword.data.image.listing import folder_source, manifest_source
-from patchword.data.image.named_datasets import SETS, NamedSet, get, open_source, whereabouts
+from patchword.data.image.named_datasets import SETS, NamedDataset, get, open_source, whereabouts
 from patchword.data.image.sources import PICTURES
 from patchword.data.image.splits import held_out
 from support.material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
@@ -113,16 +113,16 @@ def test_pictures_of_a_model_with_two_channels_are_refused(tmp_path):
 def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypatch):
     paths = [write_picture(tmp_path / f"{number}.png", seed=number) for number in range(300)]
     told = []
-    held = decoded(paths, 8, 1, lambda done, of: told.append((done, of)))
+    in_memory = load_pixels(paths, 8, 1, lambda done, of: told.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
-    on_disk = decoded(paths, 8, 1)
-    assert isinstance(held, Held)
+    on_disk = load_pixels(paths, 8, 1)
+    assert isinstance(in_memory, Held)
     assert isinstance(on_disk, OnDisk)
     assert told == [(256, 300), (300, 300)]
     index = torch.tensor([299, 5, 0])
-    assert torch.equal(held.take(index), on_disk.take(index))
-    assert torch.equal(held.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
-    assert torch.equal(held.take(torch.tensor([5]))[0], decode(paths[5], 8, 1))
+    assert torch.equal(in_memory.take(index), on_disk.take(index))
+    assert torch.equal(in_memory.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
+    assert torch.equal(in_memory.take(torch.tensor([5]))[0], decode(paths[5], 8, 1))
 
 
 def test_fitted_weighs_colours_as_pillow_does():
@@ -383,7 +383,9 @@ def test_a_set_that_is_not_here_names_the_three_ways(tmp_path, monkeypatch):
 def test_the_users_folder_comes_before_debians(tmp_path, monkeypatch):
     without_sets(monkeypatch, tmp_path / "mine")
     known = SETS["fashion-mnist"]
-    monkeypatch.setitem(SETS, "fashion-mnist", NamedSet(**{**vars(known), "package_folder": str(tmp_path / "debian")}))
+    monkeypatch.setitem(
+        SETS, "fashion-mnist", NamedDataset(**{**vars(known), "package_folder": str(tmp_path / "debian")})
+    )
     assert whereabouts("fashion-mnist") is None
     write_idx_set(tmp_path / "debian", labels=[1])
     assert whereabouts("fashion-mnist") == (tmp_path / "debian", f"dataset-fashion-mnist ({tmp_path / 'debian'})")
@@ -435,7 +437,7 @@ def network(tmp_path, monkeypatch):
         for name in FILES
     }
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    monkeypatch.setitem(SETS, "mnist", NamedSet(**{**vars(SETS["mnist"]), "digests": digests}))
+    monkeypatch.setitem(SETS, "mnist", NamedDataset(**{**vars(SETS["mnist"]), "digests": digests}))
     network = Network(files)
     monkeypatch.setattr("urllib.request.urlopen", network)
     return network
@@ -530,9 +532,9 @@ def test_a_class_may_be_called_train(tmp_path):
 
 def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
     pixels = torch.randint(0, 256, (10, 1, 8, 8), dtype=torch.uint8)
-    whole = held(pixels, 16, 3)
+    whole = in_memory(pixels, 16, 3)
     monkeypatch.setattr("patchword.data.image.images.MEMORY", 1000)
-    lazy = held(pixels, 16, 3)
+    lazy = in_memory(pixels, 16, 3)
     assert (type(whole).__name__, type(lazy).__name__) == ("Held", "Resized")
     index = torch.tensor([3, 7])
     assert torch.equal(lazy.take(index), whole.take(index))

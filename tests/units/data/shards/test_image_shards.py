@@ -18,13 +18,9 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.faults import DataError, one_report
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.named_datasets import open_source
-from patchword.data.shards import folders
-from patchword.data.shards import open_files
-from patchword.data.shards import shard_source
-from patchword.data.shards import sharded_images
-from patchword.data.shards import writing
+from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
 from patchword.data.shards.folders import Folders, size_of
-from patchword.data.shards.image_contents import TarPack, pictures_of
+from patchword.data.shards.image_contents import TarWriter, pictures_of
 from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
@@ -114,13 +110,13 @@ def test_parts_that_a_folder_brings_have_shards_of_their_own(tmp_path):
 
 
 def test_a_kill_loses_one_shard_and_the_same_bytes_come_out(pictures, shards, tmp_path, monkeypatch):
-    def broken(self, content, add=TarPack.add):
+    def broken(self, content, add=TarWriter.add):
         if len(list(out.glob("*.tar"))) == 4 and len(self.rows) == 3:
             raise KeyboardInterrupt
         add(self, content)
 
     out = tmp_path / "again"
-    monkeypatch.setattr(TarPack, "add", broken)
+    monkeypatch.setattr(TarWriter, "add", broken)
     with pytest.raises(KeyboardInterrupt):
         sharded(pictures, out)
     with pytest.raises(UserError, match="not finished"):
