@@ -150,7 +150,7 @@ def test_every_fault_of_json_lines(tmp_path):
     found = faults_of(TextRecipe(train=write(tmp_path / "a.jsonl", good + "\n".join(lines))))
     for line in range(3, 10):
         assert f"a.jsonl, line {line}" in found
-    assert "the name 'label' is there twice" in found
+    assert "the name 'label' occurs twice" in found
 
 
 @pytest.mark.parametrize("cell", ["inf", "nan", "1e999", "one", "1,5"])
@@ -317,7 +317,7 @@ def test_every_fault_of_pictures_is_in_one_report(spoilt):
     ):
         assert any(f"{spoilt}/{place}: got " in line and reason in line for line in found.splitlines()), place
     assert f"the class folder {spoilt}/train/empty is empty" in found
-    assert f"{spoilt}/train/around is a link that leads nowhere" in found
+    assert f"{spoilt}/train/around is a broken link" in found
     assert "PATCHWORD_PIXELS=" in found
     assert "0x" not in found
 
@@ -336,7 +336,7 @@ def test_what_is_named_as_a_picture_and_is_no_file_is_never_opened(tmp_path, mon
     assert len(listed) == 10
     assert not {"pipe.png", "linked.png", "folder.png"} & set(listed)
     for place in ("cat/pipe.png", "dog/linked.png", "dog/folder.png"):
-        assert f"{classes}/{place} is named as a picture and is not a file" in str(told.value)
+        assert f"{classes}/{place} has the suffix of an image but is not a file" in str(told.value)
 
 
 def test_training_makes_the_same_report_and_writes_no_run(spoilt, command, monkeypatch):
@@ -389,7 +389,7 @@ def test_pictures_that_may_be_a_mistake_are_notes(tmp_path):
 
 
 def test_one_class_is_a_fault(tmp_path):
-    assert "are of one class" in faults_of(ImageRecipe(data=str(write_classes(tmp_path, ("cat",)))))
+    assert "have the same class" in faults_of(ImageRecipe(data=str(write_classes(tmp_path, ("cat",)))))
 
 
 def test_every_fault_of_a_manifest(tmp_path):
@@ -439,10 +439,10 @@ def test_headers_alone_are_read_of_a_set_too_large_to_decode_first(tmp_path, mon
     whole = write_picture(tmp_path / "cat" / "3.png", mode="RGB", size=(64, 64)).read_bytes()
     (tmp_path / "cat" / "3.png").write_bytes(whole[: len(whole) // 2])
     pixels = images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
-    with pytest.raises(UserError, match=r"cannot read the picture .*cat/3\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*cat/3\.png"):
         pixels.take(torch.arange(len(pixels.paths)))
     (tmp_path / "dog" / "4.png").write_text("none")
-    with pytest.raises(UserError, match=r"cannot read the picture .*dog/4\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*dog/4\.png"):
         images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
     assert len(decoding.read_header(tmp_path / "cat" / "3.png")) == 3
 
@@ -570,5 +570,5 @@ def test_a_hundred_thousand_rows_with_many_faults_are_one_report(tmp_path):
 
 def test_a_name_of_data_is_not_mistaken(tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(b"x")
-    with pytest.raises(UserError, match="packed as a whole"):
+    with pytest.raises(UserError, match="compressed as a whole"):
         open_source(str(tmp_path / "a.tar.gz"))

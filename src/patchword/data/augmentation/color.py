@@ -1,4 +1,4 @@
-"""Changes of colour and sharpness that need more of a picture than one pixel's value."""
+"""Colour and sharpness operations that are not lookup tables; colour jitter and 3-Augment."""
 
 from dataclasses import dataclass
 
@@ -15,32 +15,32 @@ _ORDERS = torch.tensor([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [
 
 
 def colour(pixels: Tensor, factor: Tensor) -> Tensor:
-    """towards grey below 1, away from it above"""
+    """Change saturation: factors below 1 blend towards grey, above 1 away from it."""
     return pixels if pixels.shape[1] == 1 else blended(grey(pixels), pixels, broadcast(factor, pixels))
 
 
 def sharpness(pixels: Tensor, factor: Tensor) -> Tensor:
-    """towards a smoothed picture below 1, away from it above"""
+    """Change sharpness: factors below 1 blend towards a smoothed image, above 1 away from it."""
     return blended(smooth(pixels), pixels, broadcast(factor, pixels))
 
 
 def smooth(pixels: Tensor) -> Tensor:
-    """Each pixel's mean with its 8 neighbours, itself counted 5 times; the border stays as it is."""
+    """Smooth with a 3 x 3 kernel whose centre has weight 5, as in Pillow; the border is unchanged."""
     values, middle = pixels.int(), pixels.clone()
     rows = values[..., :-2, :] + values[..., 1:-1, :] + values[..., 2:, :]
     sums = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * values[..., 1:-1, 1:-1]
-    middle[..., 1:-1, 1:-1] = (2 * sums + 13) // 26  # over 13, rounded
+    middle[..., 1:-1, 1:-1] = (2 * sums + 13) // 26  # division by 13 with rounding
     return middle
 
 
 def blur(pixels: Tensor, sigma: Tensor) -> Tensor:
-    """A Gaussian blur, as two products with matrices; beyond the border the weights are shared by the others."""
+    """Gaussian blur as two matrix products; weights are normalised inside the image."""
     height, width = pixels.shape[-2:]
     return resampled(pixels, _bells(sigma, height), _bells(sigma, width))
 
 
 def _bells(sigma: Tensor, side: int) -> Tensor:
-    """(batch, side, side): each row a bell around its place, of sum 1"""
+    """Return (batch, side, side), each row a normalised Gaussian around its pixel."""
     place = torch.arange(side, dtype=torch.float32, device=sigma.device)
     distance = (place[:, None] - place)[None] / sigma.view(-1, 1, 1).clamp(min=1e-3)
     return torch.softmax(-distance.square() / 2, dim=2)
@@ -48,7 +48,7 @@ def _bells(sigma: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Jitter:
-    """Brightness, contrast and saturation, each by a factor within 1 +- strength, in any order."""
+    """Colour jitter: brightness, contrast and saturation by factors in 1 +- strength, in random order."""
 
     strength: float
 
@@ -70,7 +70,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class ThreeAugment:
-    """3-Augment (Touvron et al., 2022): one of greyscale, solarize and blur for each picture that is chosen."""
+    """3-Augment (Touvron et al., 2022): one of greyscale, solarize and blur for each chosen image."""
 
     probability: float
     sigma: tuple[float, float] = (0.1, 2.0)  # pixels

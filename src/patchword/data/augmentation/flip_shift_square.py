@@ -1,4 +1,4 @@
-"""Changes that a picture of any kind can take: a mirror, a step to the side, a blank square."""
+"""Horizontal flip, shift and black square."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from patchword.data.augmentation.stage import Given, StagePlan
 
 @dataclass(frozen=True)
 class Flip:
-    """A mirror image, left for right."""
+    """Random horizontal flip."""
 
     probability: float
 
@@ -26,7 +26,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Shift:
-    """Moved by a few pixels each way; the border is black."""
+    """Random shift by at most `most` pixels in each direction; the border is black."""
 
     most: int
 
@@ -40,7 +40,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Square:
-    """A black square, a quarter of each side long."""
+    """Random black square with sides of a quarter of the image's."""
 
     probability: float
 
@@ -58,7 +58,7 @@ class Square:
 
 
 def shifted(pixels: Tensor, rows: Tensor, columns: Tensor, most: int) -> Tensor:
-    """each picture moved down by its `rows` and right by its `columns`"""
+    """Shift each image down by its `rows` and right by its `columns`."""
     batch, _, height, width = pixels.shape
     padded = F.pad(pixels, (most, most, most, most))
     row = torch.arange(height, device=pixels.device) + most - rows[:, None]

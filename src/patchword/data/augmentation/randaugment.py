@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al., 2019): two operations for each picture, drawn from a list, all of one strength."""
+"""RandAugment (Cubuk et al., 2019): two random operations per image, all with the same magnitude."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ MOVES: dict[str, Callable[[Tensor, int, int], Tensor]] = {
 }
 ALL = ("identity", *TABLES, *BLENDS, *MOVES)
 Version = Literal["paper", "deit"]
-# The paper's 14, each one applied; DeiT's 15, of which each is applied half of the time.
+# The paper's 14 operations, always applied; DeiT's 15, each applied with probability 1/2.
 LISTS: dict[Version, tuple[str, ...]] = {
     "paper": tuple(name for name in ALL if name not in ("invert", "solarize-add")),
     "deit": tuple(name for name in ALL if name != "identity"),
@@ -45,9 +45,10 @@ _ENHANCED = ("colour", "contrast", "brightness", "sharpness")
 
 
 def amount(name: str, strength: Tensor, sign: Tensor, version: Version) -> Tensor:
-    """What an operation takes (degrees, a factor, a threshold, bits, ...) at a strength from 0 to 10
+    """Return the argument of an operation (degrees, factor, threshold, bits, ...) for a magnitude from 0 to 10.
 
-    DeiT's grow with the strength; the paper's four factors go from 0.1 to 1.9, its bits and threshold from 0 up.
+    In DeiT's version the effect grows with the magnitude; in the paper's, the four factors run from 0.1 to 1.9, bits
+    and threshold from 0 upwards.
     """
     share, increasing = strength / 10, version == "deit"
     if name in _SIGNED:
@@ -62,9 +63,9 @@ def amount(name: str, strength: Tensor, sign: Tensor, version: Version) -> Tenso
 
 
 def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
-    """Each picture through its own operation, a number in ALL; both tensors are in the main memory
+    """Apply one operation per image. names: indices into ALL; names and amounts are on the CPU.
 
-    All tables are looked up at once, and all affine maps are one sampling of places.
+    All lookup tables are applied together, and all affine maps in one grid sampling.
     """
     height, width = pixels.shape[-2:]
 
@@ -98,7 +99,7 @@ def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor
 
 @dataclass(frozen=True)
 class RandAugment:
-    """strength: 0 to 10; spread: the standard deviation of a normal number added to it, for each operation"""
+    """strength: magnitude from 0 to 10. spread: standard deviation of the noise added to it per operation."""
 
     strength: float
     spread: float = 0.0
@@ -106,7 +107,7 @@ class RandAugment:
     layers: int = 2
 
     def plan(self, draws: Draws) -> StagePlan:
-        """(count, layers) each: the operation, and what it takes"""
+        """Draw operations and their arguments, each (count, layers)."""
         names, amounts = zip(*(self._layer(draws.host, layer) for layer in range(self.layers)), strict=True)
         return torch.stack(names, 1), torch.stack(amounts, 1)
 

@@ -1,9 +1,9 @@
-"""The list of kinds and their strengths.
+"""The corruptions and their strengths.
 
-The kinds are those of ImageNet-C; the code, the random numbers and the strengths are our own, so figures compare with
-each other, and not with published ones to the decimal. Strengths are given for sides of 32 and of 224 pixels, since a
-blur of three pixels is little in a photograph and hides a thumbnail; between the two they change with the logarithm of
-the side.
+The types are those of ImageNet-C; the code, the random numbers and the strengths are our own, so results are comparable
+with each other but not exactly with published ones. Strengths are given for sides of 32 and 224 pixels, since a blur of
+three pixels is weak in a photograph and strong in a thumbnail; between the two they are interpolated by the logarithm
+of the side.
 """
 
 import math
@@ -24,7 +24,7 @@ Strengths = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True)
 class Corruption:
-    """One way to spoil a picture. small, large: its strengths at sides of 32 and of 224 pixels."""
+    """A type of corruption. small, large: its five strengths at sides of 32 and 224 pixels."""
 
     change: Callable[[Tensor, float, RandomFields], Tensor]
     small: Strengths
@@ -66,14 +66,15 @@ GROUPS = {
 
 
 def corrupted(pixels: Tensor, kind: str, severity: int, seed: int, index: Tensor) -> Tensor:
-    """(batch, 1 or 3 channels, height, width) uint8 -> the same, on the same device.
+    """Corrupt (batch, 1 or 3 channels, height, width) uint8 images, on their device.
 
-    severity: 1 to 5. index: (batch,) the samples' numbers in their set; they and the seed decide what is random.
+    severity: 1 to 5. index: (batch,) indices of the samples in the data set; with the seed they determine all
+    randomness.
     """
     if kind not in KINDS:
-        raise UserError(f"no corruption is called {kind!r}", hint=nearest(kind, KINDS))
+        raise UserError(f"unknown corruption {kind!r}", hint=nearest(kind, KINDS))
     if severity not in SEVERITIES:
-        raise UserError("a corruption's severity", expected="1 to 5", got=severity)
+        raise UserError("invalid severity of a corruption", expected="1 to 5", got=severity)
     chosen = KINDS[kind]
     random = RandomFields(seed, list(KINDS).index(kind), index.to(pixels.device))
     strength = chosen.strength(severity, min(pixels.shape[2:]))

@@ -1,6 +1,6 @@
-"""Weather and light: snow, frost, fog, brightness. Pixels are floats from 0 to 1.
+"""Weather corruptions: snow, frost, fog, brightness. Pixels are floats from 0 to 1.
 
-Frost needs no photographs: its crystals are drawn here, stars of six feathered needles that grow from the borders.
+Frost needs no photographs: its crystals are computed, six-armed stars that grow from the borders.
 """
 
 import math
@@ -12,11 +12,11 @@ from torch import Tensor
 from patchword.data.corruptions.random_fields import RandomFields
 from patchword.data.corruptions.warp import along
 
-_STARS = 14  # crystals a picture
+_STARS = 14  # crystals per image
 
 
 def snow(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
-    """Flakes that fall aslant before a paler picture. strength: 0 is none, 1 a storm"""
+    """Slanted snowflakes over a paler image. strength: from 0, none, to 1, a storm."""
     height, width = pixels.shape[2:]
     flake = max(1, min(height, width) // 48)  # pixels
     size = (-(-height // flake), -(-width // flake))
@@ -30,13 +30,13 @@ def snow(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
 
 
 def frost(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
-    """A window with ice on it. strength: how white the ice is; what is behind it darkens a little"""
+    """Ice crystals over a slightly darkened image. strength: brightness of the ice."""
     ice = _crystals(random, *pixels.shape[2:])
     return (1 - 0.45 * strength) * pixels + strength * ice
 
 
 def _crystals(random: RandomFields, height: int, width: int) -> Tensor:
-    """(batch, 1, height, width) from 0 to 1"""
+    """Return (batch, 1, height, width) in [0, 1], the ice."""
     side = max(height, width)
     device = random.index.device
     row = ((torch.arange(height, device=device) + 0.5) / side).view(1, -1, 1)
@@ -46,7 +46,7 @@ def _crystals(random: RandomFields, height: int, width: int) -> Tensor:
     draws = random.uniform(0, 5, _STARS)
     for star in range(_STARS):
         top, left, turn, reach, edge = (draws[:, part, star].view(-1, 1, 1) for part in range(5))
-        # half of the stars stand on a border, where ice begins
+        # half of the stars are on a border, where ice begins
         left = left if star % 2 else torch.where(edge < 0.5, 0.0, width / side) + 0 * left
         down, right = row - top * height / side, column - left * (width / side if star % 2 else 1)
         far, angle = torch.hypot(down, right), torch.atan2(down, right)
@@ -59,14 +59,14 @@ def _crystals(random: RandomFields, height: int, width: int) -> Tensor:
 
 
 def fog(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
-    """Clouds are added, and the whole brought back to the picture's brightest. strength: of the clouds"""
+    """Add fractal clouds, then rescale to the image's original maximum. strength: of the clouds."""
     height, width = pixels.shape[2:]
     brightest = pixels.amax((1, 2, 3), keepdim=True).clamp(min=0.05)
     return (pixels + strength * random.plasma(0, height, width)) * brightest / (brightest + strength)
 
 
 def brightness(pixels: Tensor, strength: float, random: RandomFields) -> Tensor:
-    """strength: what is added to the value (the largest channel); hue and saturation stay"""
+    """Increase brightness. strength: added to the value (largest channel); hue and saturation stay."""
     value = pixels.amax(1, keepdim=True)
     lighter = (value + strength).clamp(max=1)
     return torch.where(value > 1e-3, pixels * lighter / value.clamp(min=1e-3), lighter)

@@ -1,5 +1,7 @@
-"""Sets that have a name. They are looked for in the user's data folder, then among Debian's packages; a verified
-download happens only when the user allows it."""
+"""Named data sets. They are searched in the user's data folder, then among Debian's packages.
+
+A verified download happens only when the user asks for it.
+"""
 
 import hashlib
 import http.client
@@ -24,7 +26,7 @@ _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx
 
 @dataclass(frozen=True)
 class NamedDataset:
-    """An idx set: its classes, its public address with the digests of its files, its Debian package."""
+    """A data set in idx files: its classes, its URL with the digests of its files, its Debian package."""
 
     about: str
     classes: tuple[str, ...]
@@ -40,7 +42,7 @@ def _digests(*values: str) -> dict[str, str]:
 
 SETS: dict[str, NamedDataset] = {
     "fashion-mnist": NamedDataset(
-        "70,000 grey 28 x 28 pictures of clothes, 10 classes (Xiao et al., 2017)",
+        "70,000 grey 28 x 28 images of clothes, 10 classes (Xiao et al., 2017)",
         ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         _digests(
@@ -78,14 +80,14 @@ SETS: dict[str, NamedDataset] = {
 
 
 def data_folder() -> Path:
-    """$PATCHWORD_DATA, or `patchword` in the user's data folder"""
+    """Return $PATCHWORD_DATA, or `patchword` in the user's data folder."""
     if given := os.environ.get("PATCHWORD_DATA"):
         return Path(given)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "patchword"
 
 
 def whereabouts(name: str) -> tuple[Path, str] | None:
-    """The folder that holds a named set, and how it got there; None if it is not on this machine."""
+    """Return the folder of a named data set and its origin; None if it is not on this machine."""
     known = SETS[name]
     for folder, origin in ((data_folder() / name, "data folder"), (Path(known.package_folder or "-"), known.package)):
         if all((folder / f"{name}.gz").is_file() or (folder / name).is_file() for name in _FILES):
@@ -94,7 +96,7 @@ def whereabouts(name: str) -> tuple[Path, str] | None:
 
 
 def open_source(where: str) -> Source:
-    """A named set, a folder of classes, a .zip or .tar of one, a folder of shards, or a .csv / .jsonl manifest."""
+    """Open a named data set, a folder of classes, a .zip or .tar of one, a folder of shards, or a manifest."""
     if where == "digits":
         return DigitsSource()
     if where in SETS:
@@ -121,15 +123,15 @@ def how_to_get(name: str) -> str:
     ways = [f"put its four idx files into {data_folder() / name}"]
     ways += [f"apt-get install {known.package}"] if known.package else []
     ways += [f"patchword data get {name}   (downloads {known.address})"]
-    return "any of these brings it:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
+    return "get it in one of these ways:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
 
 
 def get(name: str, log: Callable[[str], None]) -> Path:
-    """Brings a named set to this machine: Debian's package if we may install it, else a verified download."""
+    """Install Debian's package of a named data set if permitted, else download and verify it."""
     if name not in SETS:
         raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
     if (found := whereabouts(name)) is not None:
-        log(f"{name} is here: {found[1]}")
+        log(f"{name} is already available: {found[1]}")
         return found[0]
     if _install(SETS[name].package, log) and (found := whereabouts(name)) is not None:
         return found[0]
@@ -157,7 +159,7 @@ def _download(name: str, log: Callable[[str], None]) -> Path:
         except (OSError, http.client.HTTPException) as error:
             raise UserError(f"cannot download {address}", got=str(error), hint=how_to_get(name)) from None
         if (got := hashlib.sha256(data).hexdigest()) != digest:
-            raise UserError(f"{address} is not the file we know", expected=f"sha256 {digest}", got=got)
+            raise UserError(f"{address} has another digest", expected=f"sha256 {digest}", got=got)
         with whole_file(folder / file) as temporary:
             temporary.write_bytes(data)
     return folder

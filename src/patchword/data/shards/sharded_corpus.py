@@ -1,7 +1,7 @@
-"""The tokens of a corpus in shards: those of each shard are kept beside it, on its disk, and read where they lie.
+"""A tokenised corpus of text shards: the tokens of each shard are cached next to it, on its disk, and read in place.
 
-Where sentences and documents begin is brought together in the first folder. The corpus is the one that the same texts
-would give in one file: the same tokens in the same order.
+The offsets of sentences and documents are joined in the first folder. The result equals the corpus of the same texts in
+one file: the same tokens in the same order.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _OFFSETS = ("sentences", "documents")
 
 
 class ShardedTokens:
-    """Tokens in several files, indexed as if they were in a row. Nothing is held; few files are open."""
+    """Tokens in several files, indexed like one array. Nothing is kept in memory; few files are open."""
 
     def __init__(self, files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedinteger[Any]]) -> None:
         self._files, self._type = OpenFiles(partial(_found, files, counts, kind)), np.dtype(kind)
@@ -46,7 +46,7 @@ class ShardedTokens:
         return int(self._starts[-1]) * self._type.itemsize
 
     def __getitem__(self, index: "slice | NDArray[np.int64]") -> NDArray[Any]:
-        """By numbers, of which those in a row are read at once."""
+        """Index with a slice or an index array; consecutive indices are read at once."""
         wanted = np.arange(*index.indices(int(self._starts[-1]))) if isinstance(index, slice) else index
         found = np.empty(len(wanted), self._type)
         owner = np.searchsorted(self._starts, wanted, "right") - 1
@@ -65,13 +65,13 @@ class ShardedTokens:
 def _found(files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedinteger[Any]], number: int) -> Path:
     path, size = files[number], counts[number] * np.dtype(kind).itemsize
     if not path.is_file() or path.stat().st_size != size:
-        what = f"the tokens {path} are missing or cut short"
-        raise RecoverableError(what, expected=f"{size:,} bytes", hint="bring their disk back")
+        what = f"the token file {path} is missing or truncated"
+        raise RecoverableError(what, expected=f"{size:,} bytes", hint="mount its disk again")
     return path
 
 
 def build_spread(folder: Path, tokenizer: CorpusTokenizer, progress: Progress = nothing) -> Corpus:
-    """The corpus of the shards in a folder, tokenised now or before; resumable like every cache."""
+    """Return the corpus of the shards in a folder, tokenised now or earlier; resumable like every cache."""
     shards = text_shards(folder)
     sizes = [path.stat().st_size for path in shards]
     name = f"tokens-{tokenizer.fingerprint()[:16]}"
@@ -93,7 +93,7 @@ def _report_part(progress: Progress, before: int, total: int, done: int, of: int
 
 
 def _join_offsets(folder: Path, caches: Sequence[Path], parts: Sequence[Manifest]) -> Manifest:
-    """Offsets behind one another, written once."""
+    """Join the offsets of all shards and write them once."""
     key = hashlib.sha256("\n".join(part.key for part in parts).encode()).hexdigest()
     before = complete_manifest(folder, _OFFSETS)
     if before is not None and before.key == key:

@@ -1,4 +1,4 @@
-"""Texts into shards: .jsonl files, a document a line, in their order."""
+"""Texts as contents of shards: .jsonl files with one document per line, in order."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from patchword.data.shards.writing import Sample
 from patchword.data.text.corpus.documents import document_format, passages, text_files
 
 _TEXTS = {".txt", ".text", ".md", ".ndjson"}
-LONGEST = 2**24  # characters of a document that is held at once; a longer one becomes several
+LONGEST = 2**24  # maximum characters of a document; a longer one is split
 
 
 @dataclass(frozen=True, eq=False)
 class TextContents:
-    """The documents of text files."""
+    """The documents of text files, to be written to shards."""
 
     name: str
     files: tuple[Path, ...]
@@ -84,12 +84,12 @@ class JsonLinesWriter:
 
 def texts_of(path: Path, documents: str = "auto") -> TextContents:
     if path.is_dir() and is_sharded(path):
-        raise UserError(f"{path} is in shards already")
+        raise UserError(f"{path} is already in shards")
     return TextContents(path.stem, text_files([path]), documents)
 
 
 def holds_texts(path: Path) -> bool:
-    """Told apart from pictures, and from tables of pictures, by the names and the first record."""
+    """True if a path has texts and not images or a table of images, judged by suffixes and the first record."""
     if path.is_dir():
         files = (file.suffix.lower() for file in path.rglob("*") if file.is_file())
         kinds = {"texts" if suffix in {*_TEXTS, ".jsonl"} else suffix for suffix in files}

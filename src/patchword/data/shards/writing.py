@@ -1,7 +1,7 @@
-"""Samples into shards, whatever they are: each shard is written whole or not at all, and a kill loses one at most.
+"""Write samples to shards. Each shard is written atomically; a kill loses at most one.
 
-A shard counts when its record is there, a small JSON file that is written after it. The same call goes on behind the
-shards that count; when all do, the manifest is written and the records are removed.
+A shard is complete if its record exists, a small JSON file that is written after it. The same call resumes after the
+complete shards; when all are complete, the manifest is written and the records are removed.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from patchword.data.text.corpus.documents import digest
 
 @dataclass(frozen=True)
 class Sample:
-    """done: how far one is when it is written, in the unit that progress is told in"""
+    """A sample. done: progress after it is written, in the unit of `Contents.total`."""
 
     part: Split | None
     content: Any
@@ -31,17 +31,17 @@ class Sample:
 
 
 class ShardWriter(Protocol):
-    """What a shard is filled with."""
+    """Writes the samples of one shard."""
 
     def add(self, content: Any) -> None: ...
 
     def close(self) -> dict[str, Any]:
-        """the arrays of its index; none if it needs none"""
+        """Return the arrays of the shard's index; empty if it needs none."""
         ...
 
 
 class Contents(Protocol):
-    """What is put into shards. total: of what progress is told in; bytes: about; suffix: of the files"""
+    """The data to write. total: in the unit of progress. bytes: estimated size. suffix: of the shard files."""
 
     @property
     def kind(self) -> Literal["pictures", "texts"]: ...
@@ -57,7 +57,7 @@ class Contents(Protocol):
     def bytes(self) -> int: ...
     def key(self) -> str: ...
     def check(self, progress: Progress) -> None:
-        """Everything that is wrong, before anything is written."""
+        """Report all faults, before anything is written."""
         ...
 
     def samples(self) -> Iterator[Sample]: ...
@@ -67,7 +67,7 @@ class Contents(Protocol):
 def write_shards(
     contents: Contents, folders: Folders, size: int, checking: Progress = nothing, writing: Progress = nothing
 ) -> Manifest:
-    """The manifest of the shards, which are written now or were before."""
+    """Write the shards, or resume; return their manifest."""
     key = f"{contents.key()}-{size}"
     with lock_folders(folders, key) as finished:
         if finished:
@@ -109,7 +109,7 @@ def _shards(contents: Contents, folders: Folders, size: int, progress: Progress)
 
 
 def _finished_shard(folders: Folders, file: str) -> Shard | None:
-    """A shard that was finished before; its key is that of the plan."""
+    """Return a shard of the same plan that is already complete, else None."""
     if not _record(folders, file).is_file():
         return None
     try:
@@ -122,7 +122,7 @@ def _finished_shard(folders: Folders, file: str) -> Shard | None:
 
 
 def _write_shard(contents: Contents, folders: Folders, file: str, size: int, samples: "_Lookahead") -> Shard:
-    """A shard of one part, filled with whole samples until it has its size."""
+    """Write a shard of samples of one split until it reaches its size."""
     first = samples.next
     assert first is not None, "there is a sample to begin with"
     count, path = 0, folders.with_room(size) / file
@@ -143,7 +143,7 @@ def _write_shard(contents: Contents, folders: Folders, file: str, size: int, sam
 
 
 class _Lookahead:
-    """Samples one by one, the next of which can be looked at."""
+    """An iterator over samples with access to the next one."""
 
     def __init__(self, samples: Iterator[Sample], progress: Callable[[int], None]) -> None:
         self._samples, self._progress = samples, progress

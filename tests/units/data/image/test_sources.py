@@ -85,21 +85,21 @@ def test_a_truncated_picture_is_named(tmp_path, kind):
     path = write_picture(tmp_path / f"whole.{kind}", mode="RGB", size=(64, 64))
     cut = tmp_path / f"cut.{kind}"
     cut.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
-    with pytest.raises(UserError, match=rf"cannot read the picture .*cut\.{kind}: got .*\nremove or replace"):
+    with pytest.raises(UserError, match=rf"cannot read the image .*cut\.{kind}: got .*\nremove or replace"):
         decode(cut, 8, 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
 def test_what_is_no_picture_is_named(tmp_path, content):
     (tmp_path / "a.png").write_bytes(content)
-    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*a\.png"):
         decode(tmp_path / "a.png", 8, 1)
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("patchword.data.image.image_file.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
-    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got 20 x 20 pixels, more than 300"):
+    with pytest.raises(UserError, match=r"cannot read the image .*a\.png: got 20 x 20 pixels, more than 300"):
         decode(tmp_path / "a.png", 8, 1)
 
 
@@ -228,7 +228,7 @@ def test_a_corrupt_picture_is_named_before_training(tmp_path):
     corrupt = tmp_path / "train" / "dog" / "7.png"
     corrupt.write_bytes(corrupt.read_bytes()[:60])
     source = open_source(str(tmp_path))
-    with pytest.raises(UserError, match=r"cannot read the picture .*train/dog/7\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*train/dog/7\.png"):
         source.read("train", 8, 1)
     assert len(source.read("test", 8, 1)) == 20
 
@@ -309,8 +309,8 @@ def test_a_manifest_without_parts_is_split(listed):
         ("a.csv", "path,label\npictures/a.png,x\n\npictures/gone.png,x\n", r"line 4: there is no picture .*gone\.png"),
         ("a.jsonl", '{"path": "pictures/a.png"}', r"a\.jsonl, line 1: no label"),
         ("a.jsonl", '\n{"path": "gone.png", "label": "x"}', r"line 2: there is no picture .*gone\.png"),
-        ("a.csv", "path,label\n", r"a\.csv lists no pictures"),
-        ("a.csv", "", r"a\.csv lists no pictures"),
+        ("a.csv", "path,label\n", r"a\.csv lists no images"),
+        ("a.csv", "", r"a\.csv lists no images"),
         ("a.csv", b"path,label\npictures/a.png,\xff\n", r"cannot read .*a\.csv: expected UTF-8 CSV"),
         ("a.jsonl", b'{"path": "\xff"}', r"cannot read .*a\.jsonl: expected UTF-8 CSV or JSON lines"),
         ("a.jsonl", '{"path": ', r"a\.jsonl, line 1: not JSON"),
@@ -464,7 +464,7 @@ def test_nothing_is_downloaded_unasked(network):
 @pytest.mark.parametrize("content", [b"something else", b""])
 def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
     network.files[f"{FILES[0]}.gz"] = content
-    with pytest.raises(UserError, match=r"train-images-idx3-ubyte\.gz is not the file we know: expected sha256"):
+    with pytest.raises(UserError, match=r"train-images-idx3-ubyte\.gz has another digest: expected sha256"):
         get("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -472,7 +472,7 @@ def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
 @pytest.mark.parametrize("failure", [OSError("no route"), TimeoutError("timed out"), IncompleteRead(b"half")], ids=repr)
 def test_a_failed_download_says_the_other_ways(tmp_path, network, failure):
     network.files[f"{FILES[0]}.gz"] = failure
-    with pytest.raises(UserError, match=r"cannot download .*\n.*any of these brings it"):
+    with pytest.raises(UserError, match=r"cannot download .*\n.*get it in one of these ways"):
         get("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -22,7 +22,7 @@ def test_words_are_found_by_a_segmenter():
 
 def test_a_missing_segmenter_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "rjieba", None)
-    with pytest.raises(UserError, match=r"needs rjieba") as caught:
+    with pytest.raises(UserError, match=r"needs the package rjieba") as caught:
         units("北京")
     assert "patchword[zh]" in str(caught.value)
 
