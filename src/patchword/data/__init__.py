@@ -1,1 +1,1 @@
-"""EXAMPLES: pictures and their labels, from files to batches on the device."""
+"""EXAMPLES: images, texts and their labels, from files to batches on the device."""

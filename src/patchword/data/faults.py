@@ -1,6 +1,8 @@
-"""Faults of data. The first one is an error; while a report is made, all are gathered and told at its end, as one.
+"""Errors in the user's data, raised at once or collected into one report.
 
-A reader tells what is wrong and goes on with the next row, so that a person mends a file once and not row by row:
+By default the first fault is raised. Inside `one_report()` every fault is collected and all of them are raised together
+at the end, so that a user fixes a file once and not row by row. A reader reports a fault and continues with the next
+row:
 
     with one_report() as report:
         rows = report.attempt(read_table, path, columns)
@@ -15,14 +17,14 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 from patchword.core.errors import UserError
 
-SHOWN = 20  # of each kind, in a message
+SHOWN = 20  # faults of each kind that a message lists
 P = ParamSpec("P")
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong, or (a doubt) that looks wrong, and what it is one of."""
+    """One error or warning about the data. `kind` groups faults of the same type in a report."""
 
     kind: str
     error: UserError
@@ -40,7 +42,7 @@ class Fault:
 
 
 class DataError(UserError):
-    """All that is wrong with some data. faults: every one; the message shows the first of each kind."""
+    """All faults of some data. `faults` has every one; the message lists the first of each kind."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -50,8 +52,8 @@ class DataError(UserError):
 
 
 @dataclass
-class Report:
-    """What was found so far. doubts: what may be meant, and stops nothing."""
+class FaultReport:
+    """The faults found so far. doubts: warnings, which raise nothing."""
 
     faults: list[Fault] = field(default_factory=list)
     doubts: list[Fault] = field(default_factory=list)
@@ -63,7 +65,7 @@ class Report:
             self.faults.append(Fault(kind or _kind(error.what), error))
 
     def attempt(self, work: Callable[P, Found], *arguments: P.args, **named: P.kwargs) -> Found | None:
-        """None where it failed for a mistake of the user's, which is then part of the report."""
+        """Return the result of `work`, or None if it raised a UserError, which is then added to the report."""
         try:
             return work(*arguments, **named)
         except UserError as error:
@@ -71,64 +73,65 @@ class Report:
             return None
 
     def finish(self) -> None:
-        """Raises what was found; a single fault as it is."""
+        """Raise the collected faults; a single fault is raised as it is."""
         if len(self.faults) == 1:
             raise self.faults[0].error
         if self.faults:
             raise DataError(self.faults)
 
 
-_making: ContextVar[Report | None] = ContextVar("report", default=None)
+_current: ContextVar[FaultReport | None] = ContextVar("report", default=None)
 
 
 @contextmanager
-def one_report() -> Iterator[Report]:
-    """Gathers what is told inside, and raises it at the end; inside another report it is a part of that."""
-    if (outer := _making.get()) is not None:
+def one_report() -> Iterator[FaultReport]:
+    """Collect the faults reported inside the block and raise them at its end; a nested report joins the outer one."""
+    if (outer := _current.get()) is not None:
         yield outer
         return
-    report = Report()
-    token = _making.set(report)
+    report = FaultReport()
+    token = _current.set(report)
     try:
         yield report
     except UserError as error:
         report.add(error)
     finally:
-        _making.reset(token)
+        _current.reset(token)
     report.finish()
 
 
 def tell(error: UserError, kind: str = "") -> None:
-    """Raises it, or adds it to the report that is being made; then what is wrong is to be left out."""
-    report = _making.get()
+    """Raise the error, or add it to the current report; the caller then skips the faulty item."""
+    report = _current.get()
     if report is None:
         raise error
     report.add(error, kind)
 
 
 def attempt(work: Callable[P, Found], *arguments: P.args, **named: P.kwargs) -> Found | None:
-    """What `work` answers; None where it failed and a report is being made."""
-    report = _making.get()
+    """Return the result of `work`; None if it failed and a report collects the error."""
+    report = _current.get()
     return work(*arguments, **named) if report is None else report.attempt(work, *arguments, **named)
 
 
 def give_up() -> NoReturn:
-    """Ends work that cannot go on, for reasons that have been told."""
+    """Stop work that cannot continue because of faults that were already reported."""
     raise DataError(())
 
 
 def doubt(kind: str, what: str) -> None:
-    """What looks like a mistake and may be none; for a report only."""
-    if (report := _making.get()) is not None:
+    """Add a warning to the current report: something that looks like a mistake but may be intended."""
+    if (report := _current.get()) is not None:
         report.doubts.append(Fault(kind, UserError(what)))
 
 
-def gathering() -> bool:
-    return _making.get() is not None
+def is_collecting() -> bool:
+    """True inside `one_report()`."""
+    return _current.get() is not None
 
 
 def told(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
-    """Lines to read: each kind with its number, below it the faults in their order, then what to do about the first."""
+    """Format faults as lines: each kind with its count, its faults in order (at most `most`), then the first hint."""
     groups: dict[str, list[Fault]] = {}
     for fault in faults:
         groups.setdefault(fault.kind, []).append(fault)
@@ -143,6 +146,6 @@ def told(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
 
 
 def _kind(what: str) -> str:
-    """What an error is about, without its place and without what is quoted in it."""
+    """The message of an error without its location, quoted values and numbers, so that equal faults group together."""
     place, separator, rest = what.partition(": ")
     return re.sub(r"'[^']*'|\"[^\"]*\"|[\d,.]*\d", "…", rest if separator and rest else place)

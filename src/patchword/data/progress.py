@@ -1,9 +1,9 @@
-"""Long work that tells how far it is."""
+"""Progress callbacks of long work."""
 
 from collections.abc import Callable
 
-Progress = Callable[[int, int], None]  # so much is done, of so much in all: bytes of text, pictures
+Progress = Callable[[int, int], None]  # called with (done, total), in bytes of text or in images
 
 
 def nothing(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """A progress callback that does nothing."""

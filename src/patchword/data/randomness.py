@@ -1,7 +1,7 @@
-"""Random numbers that depend on (seed, epoch, sample, purpose) and on nothing else.
+"""Counter-based random numbers: a hash of (seed, epoch, sample, purpose) and of nothing else.
 
-No generator is carried along, so the order of the samples, the number of workers and a restart cannot change them, and
-the numbers of any set of samples are computed at once, on any device.
+There is no generator state, so the order of the samples, the number of workers and a restart do not change the numbers.
+The numbers of any set of samples are computed at once, on any device.
 """
 
 import numpy as np
@@ -9,37 +9,41 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly
+# Purposes of the numbers that choose what is held out for evaluation. Changing one changes the split of every run.
+HELD_OUT_DOCUMENTS = 13  # documents of a pretraining corpus
+HELD_OUT_TEXTS = 31  # rows of a text data set
+
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: its multiples are evenly distributed
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of SplitMix64 (Steele et al., 2014)
 
 
 def uniform(seed: int, epoch: int, index: Tensor, purpose: int) -> Tensor:
-    """float32 in [0, 1), one for each sample of `index`"""
+    """Return float32 numbers in [0, 1), one per sample of `index`."""
     key = _key(seed, epoch, purpose)
     if index.device.type == "cpu":
-        return torch.from_numpy((_mixed_on_cpu(index, key) >> np.uint64(40)).astype(np.float32) / np.float32(2**24))
-    return ((_mixed_anywhere(index.long(), key) >> 40) & 0xFFFFFF).float() / 2**24
+        return torch.from_numpy((_hash_numpy(index, key) >> np.uint64(40)).astype(np.float32) / np.float32(2**24))
+    return ((_hash_torch(index.long(), key) >> 40) & 0xFFFFFF).float() / 2**24
 
 
 def integers(seed: int, epoch: int, index: Tensor, purpose: int, low: int, high: int) -> Tensor:
-    """int64 in [low, high], one for each sample of `index`"""
+    """Return int64 numbers in [low, high], one per sample of `index`."""
     return low + (uniform(seed, epoch, index, purpose) * (high - low + 1)).long().clamp_(max=high - low)
 
 
 def order(seed: int, epoch: int, count: int) -> Tensor:
-    """the samples 0 ... count - 1 in the order of this epoch"""
-    mixed = _mixed_on_cpu(torch.arange(count), _key(seed, epoch, 0))
-    return torch.argsort(torch.from_numpy(mixed.view(np.int64)), stable=True)
+    """Return the samples 0 ... count - 1 in the order of this epoch, a random permutation."""
+    hashed = _hash_numpy(torch.arange(count), _key(seed, epoch, 0))
+    return torch.argsort(torch.from_numpy(hashed.view(np.int64)), stable=True)
 
 
 def step_seed(seed: int, step: int) -> int:
-    """the seed of everything else that is random in one training step (dropout, stochastic depth)"""
+    """Return the seed of the other random operations of one training step (dropout, stochastic depth)."""
     return _key(seed, step, 1) >> 1
 
 
 def _key(*words: int) -> int:
-    """Each word is mixed in by itself, so that (seed 0, epoch 1) is not (seed 1, epoch 0)."""
+    """Hash the words one after another, so that (seed 0, epoch 1) differs from (seed 1, epoch 0)."""
     state = 0
     for word in words:
         state = (state + (word + 1) * _GOLDEN) & _WORD
@@ -49,16 +53,16 @@ def _key(*words: int) -> int:
     return state
 
 
-def _mixed_anywhere(index: Tensor, key: int) -> Tensor:
-    """The same mixing of one more word, the sample's number, for all samples at once."""
+def _hash_torch(index: Tensor, key: int) -> Tensor:
+    """Hash one more word, the sample index, for all samples at once with torch."""
     state = (index + 1) * _signed(_GOLDEN) + _signed(key)
-    state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
-    state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
-    return state ^ _shifted(state, 31)
+    state = (state ^ _logical_shift(state, 30)) * _signed(_FIRST)
+    state = (state ^ _logical_shift(state, 27)) * _signed(_SECOND)
+    return state ^ _logical_shift(state, 31)
 
 
-def _mixed_on_cpu(index: Tensor, key: int) -> NDArray[np.uint64]:
-    """The same with numpy, which knows numbers without a sign, and overwrites."""
+def _hash_numpy(index: Tensor, key: int) -> NDArray[np.uint64]:
+    """The same hash with numpy, which has unsigned integers and in-place operations."""
     state = index.numpy().astype(np.uint64)
     state += np.uint64(1)
     state *= np.uint64(_GOLDEN)
@@ -70,8 +74,8 @@ def _mixed_on_cpu(index: Tensor, key: int) -> NDArray[np.uint64]:
     return state
 
 
-def _shifted(state: Tensor, bits: int) -> Tensor:
-    return (state >> bits) & ((1 << (64 - bits)) - 1)  # torch shifts the sign in; a hash must not
+def _logical_shift(state: Tensor, bits: int) -> Tensor:
+    return (state >> bits) & ((1 << (64 - bits)) - 1)  # torch's shift is arithmetic; the hash needs a logical one
 
 
 def _signed(word: int) -> int:

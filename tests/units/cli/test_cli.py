@@ -167,7 +167,7 @@ def test_a_corrupt_picture_is_named(refused):
     for number in range(4):
         path = Path(f"pets/dog/{number}.png")
         path.write_bytes(path.read_bytes()[:50])
-    assert re.search(r"cannot read the picture .*pets/dog/\d\.png", refused(*train_words("data=pets")))
+    assert re.search(r"cannot read the image .*pets/dog/\d\.png", refused(*train_words("data=pets")))
 
 
 def test_too_few_pictures_to_hold_any_out(refused):
@@ -291,7 +291,7 @@ def test_pictures_that_cannot_be_read(refused, trained):
     Path("broken.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
     assert "there is nothing at gone.png" in refused("predict", trained, "gone.png")
     assert "no pictures to classify" in refused("predict", trained, "empty")
-    assert "cannot read the picture broken.png" in refused("predict", trained, "broken.png", "--csv", "out.csv")
+    assert "cannot read the image broken.png" in refused("predict", trained, "broken.png", "--csv", "out.csv")
     write_picture(Path("a.png"))
     assert "cannot make the folder a.png" in refused("predict", trained, "a.png", "--csv", "a.png/out.csv")
 

@@ -167,7 +167,7 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
         (("a", "--top-p", 1.5), "top_p: expected above 0, and 1 at most, got 1.5"),
         (("a", "--headline", "b"), "which field is to be written?: expected --field NAME"),
         (("a", "--field", "body"), "a text and fields do not go together"),
-        (("--field", "body"), "the tokenizer knows no fields of news"),
+        (("--field", "body"), "the tokenizer has no tokens for news fields"),
         ((" ",), "the command line: the text is empty"),
         (("missing.txt",), "there is no file missing.txt"),
     ],
@@ -226,4 +226,6 @@ def test_a_field_is_written_by_others(command, news):
     )
     assert (told["fields"], told["field"]) == ({"body": KNOWN}, "headline")
     assert told["texts"][0]["text"] == FIELD
-    assert "news have no field 'heading'" in command("generate", news, "--body", KNOWN, "--field", "heading")[2]
+    assert (
+        "news articles have no field 'heading'" in command("generate", news, "--body", KNOWN, "--field", "heading")[2]
+    )

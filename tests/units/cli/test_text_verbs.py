@@ -378,7 +378,7 @@ def test_a_question_is_needed(run, refused):
 
 def test_unequal_columns_are_refused(run, refused):
     Path("a.conll").write_text("The O\ncat\n")
-    assert "a.conll, line 2: unequal columns" in refused("predict", run("tags", ("X", "Y")), "a.conll")
+    assert "a.conll, line 2: wrong number of columns" in refused("predict", run("tags", ("X", "Y")), "a.conll")
 
 
 def test_a_folder_that_is_no_run_is_asked_by_its_head(command, saved, refused):

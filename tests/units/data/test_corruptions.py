@@ -6,7 +6,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
-from patchword.data.corruptions.random_fields import Chance
+from patchword.data.corruptions.random_fields import RandomFields
 from patchword.inspection.robustness import Robustness
 from patchword.reports.comparison.robustness_figures import severity_figure, size_figure
 
@@ -74,7 +74,7 @@ def test_shot_noise_has_the_mean_and_spread_of_counted_photons():
 
 
 def test_random_fields_are_uniform_and_normal():
-    chance = Chance(0, 3, torch.arange(20))
+    chance = RandomFields(0, 3, torch.arange(20))
     normal, uniform = chance.normal(0, 3, 40, 40), chance.uniform(5, 3, 40, 40)
     assert float(normal.mean()) == pytest.approx(0, abs=0.02)
     assert float(normal.std()) == pytest.approx(1, abs=0.02)

@@ -136,5 +136,5 @@ def test_step_seeds_are_seeds_and_do_not_repeat():
 def test_other_devices_draw_the_same():
     index = torch.cat([torch.arange(1000), torch.tensor([-1, 2**62, -(2**63), 2**63 - 1])])
     for key in (0, 1, 2**63, WORD):
-        there, here = randomness._mixed_anywhere(index, key), randomness._mixed_on_cpu(index, key)
+        there, here = randomness._hash_torch(index, key), randomness._hash_numpy(index, key)
         assert there.tolist() == here.view("int64").tolist()

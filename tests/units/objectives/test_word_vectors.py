@@ -44,7 +44,7 @@ def test_words_are_cut_as_asked():
 
 
 def test_too_little_text():
-    with pytest.raises(UserError, match=r"at least two words that are seen 5 times, got 5 different words, 12 in all"):
+    with pytest.raises(UserError, match=r"at least two words that occur 5 times, got 5 different words, 12 in all"):
         Vocabulary.count(["a b c d e", "a b c d e a b"], cut_of("words"))
 
 

@@ -193,7 +193,7 @@ def test_a_run_does_not_go_on_with_other_words(command, monkeypatch):
         (["model=bert-tiny"], "does not read vectors"),
         (["model.classes=4"], "model.classes is told by the vectors"),
         (["memory=1e-6"], "the vectors of all words take too much memory"),
-        (["task=classes"], "the kind of table is not clear"),
+        (["task=classes"], "unknown table format"),
         (["train="], "no training texts were named"),
     ],
 )

@@ -547,4 +547,4 @@ def test_a_tokenizer_without_fields_is_refused_for_news(command, words):
     told = refusal(
         command, "train", "grover-pretrain", "--set", *TINY_SIZES, "articles=news.jsonl", f"tokenizer={words}"
     )
-    assert "the tokenizer knows no fields of news" in told
+    assert "the tokenizer has no tokens for news fields" in told

@@ -433,7 +433,7 @@ def test_broken_utf8(refused):
 def test_unequal_columns_of_conll(refused):
     Path("train.conll").write_text("ada B-PER\nlives O\nin\n")
     told = refused("train=train.conll", recipe="tag")
-    assert "train.conll, line 3: unequal columns: expected 2 columns as on line 1, got 1" in told
+    assert "train.conll, line 3: wrong number of columns: expected 2 columns as on line 1, got 1" in told
 
 
 def test_a_training_answer_that_is_not_in_its_context(refused):

@@ -1,1 +1,1 @@
-"""Changes of pictures that keep their class: batched tensor code, on any device, one set of numbers a sample."""
+"""Image augmentation: batched tensor code on any device, with random numbers per sample."""

@@ -1,4 +1,4 @@
-"""Augmentation: batched tensor code on the device; every sample's changes follow from (seed, epoch, sample)."""
+"""Augmentation: batched tensor code on the device; the changes of a sample depend only on (seed, epoch, sample)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,58 +11,58 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, Three
+from patchword.data.augmentation.color import Jitter, ThreeAugment
 from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import RandAugment, Version
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given, Plan, Stage
+from patchword.data.augmentation.stage import Given, Stage, StagePlan
 
 Erased = Literal["square", "const", "pixel"]
 
 
 @dataclass(frozen=True)
-class Changes:
-    """What happens to each sample of an epoch or a batch; one entry a sample."""
+class SampleChanges:
+    """The random choices of an epoch or a batch, one entry per sample."""
 
-    draws: Draws  # in the main memory
-    plans: tuple[Plan, ...]  # of the stages on pixels
-    later: tuple[Plan, ...]  # of the stages on normalised pictures
-    mixing: Plan
+    draws: Draws  # on the CPU
+    plans: tuple[StagePlan, ...]  # of the stages on uint8 pixels
+    later: tuple[StagePlan, ...]  # of the stages on normalised images
+    mixing: StagePlan
 
-    def part(self, rows: slice | Tensor) -> "Changes":
-        """rows: in the main memory"""
+    def part(self, rows: slice | Tensor) -> "SampleChanges":
+        """Return the choices of some samples. rows: on the CPU."""
         plans, later = (tuple(_rows(plan, rows) for plan in plans) for plans in (self.plans, self.later))
-        return Changes(self.draws.part(rows), plans, later, _rows(self.mixing, rows))
+        return SampleChanges(self.draws.part(rows), plans, later, _rows(self.mixing, rows))
 
 
-def _rows(plan: Plan, rows: slice | Tensor) -> Plan:
+def _rows(plan: StagePlan, rows: slice | Tensor) -> StagePlan:
     return tuple(values[rows if isinstance(rows, slice) else to_device(rows, values.device)] for values in plan)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Changes that keep the class, in the order crop, mirror, shift, operations, colour, blank; and mixed pictures."""
+    """Augmentation: crop, flip, shift, RandAugment, 3-Augment, colour jitter, erasing, mixing, in this order."""
 
-    flip: float = 0.0  # the chance of a mirror image
-    shift: int = 0  # at most so many pixels, each way; the border is filled with black
-    crop: float = 0.0  # the least share of the area that a random crop keeps; 0 is off
-    color_jitter: float = 0.0  # the most that brightness, contrast and saturation change
-    randaugment: float = 0.0  # RandAugment's strength, up to 10; 0 is off
-    randaugment_std: float = 0.5  # the standard deviation of that strength
+    flip: float = 0.0  # probability of a horizontal flip
+    shift: int = 0  # maximum shift in pixels, in each direction; the border is black
+    crop: float = 0.0  # minimum fraction of the area that a random crop keeps; 0 is off
+    color_jitter: float = 0.0  # maximum change of brightness, contrast and saturation
+    randaugment: float = 0.0  # RandAugment's magnitude, up to 10; 0 is off
+    randaugment_std: float = 0.5  # standard deviation of RandAugment's magnitude
     operations: Version = "deit"
-    three_augment: float = 0.0  # the chance of one of greyscale, solarize and blur
-    random_erasing: float = 0.0  # the chance of a blank part
-    erasing_fill: Erased = "square"  # a black square, or a box of any shape, of the mean colour or of noise
-    mixup: float = 0.0  # the a of the share's Beta(a, a); 0 is off
+    three_augment: float = 0.0  # probability of 3-Augment: one of greyscale, solarize and blur
+    random_erasing: float = 0.0  # probability of random erasing
+    erasing_fill: Erased = "square"  # fill: a black square, or a random box of the mean colour or of noise
+    mixup: float = 0.0  # a of the Beta(a, a) distribution of the mixing weight; 0 is off
     cutmix: float = 0.0
-    mix_probability: float = 1.0  # the chance that a picture is mixed at all
-    mix_switch_probability: float = 0.5  # the chance of CutMix where both are on
-    repeats: int = 1  # views of a picture in an epoch
+    mix_probability: float = 1.0  # probability that an image is mixed
+    mix_switch_probability: float = 0.5  # probability of CutMix if both are on
+    repeats: int = 1  # views of an image per epoch (repeated augmentation)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """What is done to pixels."""
+        """The stages on uint8 pixels."""
         return tuple(self._stages())
 
     def _stages(self) -> Iterator[Stage]:
@@ -75,7 +75,7 @@ class Augmentation:
         if self.randaugment:
             yield RandAugment(self.randaugment, self.randaugment_std, self.operations)
         if self.three_augment:
-            yield Three(self.three_augment)
+            yield ThreeAugment(self.three_augment)
         if self.color_jitter:
             yield Jitter(self.color_jitter)
         if self.random_erasing and self.erasing_fill == "square":
@@ -83,7 +83,7 @@ class Augmentation:
 
     @cached_property
     def later(self) -> tuple[Stage, ...]:
-        """What is done to normalised pictures."""
+        """The stages on normalised images."""
         return (
             (Erasing(self.random_erasing, self.erasing_fill == "pixel"),)
             if self.random_erasing and self.erasing_fill != "square"
@@ -95,21 +95,21 @@ class Augmentation:
         on = self.mix_probability and (self.mixup or self.cutmix)
         return Mixing(self.mixup, self.cutmix, self.mix_probability, self.mix_switch_probability) if on else None
 
-    def changes(self, seed: int, epoch: int, index: Tensor) -> Changes:
-        """Drawn for a whole epoch at once, since many small draws would cost more than the changes themselves."""
+    def changes(self, seed: int, epoch: int, index: Tensor) -> SampleChanges:
+        """Draw the choices of a whole epoch at once; many small draws would cost more than the augmentation."""
         draws = Draws(seed, epoch, index)
         plans, later = (tuple(stage.plan(draws) for stage in stages) for stages in (self.stages, self.later))
-        return Changes(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
+        return SampleChanges(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
 
-    def apply(self, pixels: Tensor, changes: Changes, colour: Sequence[float] = (0.5,)) -> Tensor:
-        """(batch, channels, height, width) uint8 -> the same; colour: the set's mean, 0 to 1, for what comes in"""
+    def apply(self, pixels: Tensor, changes: SampleChanges, colour: Sequence[float] = (0.5,)) -> Tensor:
+        """(batch, channels, height, width) uint8 -> the same. colour: fill colour, the mean of the data set, 0 to 1."""
         given = Given(changes.draws, colour)
         for stage, plan in zip(self.stages, changes.plans, strict=True):
             pixels = stage(pixels, plan, given)
         return pixels
 
-    def finish(self, inputs: Tensor, changes: Changes) -> Tensor:
-        """normalised pictures -> the same, with parts erased"""
+    def finish(self, inputs: Tensor, changes: SampleChanges) -> Tensor:
+        """Apply the stages on normalised images."""
         given = Given(changes.draws, (0.0,))
         for stage, plan in zip(self.later, changes.later, strict=True):
             inputs = stage(inputs, plan, given)
@@ -120,14 +120,14 @@ class Augmentation:
 
 
 def prepared(pixels: Tensor, normalization: Normalization) -> Tensor:
-    """uint8 -> float32, normalised; one mean and std serve all channels if only one is given"""
+    """uint8 -> float32, normalised; a single mean and std apply to all channels."""
     scale, offset = _constants(normalization, pixels.device)
     return torch.addcmul(offset, pixels.float(), scale)
 
 
 @lru_cache(maxsize=8)
 def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(pixels / 255 - mean) / std as pixels * scale + offset; kept, since a copy to an accelerator makes it wait"""
+    """(pixels / 255 - mean) / std as pixels * scale + offset; cached, since a copy to an accelerator synchronises."""
     both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, dtype=torch.float64).view(1, -1, 1, 1) for part in both)
     return (1 / (255 * std)).float().to(device), (-mean / std).float().to(device)

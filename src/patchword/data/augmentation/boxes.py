@@ -1,4 +1,4 @@
-"""Random boxes of some area and some shape: what a crop keeps, and what erasing takes."""
+"""Random boxes, for random resized crops and random erasing."""
 
 import math
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from torch import Tensor
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.geometry import bicubic, resampled
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, Plan, only
+from patchword.data.augmentation.stage import Given, StagePlan, apply_to
 
-_TRIES = 10  # as often as others try before they give up
+_TRIES = 10  # as in torchvision and timm
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """An area uniform in a range, a shape (width over height) uniform in its logarithm, tried until it fits."""
+    """Random boxes: uniform area, log-uniform aspect ratio (width / height), drawn until the box fits."""
 
-    area: tuple[float, float]  # shares of the picture's
+    area: tuple[float, float]  # fractions of the image's area
     shape: tuple[float, float]
     purposes: tuple[Purpose, Purpose, Purpose, Purpose]  # area, shape, top, left
 
-    def plan(self, draws: Draws) -> Plan:
-        """shares of the area, shapes, each (count, tries), and where the box lies, in [0, 1)"""
+    def plan(self, draws: Draws) -> StagePlan:
+        """Draw area fractions and aspect ratios, each (count, tries), and box positions in [0, 1)."""
         area, shape, top, left = self.purposes
         low, high = self.area
         start, end = (math.log(bound) for bound in self.shape)
@@ -32,16 +32,16 @@ class Boxes:
         shapes = torch.stack([start + (end - start) * draws.uniform(shape, again) for again in range(_TRIES)], 1)
         return areas, shapes.exp(), draws.uniform(top), draws.uniform(left)
 
-    def placed(self, plan: Plan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """top, left, rows and columns of each sample's box, whole pixels; an empty one where no try fits
+    def placed(self, plan: StagePlan, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return top, left, height and width of each sample's box in pixels; an empty box if no try fits.
 
-        With numpy: torch would wake other threads for these few numbers, which takes longer than all else.
+        Uses numpy: torch would start threads for these few numbers, which takes longer than the computation.
         """
         areas, shapes, *corner = (values.numpy() for values in plan)
         rows = np.rint(np.sqrt(areas * (height * width) / shapes))
         columns = np.rint(np.sqrt(areas * (height * width) * shapes))
         fits = (rows >= 1) & (rows <= height) & (columns >= 1) & (columns <= width)
-        chosen = np.arange(len(fits)), fits.argmax(1)  # the first of the largest
+        chosen = np.arange(len(fits)), fits.argmax(1)  # argmax returns the first
         lengths = [(sides * fits)[chosen] for sides in (rows, columns)]
         room = [side - length + 1 for side, length in zip((height, width), lengths, strict=True)]
         starts = [share * most for share, most in zip(corner, room, strict=True)]
@@ -51,8 +51,9 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Crop:
-    """A random part of the picture, brought back to its size (Szegedy et al., 2015): at least `least` of its area; all
-    of it where no part of a usual shape fits, as in a very long picture."""
+    """Random resized crop (Szegedy et al., 2015) of at least the fraction `least` of the area; the whole image if no
+    box
+    fits, as in a very elongated image."""
 
     least: float
 
@@ -61,10 +62,10 @@ class Crop:
         purposes = (Purpose.CROP_AREA, Purpose.CROP_RATIO, Purpose.CROP_TOP, Purpose.CROP_LEFT)
         return Boxes((self.least, 1.0), (3 / 4, 4 / 3), purposes)
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         return self.boxes.plan(draws.host)
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         height, width = pixels.shape[-2:]
         box = torch.stack(self.boxes.placed(plan, height, width))
         whole = torch.tensor([0, 0, height, width])[:, None]
@@ -74,10 +75,11 @@ class Crop:
 
 @dataclass(frozen=True)
 class Erasing:
-    """Random erasing (Zhong et al., 2017) of normalised pictures: a box of 2% to a third of the area gets the mean
-    colour, which is 0 there, or with `noise` a normal number for every pixel. Where no box fits, nothing is erased."""
+    """Random erasing (Zhong et al., 2017) of normalised images: a box of 2% to a third of the area is set to 0, the
+    mean
+    colour, or with `noise` to normal noise per pixel. If no box fits, nothing is erased."""
 
-    chance: float
+    probability: float
     noise: bool
 
     @property
@@ -85,31 +87,31 @@ class Erasing:
         purposes = (Purpose.ERASE_AREA, Purpose.ERASE_RATIO, Purpose.ERASE_TOP, Purpose.ERASE_LEFT)
         return Boxes((0.02, 1 / 3), (0.3, 1 / 0.3), purposes)
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         host = draws.host
-        return host.uniform(Purpose.ERASE) < self.chance, *self.boxes.plan(host)
+        return host.uniform(Purpose.ERASE) < self.probability, *self.boxes.plan(host)
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         chosen, *drawn = plan
         top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
 
-        def erased(pictures: Tensor, which: Tensor) -> Tensor:
-            box = to_device(torch.stack([top, rows, left, columns])[:, which], pictures.device)
-            blank = inside(box[:2], box[2:], pictures)
-            return torch.where(blank, self._paint(pictures, given.draws.part(which)), pictures)
+        def erased(images: Tensor, which: Tensor) -> Tensor:
+            box = to_device(torch.stack([top, rows, left, columns])[:, which], images.device)
+            blank = box_mask(box[:2], box[2:], images)
+            return torch.where(blank, self._paint(images, given.draws.part(which)), images)
 
-        return only(pixels, chosen, erased)
+        return apply_to(pixels, chosen, erased)
 
-    def _paint(self, pictures: Tensor, draws: Draws) -> Tensor:
+    def _paint(self, images: Tensor, draws: Draws) -> Tensor:
         if not self.noise:
-            return pictures.new_zeros(())
-        there = Draws(draws.seed, draws.epoch, to_device(draws.index, pictures.device))
-        return there.noise(pictures[0].numel()).view_as(pictures).to(pictures.dtype)
+            return images.new_zeros(())
+        there = Draws(draws.seed, draws.epoch, to_device(draws.index, images.device))
+        return there.noise(images[0].numel()).view_as(images).to(images.dtype)
 
 
-def inside(rows: Tensor, columns: Tensor, pictures: Tensor) -> Tensor:
-    """(batch, 1, height, width): true in each picture's box; rows and columns: (2, batch), first and number"""
-    height, width = (torch.arange(side, device=pictures.device) for side in pictures.shape[-2:])
+def box_mask(rows: Tensor, columns: Tensor, images: Tensor) -> Tensor:
+    """Return (batch, 1, height, width), True inside each image's box. rows, columns: (2, batch), start and length."""
+    height, width = (torch.arange(side, device=images.device) for side in images.shape[-2:])
     in_rows = (height >= rows[0, :, None]) & (height < rows.sum(0)[:, None])
     in_columns = (width >= columns[0, :, None]) & (width < columns.sum(0)[:, None])
     return (in_rows[:, :, None] & in_columns[:, None, :])[:, None]

@@ -1,4 +1,4 @@
-"""Changes of colour and sharpness that need more of a picture than one pixel's value."""
+"""Colour and sharpness operations that are not lookup tables; colour jitter and 3-Augment."""
 
 from dataclasses import dataclass
 
@@ -9,38 +9,38 @@ from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.geometry import resampled
 from patchword.data.augmentation.lookup_tables import blended, grey, looked_up
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, Plan, beside, only, with_amounts
+from patchword.data.augmentation.stage import Given, StagePlan, apply_to, broadcast, with_amounts
 
 _ORDERS = torch.tensor([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
 
 
 def colour(pixels: Tensor, factor: Tensor) -> Tensor:
-    """towards grey below 1, away from it above"""
-    return pixels if pixels.shape[1] == 1 else blended(grey(pixels), pixels, beside(factor, pixels))
+    """Change saturation: factors below 1 blend towards grey, above 1 away from it."""
+    return pixels if pixels.shape[1] == 1 else blended(grey(pixels), pixels, broadcast(factor, pixels))
 
 
 def sharpness(pixels: Tensor, factor: Tensor) -> Tensor:
-    """towards a smoothed picture below 1, away from it above"""
-    return blended(smooth(pixels), pixels, beside(factor, pixels))
+    """Change sharpness: factors below 1 blend towards a smoothed image, above 1 away from it."""
+    return blended(smooth(pixels), pixels, broadcast(factor, pixels))
 
 
 def smooth(pixels: Tensor) -> Tensor:
-    """Each pixel's mean with its 8 neighbours, itself counted 5 times; the border stays as it is."""
+    """Smooth with a 3 x 3 kernel whose centre has weight 5, as in Pillow; the border is unchanged."""
     values, middle = pixels.int(), pixels.clone()
     rows = values[..., :-2, :] + values[..., 1:-1, :] + values[..., 2:, :]
     sums = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * values[..., 1:-1, 1:-1]
-    middle[..., 1:-1, 1:-1] = (2 * sums + 13) // 26  # over 13, rounded
+    middle[..., 1:-1, 1:-1] = (2 * sums + 13) // 26  # division by 13 with rounding
     return middle
 
 
 def blur(pixels: Tensor, sigma: Tensor) -> Tensor:
-    """A Gaussian blur, as two products with matrices; beyond the border the weights are shared by the others."""
+    """Gaussian blur as two matrix products; weights are normalised inside the image."""
     height, width = pixels.shape[-2:]
     return resampled(pixels, _bells(sigma, height), _bells(sigma, width))
 
 
 def _bells(sigma: Tensor, side: int) -> Tensor:
-    """(batch, side, side): each row a bell around its place, of sum 1"""
+    """Return (batch, side, side), each row a normalised Gaussian around its pixel."""
     place = torch.arange(side, dtype=torch.float32, device=sigma.device)
     distance = (place[:, None] - place)[None] / sigma.view(-1, 1, 1).clamp(min=1e-3)
     return torch.softmax(-distance.square() / 2, dim=2)
@@ -48,45 +48,45 @@ def _bells(sigma: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Jitter:
-    """Brightness, contrast and saturation, each by a factor within 1 +- strength, in any order."""
+    """Colour jitter: brightness, contrast and saturation by factors in 1 +- strength, in random order."""
 
     strength: float
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         host = draws.host
         kinds = (Purpose.BRIGHTNESS, Purpose.CONTRAST, Purpose.SATURATION)
         factors = torch.stack([(1 + self.strength * (2 * host.uniform(kind) - 1)).clamp(min=0) for kind in kinds], 1)
         return factors, _ORDERS[host.integers(Purpose.JITTER_ORDER, 0, len(_ORDERS) - 1)]
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         factors, orders = plan
         changes = (looked_up(tables.brightness), looked_up(tables.contrast), colour)
         for turn in range(3):
             kinds = orders[:, turn]
             for kind, change in enumerate(changes):
-                pixels = only(pixels, kinds == kind, with_amounts(change, factors[:, kind]))
+                pixels = apply_to(pixels, kinds == kind, with_amounts(change, factors[:, kind]))
         return pixels
 
 
 @dataclass(frozen=True)
-class Three:
-    """3-Augment (Touvron et al., 2022): one of greyscale, solarize and blur for each picture that is chosen."""
+class ThreeAugment:
+    """3-Augment (Touvron et al., 2022): one of greyscale, solarize and blur for each chosen image."""
 
-    chance: float
+    probability: float
     sigma: tuple[float, float] = (0.1, 2.0)  # pixels
 
-    def plan(self, draws: Draws) -> Plan:
+    def plan(self, draws: Draws) -> StagePlan:
         host = draws.host
         kinds = host.integers(Purpose.THREE_KIND, 0, 2)
         low, high = self.sigma
         return (
-            torch.where(host.uniform(Purpose.THREE) < self.chance, kinds, 3),
+            torch.where(host.uniform(Purpose.THREE) < self.probability, kinds, 3),
             low + (high - low) * host.uniform(Purpose.BLUR),
         )
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         kinds, sigma = plan
         half = torch.full((len(kinds),), 128.0)
-        pixels = only(pixels, kinds == 0, lambda chosen, rows: grey(chosen).expand_as(chosen))
-        pixels = only(pixels, kinds == 1, with_amounts(looked_up(tables.solarize), half))
-        return only(pixels, kinds == 2, with_amounts(blur, sigma))
+        pixels = apply_to(pixels, kinds == 0, lambda chosen, rows: grey(chosen).expand_as(chosen))
+        pixels = apply_to(pixels, kinds == 1, with_amounts(looked_up(tables.solarize), half))
+        return apply_to(pixels, kinds == 2, with_amounts(blur, sigma))

@@ -1,4 +1,4 @@
-"""Which pictures an epoch takes, how often, and which of them meet in a mixed one; the size of a batch has no say."""
+"""The samples of an epoch: their order, their repeats, and mixing partners. The batch size does not change them."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,17 @@ from patchword.core.work_sharing import WorkSharing
 
 
 class Epoch(NamedTuple):
-    """samples: numbers in the set; keys: what each one's random numbers follow from, another for each view"""
+    """samples: indices in the data set. keys: inputs of the random numbers, different for each view."""
 
     samples: Tensor
     keys: Tensor
 
 
-def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
-    """The samples in this epoch's order; with repeats, fewer of them, each so often (Hoffer et al., 2020)
+def epoch_samples(order: Tensor, repeats: int = 1) -> Epoch:
+    """Return the samples of an epoch in order; with repeats, fewer samples, each several times (Hoffer et al., 2020).
 
-    Two neighbours alternate until both have been seen `repeats` times, so that views meet in a batch, but no picture
-    is mixed with itself.
+    Two neighbours alternate until both have occurred `repeats` times, so the views of an image share a batch, but no
+    image is mixed with itself.
     """
     count = len(order)
     place = torch.arange(count)
@@ -30,9 +30,12 @@ def epoch_of(order: Tensor, repeats: int = 1) -> Epoch:
     return Epoch(samples, samples + count * view)
 
 
-class Company(NamedTuple):
-    """sizes: of some batches; places: their own in the epoch, and then others they are mixed with; partners: whom each
-    sample meets, counted in these places"""
+class MixGroup(NamedTuple):
+    """Some batches and their mixing partners.
+
+    sizes: of the batches. places: positions in the epoch, first of the batches, then of partners outside of them.
+    partners: for each sample, the index of its partner in `places`.
+    """
 
     sizes: tuple[int, ...]
     places: slice | Tensor
@@ -40,22 +43,21 @@ class Company(NamedTuple):
 
     @property
     def own(self) -> slice:
-        """of these places"""
+        """the range of the batches' own samples in `places`"""
         return slice(0, sum(self.sizes))
 
     def of(self, values: Tensor) -> Tensor:
-        """the values at these places of an epoch's"""
+        """Return the values of an epoch at these positions."""
         return values[self.places if isinstance(self.places, slice) else to_device(self.places, values.device)]
 
 
-def alone(start: int, end: int, count: int) -> Company:
-    """The samples from `start` to `end`, of which nobody meets anybody."""
-    return Company((end - start,), slice(start, end), torch.arange(end - start))
+def without_partners(start: int, end: int, count: int) -> MixGroup:
+    """Return the samples from `start` to `end` without mixing partners."""
+    return MixGroup((end - start,), slice(start, end), torch.arange(end - start))
 
 
-def dealt(part: Company, size: int, group: WorkSharing) -> Company:
-    """Of batches of that size, what this process of several works on, with the partners of its samples wherever they
-    are."""
+def for_process(part: MixGroup, size: int, group: WorkSharing) -> MixGroup:
+    """Return this process's part of batches of `size` samples, with all mixing partners of its samples."""
     shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
     own, sizes = torch.cat(shares), tuple(map(len, shares))
     if len(own) == part.own.stop:
@@ -63,24 +65,24 @@ def dealt(part: Company, size: int, group: WorkSharing) -> Company:
     partners = part.partners[own]
     chosen = torch.cat([own, partners[~torch.isin(partners, own)]])
     places = torch.arange(part.places.start, part.places.stop) if isinstance(part.places, slice) else part.places
-    return Company(sizes, places[chosen], _found(partners, chosen))
+    return MixGroup(sizes, places[chosen], _positions_in(partners, chosen))
 
 
-def company(start: int, end: int, count: int) -> Company:
-    """The same, with the partners of its samples: the other one of a pair of neighbours, itself if there is none
+def with_partners(start: int, end: int, count: int) -> MixGroup:
+    """Return the samples from `start` to `end` with partners: the other sample of a pair of neighbours, or itself.
 
-    An even number of them holds its own partners; an odd one needs a picture or two of those beside it.
+    Ranges with odd ends need a partner or two from outside of the range.
     """
     own = torch.arange(start, end)
     partners = torch.where((own ^ 1) < count, own ^ 1, own)
     others = partners[(partners < start) | (partners >= end)]
     if not len(others):
-        return Company((len(own),), slice(start, end), partners - start)
+        return MixGroup((len(own),), slice(start, end), partners - start)
     places = torch.cat([own, others])
-    return Company((len(own),), places, _found(partners, places))
+    return MixGroup((len(own),), places, _positions_in(partners, places))
 
 
-def _found(partners: Tensor, places: Tensor) -> Tensor:
-    """where each of them is among the places"""
+def _positions_in(partners: Tensor, places: Tensor) -> Tensor:
+    """Return the index of each partner in `places`."""
     ordered, order = places.sort()
     return order[torch.searchsorted(ordered, partners)]

@@ -1,4 +1,4 @@
-"""Where the pixels of a picture come from: affine maps by one grid of places, crops by two matrices."""
+"""Geometric operations: affine maps by grid sampling, crops and resizing by two matrix products."""
 
 import math
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from patchword.core.to_device import to_device
 
 
 def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
-    """Each picture through its own affine map, (batch, 2, 3): from a place (x, y) in the new picture, in pixels from
-    the upper left corner, to the place in the old one that it shows. Bilinear; outside there is `colour` (0 to 1)."""
+    """Apply an affine map per image, (batch, 2, 3): from a position (x, y) of the output, in pixels from the upper left
+    corner, to a position of the input. Bilinear; outside of the input is `colour` (0 to 1)."""
     height, width = pixels.shape[-2:]
     y = torch.arange(height, device=pixels.device).view(-1, 1) + 0.5
     x = torch.arange(width, device=pixels.device).view(1, -1) + 0.5
@@ -27,32 +27,32 @@ def moved(pixels: Tensor, matrices: Tensor, colour: Sequence[float] = (0.5,)) ->
 
 
 def rotation(degrees: Tensor, height: int, width: int) -> Tensor:
-    """counterclockwise, about the middle"""
+    """Return matrices of counterclockwise rotations about the centre."""
     angle = degrees.double() * (math.pi / 180)
     cos, sin, x, y = angle.cos(), angle.sin(), width / 2, height / 2
     return _matrices(cos, -sin, x - cos * x + sin * y, sin, cos, y - sin * x - cos * y)
 
 
 def shear_x(amount: Tensor, height: int, width: int) -> Tensor:
-    """rows moved to the left by `amount` times their distance from the upper border"""
+    """Return matrices that move rows to the left by `amount` times their distance from the upper border."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
     return _matrices(one, amount, zero, zero, one, zero)
 
 
 def shear_y(amount: Tensor, height: int, width: int) -> Tensor:
-    """columns moved up by `amount` times their distance from the left border"""
+    """Return matrices that move columns up by `amount` times their distance from the left border."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
     return _matrices(one, zero, zero, amount, one, zero)
 
 
 def translation_x(share: Tensor, height: int, width: int) -> Tensor:
-    """to the left by a share of the width"""
+    """Return matrices of translations to the left by the fraction `share` of the width."""
     one, zero = torch.ones_like(share), torch.zeros_like(share)
     return _matrices(one, zero, share * width, zero, one, zero)
 
 
 def translation_y(share: Tensor, height: int, width: int) -> Tensor:
-    """up by a share of the height"""
+    """Return matrices of translations upwards by the fraction `share` of the height."""
     one, zero = torch.ones_like(share), torch.zeros_like(share)
     return _matrices(one, zero, zero, zero, one, share * height)
 
@@ -62,7 +62,7 @@ def _matrices(*entries: Tensor) -> Tensor:
 
 
 def resampled(pixels: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """rows x picture x columns^T, (batch, side, side) each, with 8 bits after each product, as Pillow resizes"""
+    """Return rows x image x columns^T, each (batch, side, side), rounded to 8 bits after each product as in Pillow."""
     batch, channels, height, width = pixels.shape
     wide = pixels.float().view(batch, channels * height, width).bmm(columns.transpose(1, 2).contiguous())
     flat = wide.round_().clamp_(0, 255).view(batch, channels, height, -1)
@@ -70,9 +70,9 @@ def resampled(pixels: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def bicubic(first: Tensor, length: Tensor, side: int) -> Tensor:
-    """(batch, side, side): the matrix that brings the pixels from `first` on, `length` of them, to `side` pixels
+    """Return (batch, side, side) matrices that resize the `length` pixels from `first` to `side` pixels.
 
-    Keys' kernel with a = -1/2, over pixels of the part alone, which is never larger than the side.
+    Keys' bicubic kernel with a = -1/2, over the pixels of the part alone, which is never larger than the side.
     """
     scale = length.view(-1, 1, 1).float() / side
     start = first.view(-1, 1, 1)

@@ -1,4 +1,4 @@
-"""Augmentations that have a name, as fields and their values."""
+"""Named augmentation presets, as fields of `Augmentation` and their values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,13 +19,13 @@ PARTS: Mapping[str, Fields] = MappingProxyType(
         "repeats": {"repeats": 3},
     }
 )
-# DeiT's own code names a colour jitter of 0.3, too, but it is not used where RandAugment is.
+# DeiT's code also sets a colour jitter of 0.3, but does not use it together with RandAugment.
 _DEIT = ("crop", "flip", "randaugment", "random_erasing", "mixup", "cutmix", "repeats")
 _THREE = ("crop", "flip", "three_augment", "color_jitter", "mixup", "cutmix")
 
 
 def together(*names: str) -> dict[str, float | int | str]:
-    """The fields of several parts."""
+    """Combine the fields of several parts."""
     return {field: value for name in names for field, value in PARTS[name].items()}
 
 

@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al., 2019): two operations for each picture, drawn from a list, all of one strength."""
+"""RandAugment (Cubuk et al., 2019): two random operations per image, all with the same magnitude."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Change, Given, Plan, only, with_amounts
+from patchword.data.augmentation.stage import Change, Given, StagePlan, apply_to, with_amounts
 
 TABLES: dict[str, Change] = {
     "autocontrast": tables.autocontrast,
@@ -34,7 +34,7 @@ MOVES: dict[str, Callable[[Tensor, int, int], Tensor]] = {
 }
 ALL = ("identity", *TABLES, *BLENDS, *MOVES)
 Version = Literal["paper", "deit"]
-# The paper's 14, each one applied; DeiT's 15, of which each is applied half of the time.
+# The paper's 14 operations, always applied; DeiT's 15, each applied with probability 1/2.
 LISTS: dict[Version, tuple[str, ...]] = {
     "paper": tuple(name for name in ALL if name not in ("invert", "solarize-add")),
     "deit": tuple(name for name in ALL if name != "identity"),
@@ -45,9 +45,10 @@ _ENHANCED = ("colour", "contrast", "brightness", "sharpness")
 
 
 def amount(name: str, strength: Tensor, sign: Tensor, version: Version) -> Tensor:
-    """What an operation takes (degrees, a factor, a threshold, bits, ...) at a strength from 0 to 10
+    """Return the argument of an operation (degrees, factor, threshold, bits, ...) for a magnitude from 0 to 10.
 
-    DeiT's grow with the strength; the paper's four factors go from 0.1 to 1.9, its bits and threshold from 0 up.
+    In DeiT's version the effect grows with the magnitude; in the paper's, the four factors run from 0.1 to 1.9, bits
+    and threshold from 0 upwards.
     """
     share, increasing = strength / 10, version == "deit"
     if name in _SIGNED:
@@ -62,9 +63,9 @@ def amount(name: str, strength: Tensor, sign: Tensor, version: Version) -> Tenso
 
 
 def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
-    """Each picture through its own operation, a number in ALL; both tensors are in the main memory
+    """Apply one operation per image. names: indices into ALL; names and amounts are on the CPU.
 
-    All tables are looked up at once, and all affine maps are one sampling of places.
+    All lookup tables are applied together, and all affine maps in one grid sampling.
     """
     height, width = pixels.shape[-2:]
 
@@ -77,7 +78,7 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
                 these_amounts = to_device(amounts[rows[these]], chosen.device)
                 found = table(chosen.index_select(0, there), these_amounts)
                 whole.index_copy_(0, there, found.expand(-1, chosen.shape[1], -1))
-        return tables.through(chosen, whole)
+        return tables.look_up(chosen, whole)
 
     def by_matrix(chosen: Tensor, rows: Tensor) -> Tensor:
         matrices = torch.empty(len(rows), 2, 3, dtype=torch.float64)
@@ -86,10 +87,10 @@ def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[flo
             matrices[these] = matrix(amounts[rows[these]], height, width)
         return places.moved(chosen, matrices, colour)
 
-    pixels = only(pixels, _one_of(names, TABLES), by_table)
+    pixels = apply_to(pixels, _one_of(names, TABLES), by_table)
     for name, blend in BLENDS.items():
-        pixels = only(pixels, names == ALL.index(name), with_amounts(blend, amounts))
-    return only(pixels, _one_of(names, MOVES), by_matrix)
+        pixels = apply_to(pixels, names == ALL.index(name), with_amounts(blend, amounts))
+    return apply_to(pixels, _one_of(names, MOVES), by_matrix)
 
 
 def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor, int, int], Tensor]]) -> Tensor:
@@ -98,19 +99,19 @@ def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor
 
 @dataclass(frozen=True)
 class RandAugment:
-    """strength: 0 to 10; spread: the standard deviation of a normal number added to it, for each operation"""
+    """strength: magnitude from 0 to 10. spread: standard deviation of the noise added to it per operation."""
 
     strength: float
     spread: float = 0.0
     version: Version = "deit"
     layers: int = 2
 
-    def plan(self, draws: Draws) -> Plan:
-        """(count, layers) each: the operation, and what it takes"""
+    def plan(self, draws: Draws) -> StagePlan:
+        """Draw operations and their arguments, each (count, layers)."""
         names, amounts = zip(*(self._layer(draws.host, layer) for layer in range(self.layers)), strict=True)
         return torch.stack(names, 1), torch.stack(amounts, 1)
 
-    def _layer(self, draws: Draws, layer: int) -> Plan:
+    def _layer(self, draws: Draws, layer: int) -> StagePlan:
         listed = LISTS[self.version]
         numbers = torch.tensor([ALL.index(name) for name in listed])
         names = numbers[draws.integers(Purpose.OPERATION, 0, len(listed) - 1, layer)]
@@ -123,7 +124,7 @@ class RandAugment:
             amounts = torch.where(names == ALL.index(name), amount(name, strength, sign, self.version), amounts)
         return torch.where(applied, names, ALL.index("identity")), amounts
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
         names, amounts = plan
         for layer in range(self.layers):
             pixels = operate(pixels, names[:, layer], amounts[:, layer], given.colour)

@@ -1,4 +1,4 @@
-"""Which random number serves what. Every one follows from (seed, epoch, sample) and from nothing else."""
+"""The random numbers of augmentation, by purpose. Each depends only on (seed, epoch, sample, purpose)."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from patchword.data.randomness import integers, uniform
 
-_AGAIN = 1000  # the distance of the purposes of a second try
+_AGAIN = 1000  # offset of the purposes of further draws
 
 
 class Purpose(IntEnum):
-    """A number never changes its meaning, or old runs could not be repeated."""
+    """Purposes of random numbers. A value never changes its meaning, so that old runs stay reproducible."""
 
     FLIP, ROWS, COLUMNS, SQUARE, SQUARE_TOP, SQUARE_LEFT = range(2, 8)
     CROP_AREA, CROP_RATIO, CROP_TOP, CROP_LEFT = range(20, 24)
@@ -31,31 +31,31 @@ class Draws:
 
     seed: int
     epoch: int
-    index: Tensor  # (count,) int64: a sample's number in the set, another for each further view of it
+    index: Tensor  # (count,) int64: index of a sample in the data set, plus an offset per further view
 
     @cached_property
     def host(self) -> "Draws":
-        """The same in the main memory: to choose pictures by such a number must not wait for an accelerator."""
+        """The same draws on the CPU: selecting images by them must not synchronise with an accelerator."""
         return Draws(self.seed, self.epoch, self.index.cpu())
 
     def part(self, rows: slice | Tensor) -> "Draws":
         return Draws(self.seed, self.epoch, self.index[rows])
 
     def uniform(self, purpose: Purpose, again: int = 0) -> Tensor:
-        """(count,) in [0, 1); `again`: another number for the same purpose"""
+        """Return (count,) in [0, 1). again: index of a further draw for the same purpose."""
         return uniform(self.seed, self.epoch, self.index, purpose + _AGAIN * again)
 
     def integers(self, purpose: Purpose, low: int, high: int, again: int = 0) -> Tensor:
-        """(count,) in [low, high]"""
+        """Return (count,) integers in [low, high]."""
         return integers(self.seed, self.epoch, self.index, purpose + _AGAIN * again, low, high)
 
     def normal(self, length: Purpose, angle: Purpose, again: int = 0) -> Tensor:
-        """(count,) of mean 0 and variance 1 (Box and Muller, 1958), of two uniform numbers each"""
+        """Return (count,) standard normal numbers (Box and Muller, 1958), from two uniform numbers each."""
         radius = (-2 * torch.log1p(-self.uniform(length, again))).sqrt()
         return radius * torch.cos(2 * math.pi * self.uniform(angle, again))
 
     def noise(self, places: int) -> Tensor:
-        """(count, places) of mean 0 and variance 1"""
+        """Return (count, places) standard normal numbers."""
         place = torch.arange(places, device=self.index.device)
         each = Draws(self.seed, self.epoch, (self.index[:, None] * places + place).flatten())
         return each.normal(Purpose.NOISE, Purpose.NOISE_ANGLE).view(-1, places)

@@ -1,4 +1,4 @@
-"""What an augmentation consists of: stages, each with its own random numbers."""
+"""Stages of an augmentation, each with its own random numbers."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -8,30 +8,29 @@ from torch import Tensor
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.random_draws import Draws
 
-Plan = tuple[Tensor, ...]  # one entry a sample in each
-Change = Callable[[Tensor, Tensor], Tensor]  # pictures, and an amount for each of them
+StagePlan = tuple[Tensor, ...]  # random choices of a stage, one entry per sample in each tensor
+Change = Callable[[Tensor, Tensor], Tensor]  # (images, amount per image) -> images
 
 
 class Given(NamedTuple):
-    """What a stage may need besides its plan: the samples' numbers, in the main memory, and the set's mean
-    colour (0 to 1)."""
+    """Context of a stage: the random draws, on the CPU, and the mean colour of the data set (0 to 1)."""
 
     draws: Draws
     colour: Sequence[float]
 
 
 class Stage(Protocol):
-    """One kind of change."""
+    """One operation of an augmentation."""
 
-    def plan(self, draws: Draws) -> Plan:
-        """What happens to each sample; drawn for a whole epoch at once, which costs less than many small draws."""
+    def plan(self, draws: Draws) -> StagePlan:
+        """Draw the random choices of each sample, for a whole epoch at once."""
         ...
 
-    def __call__(self, pixels: Tensor, plan: Plan, given: Given) -> Tensor: ...
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor: ...
 
 
-def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """`change` for the chosen pictures, which it is given with their rows; `chosen` is in the main memory."""
+def apply_to(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Apply `change` to the chosen images; it is called with them and their row indices. chosen: on the CPU."""
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
         return pixels
@@ -39,11 +38,11 @@ def only(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tens
     return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
 
 
-def beside(values: Tensor, pixels: Tensor) -> Tensor:
-    """One value a picture, on the pictures' device, in a shape that meets (batch, channels, height, width)."""
+def broadcast(values: Tensor, pixels: Tensor) -> Tensor:
+    """Reshape one value per image to broadcast with (batch, channels, height, width), on the images' device."""
     return to_device(values, pixels.device).view(-1, 1, 1, 1)
 
 
 def with_amounts(change: Change, amounts: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """`change`, as `only` wants it: it gets its own rows of the amounts."""
+    """Adapt `change` for `apply_to`: it is called with the amounts of its rows."""
     return lambda pixels, rows: change(pixels, to_device(amounts[rows], pixels.device))

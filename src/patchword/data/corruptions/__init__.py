@@ -1,4 +1,4 @@
-"""The 15 common corruptions of pictures, at five strengths (the kinds of Hendrycks and Dietterich, 2019)."""
+"""The 15 common corruptions of images at five severities (after Hendrycks and Dietterich, 2019)."""
 
 from patchword.data.corruptions.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
 

@@ -1,9 +1,9 @@
-"""The list of kinds and their strengths.
+"""The corruptions and their strengths.
 
-The kinds are those of ImageNet-C; the code, the random numbers and the strengths are our own, so figures compare with
-each other, and not with published ones to the decimal. Strengths are given for sides of 32 and of 224 pixels, since a
-blur of three pixels is little in a photograph and hides a thumbnail; between the two they change with the logarithm of
-the side.
+The types are those of ImageNet-C; the code, the random numbers and the strengths are our own, so results are comparable
+with each other but not exactly with published ones. Strengths are given for sides of 32 and 224 pixels, since a blur of
+three pixels is weak in a photograph and strong in a thumbnail; between the two they are interpolated by the logarithm
+of the side.
 """
 
 import math
@@ -15,20 +15,20 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.corruptions import digital, noise_and_blur, weather
-from patchword.data.corruptions.random_fields import Chance
+from patchword.data.corruptions.random_fields import RandomFields
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _SMALL, _LARGE = 32, 224
-Five = tuple[float, float, float, float, float]
+Strengths = tuple[float, float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One way to spoil a picture. small, large: its strengths at sides of 32 and of 224 pixels."""
+class Corruption:
+    """A type of corruption. small, large: its five strengths at sides of 32 and 224 pixels."""
 
-    change: Callable[[Tensor, float, Chance], Tensor]
-    small: Five
-    large: Five
+    change: Callable[[Tensor, float, RandomFields], Tensor]
+    small: Strengths
+    large: Strengths
 
     def strength(self, severity: int, side: int) -> float:
         share = math.log(side / _SMALL) / math.log(_LARGE / _SMALL)
@@ -37,23 +37,25 @@ class Kind:
         return math.exp((1 - share) * math.log(low) + share * math.log(high))
 
 
-_ZOOM: Five = (0.10, 0.15, 0.20, 0.26, 0.33)
-KINDS: dict[str, Kind] = {
-    "gaussian": Kind(noise_and_blur.gaussian_noise, (0.04, 0.06, 0.08, 0.11, 0.15), (0.08, 0.12, 0.18, 0.26, 0.38)),
-    "shot": Kind(noise_and_blur.shot_noise, (0.05, 0.07, 0.1, 0.13, 0.17), (0.13, 0.2, 0.29, 0.42, 0.56)),
-    "impulse": Kind(noise_and_blur.impulse_noise, (0.01, 0.02, 0.035, 0.06, 0.1), (0.03, 0.06, 0.1, 0.17, 0.27)),
-    "defocus": Kind(noise_and_blur.defocus_blur, (0.4, 0.6, 0.9, 1.2, 1.6), (3, 4, 6, 8, 10)),
-    "glass": Kind(noise_and_blur.glass_blur, (0.5, 0.7, 1.0, 1.4, 1.9), (1.5, 2.2, 3.2, 4.5, 6)),
-    "motion": Kind(noise_and_blur.motion_blur, (1.6, 2.3, 3.1, 4.2, 5.6), (12, 18, 24, 32, 42)),
-    "zoom": Kind(noise_and_blur.zoom_blur, _ZOOM, _ZOOM),
-    "snow": Kind(weather.snow, (0.1, 0.18, 0.28, 0.4, 0.55), (0.14, 0.22, 0.32, 0.44, 0.58)),
-    "frost": Kind(weather.frost, (0.25, 0.38, 0.5, 0.62, 0.75), (0.4, 0.55, 0.7, 0.8, 0.9)),
-    "fog": Kind(weather.fog, (0.35, 0.6, 0.9, 1.3, 1.9), (1, 1.5, 2, 2.5, 3.2)),
-    "brightness": Kind(weather.brightness, (0.07, 0.13, 0.2, 0.28, 0.38), (0.1, 0.2, 0.3, 0.4, 0.5)),
-    "contrast": Kind(digital.contrast, (0.3, 0.5, 0.62, 0.74, 0.86), (0.6, 0.7, 0.8, 0.9, 0.95)),
-    "elastic": Kind(digital.elastic, (0.03, 0.045, 0.06, 0.08, 0.105), (0.02, 0.03, 0.045, 0.065, 0.09)),
-    "pixelate": Kind(digital.pixelate, (0.12, 0.25, 0.37, 0.5, 0.62), (0.4, 0.55, 0.67, 0.77, 0.84)),
-    "jpeg": Kind(digital.jpeg, (30, 45, 58, 70, 80), (75, 82, 86, 90, 93)),
+_ZOOM: Strengths = (0.10, 0.15, 0.20, 0.26, 0.33)
+KINDS: dict[str, Corruption] = {
+    "gaussian": Corruption(
+        noise_and_blur.gaussian_noise, (0.04, 0.06, 0.08, 0.11, 0.15), (0.08, 0.12, 0.18, 0.26, 0.38)
+    ),
+    "shot": Corruption(noise_and_blur.shot_noise, (0.05, 0.07, 0.1, 0.13, 0.17), (0.13, 0.2, 0.29, 0.42, 0.56)),
+    "impulse": Corruption(noise_and_blur.impulse_noise, (0.01, 0.02, 0.035, 0.06, 0.1), (0.03, 0.06, 0.1, 0.17, 0.27)),
+    "defocus": Corruption(noise_and_blur.defocus_blur, (0.4, 0.6, 0.9, 1.2, 1.6), (3, 4, 6, 8, 10)),
+    "glass": Corruption(noise_and_blur.glass_blur, (0.5, 0.7, 1.0, 1.4, 1.9), (1.5, 2.2, 3.2, 4.5, 6)),
+    "motion": Corruption(noise_and_blur.motion_blur, (1.6, 2.3, 3.1, 4.2, 5.6), (12, 18, 24, 32, 42)),
+    "zoom": Corruption(noise_and_blur.zoom_blur, _ZOOM, _ZOOM),
+    "snow": Corruption(weather.snow, (0.1, 0.18, 0.28, 0.4, 0.55), (0.14, 0.22, 0.32, 0.44, 0.58)),
+    "frost": Corruption(weather.frost, (0.25, 0.38, 0.5, 0.62, 0.75), (0.4, 0.55, 0.7, 0.8, 0.9)),
+    "fog": Corruption(weather.fog, (0.35, 0.6, 0.9, 1.3, 1.9), (1, 1.5, 2, 2.5, 3.2)),
+    "brightness": Corruption(weather.brightness, (0.07, 0.13, 0.2, 0.28, 0.38), (0.1, 0.2, 0.3, 0.4, 0.5)),
+    "contrast": Corruption(digital.contrast, (0.3, 0.5, 0.62, 0.74, 0.86), (0.6, 0.7, 0.8, 0.9, 0.95)),
+    "elastic": Corruption(digital.elastic, (0.03, 0.045, 0.06, 0.08, 0.105), (0.02, 0.03, 0.045, 0.065, 0.09)),
+    "pixelate": Corruption(digital.pixelate, (0.12, 0.25, 0.37, 0.5, 0.62), (0.4, 0.55, 0.67, 0.77, 0.84)),
+    "jpeg": Corruption(digital.jpeg, (30, 45, 58, 70, 80), (75, 82, 86, 90, 93)),
 }
 GROUPS = {
     "noise": ("gaussian", "shot", "impulse"),
@@ -64,16 +66,17 @@ GROUPS = {
 
 
 def corrupted(pixels: Tensor, kind: str, severity: int, seed: int, index: Tensor) -> Tensor:
-    """(batch, 1 or 3 channels, height, width) uint8 -> the same, on the same device.
+    """Corrupt (batch, 1 or 3 channels, height, width) uint8 images, on their device.
 
-    severity: 1 to 5. index: (batch,) the samples' numbers in their set; they and the seed decide what is random.
+    severity: 1 to 5. index: (batch,) indices of the samples in the data set; with the seed they determine all
+    randomness.
     """
     if kind not in KINDS:
-        raise UserError(f"no corruption is called {kind!r}", hint=nearest(kind, KINDS))
+        raise UserError(f"unknown corruption {kind!r}", hint=nearest(kind, KINDS))
     if severity not in SEVERITIES:
-        raise UserError("a corruption's severity", expected="1 to 5", got=severity)
+        raise UserError("invalid severity of a corruption", expected="1 to 5", got=severity)
     chosen = KINDS[kind]
-    chance = Chance(seed, list(KINDS).index(kind), index.to(pixels.device))
+    random = RandomFields(seed, list(KINDS).index(kind), index.to(pixels.device))
     strength = chosen.strength(severity, min(pixels.shape[2:]))
-    changed = chosen.change(pixels.float() / 255, strength, chance)
+    changed = chosen.change(pixels.float() / 255, strength, random)
     return (changed.clamp(0, 1) * 255).round().to(torch.uint8)

@@ -1,4 +1,4 @@
-"""Random fields that depend on (seed, sample, kind) and on nothing else: not on the batch, the severity, the device."""
+"""Random fields that depend only on (seed, sample, corruption), not on batch, severity or device."""
 
 import math
 from dataclasses import dataclass
@@ -9,38 +9,38 @@ from torch import Tensor
 
 from patchword.data.randomness import uniform
 
-_PLACES = 1 << 24  # numbers that a sample may use for one purpose
-_FIRST = 64  # purposes below are those of training
+_PLACES = 1 << 24  # maximum random numbers per sample and purpose
+_FIRST = 64  # smaller purposes are used by training
 
 
 @dataclass(frozen=True)
-class Chance:
-    """The random numbers of one kind of corruption. index: (batch,) the samples' numbers in their set."""
+class RandomFields:
+    """The random numbers of one corruption. index: (batch,) indices of the samples in the data set."""
 
     seed: int
     kind: int
     index: Tensor
 
     def uniform(self, purpose: int, *shape: int) -> Tensor:
-        """(batch, *shape) in [0, 1)"""
+        """Return (batch, *shape) in [0, 1)."""
         count = math.prod(shape)
         place = torch.arange(count, device=self.index.device)
         numbers = uniform(self.seed, self.kind, self.index.long()[:, None] * _PLACES + place, _FIRST + purpose)
         return numbers.view(len(self.index), *shape)
 
     def normal(self, purpose: int, *shape: int) -> Tensor:
-        """Box and Muller's way from two uniform numbers to a normal one; purposes count by two."""
+        """Return (batch, *shape) standard normal numbers (Box-Muller); each uses two purposes."""
         first, second = (self.uniform(2 * purpose + part + 100, *shape) for part in (0, 1))
         return (-2 * (first + 2**-25).log()).sqrt() * (2 * math.pi * second).cos()
 
     def smooth(self, purpose: int, cells: int, height: int, width: int, count: int = 1) -> Tensor:
-        """(batch, count, height, width) from 0 to 1: values at `cells` points a side, cubic between them"""
+        """Return (batch, count, height, width) in [0, 1]: `cells` random points per side, bicubic between them."""
         return F.interpolate(
             self.uniform(purpose, count, cells, cells), (height, width), mode="bicubic", align_corners=False
         ).clamp(0, 1)
 
     def plasma(self, purpose: int, height: int, width: int) -> Tensor:
-        """(batch, 1, height, width) from 0 to 1: clouds, a sum of ever finer and weaker fields"""
+        """Return (batch, 1, height, width) in [0, 1]: fractal noise, a sum of finer and weaker fields."""
         total: Tensor = torch.zeros((), device=self.index.device)
         cells, weight, octave = 2, 1.0, 0
         while cells <= 2 * max(height, width) and octave < 7:

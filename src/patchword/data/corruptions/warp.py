@@ -1,4 +1,4 @@
-"""Moving pixels: sampling at other places, and blurs that are means over places."""
+"""Warping by grid sampling, and blurs: line, Gaussian and disk."""
 
 import math
 
@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def moved(pixels: Tensor, down: Tensor, right: Tensor) -> Tensor:
-    """Each pixel is read so many pixels further down and right; both broadcast to (batch, height, width).
+    """Read each pixel at an offset of (down, right) pixels; both broadcast to (batch, height, width).
 
-    Between pixels linear; beyond the border its mirror image.
+    Bilinear; the image is reflected at its border.
     """
     batch, _, height, width = pixels.shape
     row = torch.arange(height, device=pixels.device, dtype=torch.float32).view(1, -1, 1) + down
@@ -21,7 +21,7 @@ def moved(pixels: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 
 def along(pixels: Tensor, angle: Tensor, length: float) -> Tensor:
-    """The mean over a line of this length through each pixel; angle: (batch,) from the horizontal."""
+    """Return the mean over a line of this length through each pixel. angle: (batch,) from the horizontal."""
     steps = min(33, 2 * math.ceil(length) + 1)
     down, right = (part.view(-1, 1, 1) for part in (angle.sin(), angle.cos()))
     total = torch.zeros_like(pixels)
@@ -32,7 +32,7 @@ def along(pixels: Tensor, angle: Tensor, length: float) -> Tensor:
 
 
 def convolved(pixels: Tensor, kernel: Tensor) -> Tensor:
-    """(batch, channels, height, width) with one kernel (odd, odd) for every channel; the border is repeated"""
+    """Convolve every channel with one kernel (odd, odd); the border is replicated."""
     high, wide = (side // 2 for side in kernel.shape)
     channels = pixels.shape[1]
     padded = F.pad(pixels, (wide, wide, high, high), mode="replicate")
@@ -40,7 +40,7 @@ def convolved(pixels: Tensor, kernel: Tensor) -> Tensor:
 
 
 def gaussian(pixels: Tensor, sigma: float) -> Tensor:
-    """Blurred along the columns, then along the rows."""
+    """Gaussian blur along the columns, then along the rows."""
     reach = max(1, math.ceil(3 * sigma))
     line = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / sigma) ** 2)
     line = line / line.sum()
@@ -48,10 +48,10 @@ def gaussian(pixels: Tensor, sigma: float) -> Tensor:
 
 
 def disk(radius: float) -> Tensor:
-    """The kernel of a lens out of focus: a disk, its edge softened, so that radii below a pixel blur a little, too."""
+    """Return a disk kernel with a soft edge, so that radii below one pixel blur a little, too."""
     soft = min(0.3 + 0.25 * radius, 0.6)
     reach = math.ceil(radius + 2 * soft)
-    fine = 9  # points a side within each pixel
+    fine = 9  # sample points per side within each pixel
     place = (torch.arange((2 * reach + 1) * fine) + 0.5) / fine - (reach + 0.5)
     far = torch.hypot(place[:, None], place[None])
     inside = torch.sigmoid((radius - far) / (0.5 * soft))

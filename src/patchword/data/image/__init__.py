@@ -1,1 +1,1 @@
-"""Image."""
+"""Labelled images: sources, archives, decoding, splits and batches."""

@@ -1,7 +1,7 @@
-"""Pictures in a .zip or .tar, read where they lie. Nothing is unpacked to the disk, so that no entry can be written
-anywhere; entries that only an attack would have are faults all the same, and the archive is refused.
+"""Images in a .zip or .tar archive, read without unpacking.
 
-`archive.zip/cat/1.png` is the path of an entry, as if the archive were a folder.
+Nothing is written to the disk, so a malicious entry cannot write anywhere; such entries are still faults, and the
+archive is refused. The path of an entry is written as if the archive were a folder: `archive.zip/cat/1.png`.
 """
 
 import io
@@ -21,16 +21,16 @@ from patchword.data.faults import tell
 
 SUFFIXES = (".zip", ".tar")
 PACKED = (".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".zst", ".7z", ".rar")
-ENTRIES = 2_000_000  # more are refused
-RATIO = 100  # times its packed size that an entry may have
-SMALL = 2**20  # bytes of an entry whose ratio does not matter: a blank picture packs well, too
-LARGEST = 2**28  # bytes of an entry
+ENTRIES = 2_000_000  # maximum number of entries
+RATIO = 100  # maximum ratio of unpacked to packed size
+SMALL = 2**20  # bytes up to which the ratio is not checked: a blank image packs well, too
+LARGEST = 2**28  # maximum size of an entry in bytes
 _BROKEN = (OSError, ValueError, EOFError, OverflowError, RuntimeError, zlib.error)
 _ERRORS = (*_BROKEN, zipfile.BadZipFile, tarfile.TarError, zipfile.LargeZipFile)
 
 
 class Archive(Protocol):
-    """Names of the files in it that may be read, and the bytes of each."""
+    """An archive: the names of its readable files, and the bytes of each."""
 
     @property
     def names(self) -> list[str]: ...
@@ -39,12 +39,12 @@ class Archive(Protocol):
 
 
 def entries(path: Path) -> list[PurePosixPath]:
-    """The files of an archive; whatever no honest archive has is told."""
+    """List the files of an archive; malicious or broken entries are reported."""
     return [PurePosixPath(name) for name in _archive(path).names]
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file, or an entry of an archive."""
+    """Open a file or an entry of an archive."""
     try:
         return path.open("rb")
     except NotADirectoryError:
@@ -55,14 +55,14 @@ def opened(path: Path) -> BinaryIO:
 
 
 def refuse_packed(path: Path) -> None:
-    """What would have to be unpacked as a whole; how to do that safely."""
+    """Raise an error for archives that must be unpacked as a whole, with a hint how to do that safely."""
     if path.is_file() and path.suffix.lower() in PACKED:
         inner = path.with_suffix(".tar") if path.suffix.lower() == ".tgz" else path.with_suffix("")
         tar = inner.suffix == ".tar" and path.suffix.lower() in (".gz", ".tgz")
         raise UserError(
-            f"{path} is packed as a whole, so that its pictures cannot be read one by one",
+            f"{path} is compressed as a whole, so its images cannot be read one by one",
             expected="a folder, a .zip or a plain .tar",
-            hint=f"this writes one file, {inner.name}, and no other: gunzip -c {path} > {inner}"
+            hint=f"this command writes only {inner.name}: gunzip -c {path} > {inner}"
             if tar
             else "pack it again as .zip",
         )
@@ -106,9 +106,9 @@ class _Zip:
         if (kind := stat.S_IFMT(info.external_attr >> 16)) and kind not in (stat.S_IFREG, stat.S_IFDIR):
             return "is a link or a device"
         if info.flag_bits & 1:
-            return "is locked by a password"
+            return "is encrypted"
         if info.file_size > max(SMALL, RATIO * info.compress_size):
-            return f"grows from {info.compress_size:,} to {info.file_size:,} bytes, more than {RATIO} times"
+            return f"expands from {info.compress_size:,} to {info.file_size:,} bytes, more than {RATIO} times"
         return _too_large(info.file_size)
 
     def read(self, name: str) -> bytes:
@@ -132,14 +132,14 @@ class _Tar:
 
     def _wrong(self, info: tarfile.TarInfo) -> str:
         if not (info.isreg() or info.isdir()) or info.issparse():
-            return "is a link, a device or a file with holes"
+            return "is a link, a device or a sparse file"
         if info.offset_data + info.size > self._end:
-            return "goes on behind the end of the archive"
+            return "extends past the end of the archive"
         return _too_large(info.size)
 
     def read(self, name: str) -> bytes:
         begin, size = self._places[name]
-        return os.pread(self._descriptor, size, begin)  # at a place of its own, so that threads do not meet
+        return os.pread(self._descriptor, size, begin)  # pread has no shared file position, so threads can read at once
 
 
 def _too_large(size: int) -> str:
@@ -147,16 +147,16 @@ def _too_large(size: int) -> str:
 
 
 def _checked(path: Path, found: Iterator[tuple[str, bool, str]], count: int) -> list[str]:
-    """found: name, whether it is a folder, what is wrong with it."""
+    """Return the names of valid files and report the others. found: name, is a folder, problem or ""."""
     if count > ENTRIES:
         raise UserError(f"{path} has too many entries", expected=f"{ENTRIES:,} at most", got=f"{count:,} or more")
     names: dict[str, None] = {}
     for name, is_folder, wrong in found:
-        if problem := _wrong_name(name) or wrong or ("is there twice" if name in names else ""):
-            hint = "do not unpack it; ask where it came from"
+        if problem := _wrong_name(name) or wrong or ("is a duplicate" if name in names else ""):
+            hint = "do not unpack this archive; check its origin"
             tell(
                 UserError(f"{path}, entry {name[:120]!r}: it {problem}", hint=hint),
-                "an entry that no archive should have",
+                "a malicious or broken archive entry",
             )
         elif not is_folder:
             names[name] = None
@@ -165,7 +165,7 @@ def _checked(path: Path, found: Iterator[tuple[str, bool, str]], count: int) -> 
 
 def _wrong_name(name: str) -> str:
     if not name or any(ord(letter) < 32 or "\ud800" <= letter <= "\udfff" for letter in name):
-        return "has a name that is no text"
+        return "has a name that is not text"
     if name.startswith("/") or re.match(r"[A-Za-z]:", name) or "\\" in name:
-        return "names a place of its own on the disk"
+        return "has an absolute path"
     return "leads out of the archive" if ".." in name.split("/") else ""

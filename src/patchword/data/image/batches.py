@@ -1,4 +1,4 @@
-"""Batches: which samples, in which order, from which place on."""
+"""Batches of labelled images, augmented on the device."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,19 +12,25 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
-from patchword.data.augmentation.augmentation import Augmentation, Changes, prepared
-from patchword.data.augmentation.epoch_samples import Company, alone, company, dealt, epoch_of
+from patchword.data.augmentation.augmentation import Augmentation, SampleChanges, prepared
+from patchword.data.augmentation.epoch_samples import (
+    MixGroup,
+    epoch_samples,
+    for_process,
+    with_partners,
+    without_partners,
+)
 from patchword.data.augmentation.mixing import shares
 from patchword.data.image.images import Held, Images
 
-RESIDENT = 2 * 2**30  # a set up to this many bytes is put on the accelerator whole
-_SHARE, _MOST = 2048, 4096  # batches that are made together: of an accelerator's memory for pixels, and pictures
+RESIDENT = 2 * 2**30  # a set of at most this many bytes is moved to the accelerator as a whole
+_SHARE, _MOST = 2048, 4096  # batches made together use at most 1 / _SHARE of the accelerator's memory and _MOST images
 
 
 class Batch(NamedTuple):
-    """inputs (batch, channels, height, width) float32, labels, and the samples' numbers in the set
+    """inputs (batch, channels, height, width) float32, labels, and the indices of the samples in the data set.
 
-    labels: (batch,), or for mixed pictures (batch, classes), the share of each class.
+    labels: (batch,) class ids, or (batch, classes) class probabilities for mixed images.
     """
 
     inputs: Tensor
@@ -49,7 +55,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a set. An epoch is a fixed order; a run can start in the middle of one."""
+    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one."""
 
     images: Images
     size: int
@@ -57,7 +63,7 @@ class Batches:
     device: torch.device
 
     def on_device(self) -> "Batches":
-        """The same, with the pixels moved to the accelerator once if they fit."""
+        """Return the batches with all pixels on the accelerator, if they fit."""
         pixels = self.images.pixels
         if self.device.type == "cpu" or not isinstance(pixels, Held) or pixels.pixels.numel() > RESIDENT:
             return self
@@ -69,26 +75,29 @@ class Batches:
         return -(-len(self.images) // self.size)
 
     def whole(self) -> Sequence[Batch]:
-        """Every sample once, in the set's own order, unchanged: for evaluation. Each is made when it is asked for."""
+        """Return batches of every sample once, in order, without augmentation; each is made when it is accessed."""
         parts = torch.arange(len(self.images), device=self.images.labels.device).split(self.size)
         return LazySequence(lambda index: self._batch(index, self.images.pixels.take(index)), parts)
 
     def epoch(
         self, epoch: int, seed: int, augmentation: Augmentation, first: int = 0, group: WorkSharing = SINGLE
     ) -> Iterator[Batch]:
-        """The batches of one epoch from number `first` on; a last batch too small to fill is left out.
+        """Yield this process's part of the batches of one epoch, from number `first`; an incomplete last batch is
+        dropped.
 
-        Of each batch, the samples that are this process's. The next batches' pixels are fetched while these are
-        worked on.
+        The pixels of the next batches are read while the current ones are processed.
         """
         count = len(self.images)
         full = count // self.size * self.size or count
-        samples, keys = epoch_of(self.images.pixels.order(seed, epoch), augmentation.repeats)
+        samples, keys = epoch_samples(self.images.pixels.order(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
-        samples, meet = samples.to(self.images.labels.device), company if augmentation.mixing else alone
+        samples, meet = (
+            samples.to(self.images.labels.device),
+            with_partners if augmentation.mixing else without_partners,
+        )
         stride = self.together() * self.size
         starts = range(first * self.size, full, stride)
-        taken = [dealt(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
+        taken = [for_process(meet(start, min(start + stride, full), count), self.size, group) for start in starts]
         with ThreadPoolExecutor(max_workers=1) as pool:
             pending = [pool.submit(self.images.pixels.take, part.of(samples)) for part in taken[:1]]
             for number, part in enumerate(taken, 1):
@@ -99,8 +108,9 @@ class Batches:
                 yield from map(Batch, *(tensor.split(part.sizes) for tensor in whole))
 
     def together(self) -> int:
-        """How many batches are made at once. On an accelerator the changes of small pictures take no longer for many
-        of them: most of the time goes by until it is told what to do."""
+        """Return the number of batches that are augmented at once. On an accelerator, kernel launches dominate the time
+        of
+        small images, so several batches take no longer than one."""
         if self.device.type != "cuda":
             return 1
         room = torch.cuda.get_device_properties(self.device).total_memory // _SHARE
@@ -114,9 +124,9 @@ class Batches:
         return Batch(inputs, to_device(self.images.labels[index], self.device), index)
 
     def _changed(
-        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: Changes, part: Company
+        self, pixels: Tensor, index: Tensor, augmentation: Augmentation, changes: SampleChanges, part: MixGroup
     ) -> Batch:
-        """The batches as a model is to learn them, in one."""
+        """Return several batches as one, augmented and mixed."""
         batch = self._batch(index, augmentation.apply(pixels, changes, self.normalization.mean))
         inputs = augmentation.finish(batch.inputs, changes)
         if augmentation.mixing is None:

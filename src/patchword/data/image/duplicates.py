@@ -1,32 +1,32 @@
-"""The same picture in two files: trained on and tested, it flatters the test; under two classes, it confuses both."""
+"""Find duplicate images: in training and test data they make the test result too good; in two classes one is wrong."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchword.data.faults import doubt, gathering
+from patchword.data.faults import doubt, is_collecting
 from patchword.data.image.archives import opened
 
 
-def doubt_copies(pictures: Sequence[tuple[Path, str, str]]) -> None:
-    """pictures: path, class and part of each. Only files of one length are read, so that this costs little."""
-    if not gathering():
+def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
+    """Warn of duplicates. images: path, class and split of each. Only files of equal size are read, which is cheap."""
+    if not is_collecting():
         return
-    by_length = _alike((_length(path), row) for row, (path, _, _) in enumerate(pictures))
+    by_length = _alike((_length(path), row) for row, (path, _, _) in enumerate(images))
     for rows in by_length:
-        for same in _alike((_digest(pictures[row][0]), row) for row in rows):
-            first, *others = (pictures[row] for row in same)
+        for same in _alike((_digest(images[row][0]), row) for row in rows):
+            first, *others = (images[row] for row in same)
             for path, label, part in others:
                 if part != first[2]:
                     what = f"{path} ({part}) is {first[0]} ({first[2]})"
-                    doubt("a picture that is trained on and tested as well", what)
+                    doubt("an image in both training and test data", what)
                 elif label != first[1]:
-                    doubt("a picture that is in two classes", f"{path} is {first[0]}")
+                    doubt("an image in two classes", f"{path} is {first[0]}")
 
 
 def _alike(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:
-    """Those that share a key with another; None is no key."""
+    """Yield the groups of rows with equal keys; None is not a key."""
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for key, row in keyed:
         groups[key].append(row)

@@ -12,11 +12,11 @@ from torch import Tensor
 from patchword.core.errors import UserError
 
 _UNSIGNED_BYTES = 0x08
-LARGEST = 2**33  # bytes that are unpacked: a small file may grow without end
+LARGEST = 2**33  # maximum unpacked size in bytes: a small gzip file can expand without limit
 
 
 def read_idx(path: Path) -> Tensor:
-    """A uint8 tensor of the sizes that the file states; plain or gzipped."""
+    """Read an idx file, plain or gzipped, as a uint8 tensor of the shape in its header."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -33,6 +33,6 @@ def read_idx(path: Path) -> Tensor:
             f"{path} is truncated" if len(data) < start + math.prod(sizes) else f"{path} is too long",
             expected=f"{start + math.prod(sizes):,} bytes for sizes {' x '.join(map(str, sizes))}",
             got=f"{len(data):,} bytes",
-            hint="fetch the file again",
+            hint="download the file again",
         )
     return torch.from_numpy(np.frombuffer(data, np.uint8, offset=start).reshape(sizes).copy())

@@ -1,4 +1,4 @@
-"""One picture file: its pixels as a viewer shows them, or an error with its name. Nothing large is decoded unasked."""
+"""Read one image file: its pixels as a viewer shows them, or an error with its name. Huge images are refused."""
 
 import io
 import os
@@ -16,57 +16,57 @@ from patchword.data.faults import doubt
 from patchword.data.image.archives import opened
 
 ALLOWING = "PATCHWORD_PIXELS"  # in the environment
-PIXELS = int(os.environ.get(ALLOWING) or 64 * 2**20)  # a picture with more is refused by its header
+PIXELS = int(os.environ.get(ALLOWING) or 64 * 2**20)  # maximum pixels, checked in the header
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other decoder is tried
-SMALLEST = 4  # pixels of a side; a picture with less may be a stand-in
+SMALLEST = 4  # pixels of a side; a smaller image may be a placeholder
 _ENDINGS = {"JPEG": (".jpg", ".jpeg"), "MPO": (".jpg", ".jpeg"), "TIFF": (".tif", ".tiff"), "PPM": (".ppm", ".pgm")}
 
-# Pillow's own limit is above ours, and would only warn of what we refuse.
+# Pillow's own limit is higher than ours and would only warn.
 Image.MAX_IMAGE_PIXELS = max(PIXELS, Image.MAX_IMAGE_PIXELS or 0)
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def read_picture(path: Path, channels: int) -> Image.Image:
-    """The first frame, upright, in 8 bits, grey or RGB."""
-    with _named(path), _open(path) as picture:
-        return _plain(ImageOps.exif_transpose(picture), channels)
+def read_image(path: Path, channels: int) -> Image.Image:
+    """Read the first frame, upright, with 8 bits per channel, grey or RGB."""
+    with _named(path), _open(path) as image:
+        return _plain(ImageOps.exif_transpose(image), channels)
 
 
-def picture_of(data: bytes, path: Path, channels: int) -> Image.Image:
-    """The same, of the bytes of a file."""
-    with _named(path), _decoder(io.BytesIO(data)) as picture:
-        return _plain(ImageOps.exif_transpose(picture), channels)
+def decode_image(data: bytes, path: Path, channels: int) -> Image.Image:
+    """Decode the bytes of an image file like `read_image`."""
+    with _named(path), _decoder(io.BytesIO(data)) as image:
+        return _plain(ImageOps.exif_transpose(image), channels)
 
 
-def look(path: Path) -> tuple[str, int, int]:
-    """Format, width and height, by the header alone."""
-    with _named(path), _open(path) as picture:
-        return str(picture.format), picture.width, picture.height
+def read_header(path: Path) -> tuple[str, int, int]:
+    """Return format, width and height from the header."""
+    with _named(path), _open(path) as image:
+        return str(image.format), image.width, image.height
 
 
-def doubt_picture(path: Path) -> None:
-    """What a readable picture may have wrong; for a report."""
-    kind, width, height = look(path)
+def warn_image(path: Path) -> None:
+    """Warn of a readable image that may be a mistake: a tiny one, or a wrong suffix."""
+    kind, width, height = read_header(path)
     if min(width, height) < SMALLEST:
-        doubt("a picture so small that it may be a stand-in", f"{path}: {width} x {height} pixels")
+        doubt("an image so small that it may be a placeholder", f"{path}: {width} x {height} pixels")
     endings = _ENDINGS.get(kind, (f".{kind.lower()}",))
     if path.suffix.lower() not in endings:
-        doubt("a picture whose ending is another format's (it is read right)", f"{path} is a {kind}")
+        doubt("an image with the suffix of another format (it is read correctly)", f"{path} is a {kind}")
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[Image.Image]:
-    with opened(path) as file, _decoder(file) as picture:
-        yield picture
+    with opened(path) as file, _decoder(file) as image:
+        yield image
 
 
 @contextmanager
 def _decoder(file: BinaryIO) -> Iterator[Image.Image]:
-    """Refuses by the header what would fill the memory."""
-    with Image.open(file, formats=FORMATS) as picture:
-        if picture.width * picture.height > PIXELS:
-            raise _TooLargeError(f"{picture.width:,} x {picture.height:,} pixels, more than {PIXELS:,}")
-        yield picture
+    """Open an image; refuse it by its header if it has too many pixels."""
+    with Image.open(file, formats=FORMATS) as image:
+        if image.width * image.height > PIXELS:
+            raise _TooLargeError(f"{image.width:,} x {image.height:,} pixels, more than {PIXELS:,}")
+        yield image
 
 
 class _TooLargeError(ValueError):
@@ -75,7 +75,7 @@ class _TooLargeError(ValueError):
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Every way in which decoders fail, as one error with the file's name and without addresses of memory."""
+    """Convert all errors of decoders to a UserError with the file's name and without memory addresses."""
     try:
         yield
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, OverflowError, EOFError) as error:
@@ -84,7 +84,7 @@ def _named(path: Path) -> Iterator[None]:
         hint = "remove or replace this file"
         if isinstance(error, (_TooLargeError, Image.DecompressionBombError)):
             hint += f", or allow more pixels: {ALLOWING}=200000000 patchword ..."
-        raise UserError(f"cannot read the picture {path}", got=reason, hint=hint) from None
+        raise UserError(f"cannot read the image {path}", got=reason, hint=hint) from None
 
 
 def _is_empty(path: Path) -> bool:
@@ -92,22 +92,23 @@ def _is_empty(path: Path) -> bool:
         return not file.read(1)
 
 
-def _plain(picture: Image.Image, channels: int) -> Image.Image:
-    """8 bits a channel, grey or RGB. Deep greys are scaled (converting would clip them to white); what is transparent
-    shows white, as on a page (converting would show colours that nobody sees)."""
-    if picture.mode.startswith(("I", "F")):
-        picture = _scaled(picture)
-    elif picture.has_transparency_data:
-        seen = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
-    return picture.convert("L" if channels == 1 else "RGB")
+def _plain(image: Image.Image, channels: int) -> Image.Image:
+    """Convert to 8 bits per channel, grey or RGB. High bit depths are scaled (plain conversion would clip them to
+    white);
+    transparent pixels become white (plain conversion would show their hidden colours)."""
+    if image.mode.startswith(("I", "F")):
+        image = _scaled(image)
+    elif image.has_transparency_data:
+        seen = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
+    return image.convert("L" if channels == 1 else "RGB")
 
 
-def _scaled(picture: Image.Image) -> Image.Image:
-    """16 bits to 8; numbers beyond those, and fractions, by the largest there is."""
-    values = np.asarray(picture).astype(np.float32)
+def _scaled(image: Image.Image) -> Image.Image:
+    """Scale 16-bit values to 8 bits; larger values and floats are divided by the maximum."""
+    values = np.asarray(image).astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError("pixels that are not finite")
     largest = max(float(values.max()), 1e-12)
-    top = 65535.0 if picture.mode.startswith("I") and largest <= 65535 else largest
+    top = 65535.0 if image.mode.startswith("I") and largest <= 65535 else largest
     return Image.fromarray((values / top * 255).round().clip(0, 255).astype(np.uint8))

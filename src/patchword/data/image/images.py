@@ -1,4 +1,4 @@
-"""Labelled pictures. Pixels are uint8 until the batch is on the device."""
+"""Labelled images. Pixels are uint8 until the batch is on the device."""
 
 import hashlib
 import os
@@ -14,34 +14,34 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
-from patchword.data.image.decoding import decode, each, examined
+from patchword.data.image.decoding import check_images, decode, map_images
 from patchword.data.progress import Progress
 from patchword.data.randomness import order
 
-MEMORY = 2 * 2**30  # decoded pictures are kept in memory up to this many bytes
-WHOLE = 200_000  # pictures that are read whole before training even if they cannot be kept
+MEMORY = 2 * 2**30  # maximum bytes of decoded images in memory
+WHOLE = 200_000  # maximum images that are fully checked before training if they do not fit in memory
 
 
 class Pixels(Protocol):
-    """Where the pixels of a set are."""
+    """The storage of the pixels of a data set."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """channels, height and width of a picture"""
+        """channels, height and width of an image"""
         ...
 
     def take(self, index: Tensor) -> Tensor:
-        """(batch, channels, height, width), uint8"""
+        """Return (batch, channels, height, width), uint8."""
         ...
 
     def subset(self, index: Tensor) -> "Pixels": ...
 
     def order(self, seed: int, epoch: int) -> Tensor:
-        """every sample once, in an order that follows from (seed, epoch) and that this place hands out well"""
+        """Return a permutation that depends on (seed, epoch) and that this storage reads efficiently."""
         ...
 
     def arrangement(self) -> bytes:
-        """what the order follows from besides the number of samples"""
+        """Return what the order depends on besides the number of samples."""
         ...
 
 
@@ -70,7 +70,7 @@ class Held:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """In picture files, decoded when a batch asks for them."""
+    """In image files, decoded per batch."""
 
     paths: tuple[Path, ...]
     size: Size
@@ -99,14 +99,14 @@ class OnDisk:
 
 @dataclass(frozen=True)
 class Images:
-    """Pictures, the class of each, the classes' names, and where all this came from."""
+    """Images with their labels, the class names and the origin of the data."""
 
     name: str
     origin: str
     pixels: Pixels
     labels: Tensor  # (count,) int64
     classes: tuple[str, ...]
-    keys: Tensor  # (count,) int64: what a sample is known by, whatever its place in the set
+    keys: Tensor  # (count,) int64: identifies a sample independently of its index
 
     def __post_init__(self) -> None:
         wrong = ((self.labels < 0) | (self.labels >= len(self.classes))).nonzero()
@@ -117,7 +117,7 @@ class Images:
                 f"the label of sample {row} of {self.name} is out of range",
                 expected=f"0 to {len(self.classes) - 1} ({len(self.classes)} classes)",
                 got=int(self.labels[row]),
-                hint=f"{len(wrong)} labels are out of range, of the samples {samples}; the set is {self.origin}",
+                hint=f"{len(wrong)} labels are out of range, samples {samples}; the data set is {self.origin}",
             )
 
     def __len__(self) -> int:
@@ -127,14 +127,14 @@ class Images:
         return replace(self, pixels=self.pixels.subset(index), labels=self.labels[index], keys=self.keys[index])
 
     def fingerprint(self) -> str:
-        """Differs when samples, their order, their labels or the classes differ."""
+        """Return a hash that changes with samples, order, labels or classes."""
         digest = hashlib.sha256(repr(self.classes).encode() + self.pixels.arrangement())
         for part in (self.labels, self.keys):
             digest.update(part.cpu().numpy().tobytes())
         return digest.hexdigest()
 
     def with_classes(self, classes: Sequence[str]) -> "Images":
-        """The same pictures under a model's own list of classes."""
+        """Return the images with labels in a model's list of classes."""
         for name in self.classes:
             if name not in classes:
                 hint = nearest(name, classes)
@@ -143,18 +143,18 @@ class Images:
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 
 
-def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
-    """Reads every picture once, so that a corrupt one is named before any training; keeps them if they fit.
+def load_pixels(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
+    """Read every image once, so that corrupt ones are reported before training; keep them in memory if they fit.
 
-    Of a set that does not fit and has more than `WHOLE` pictures the headers alone are read: decoding it would take as
-    long as an epoch. A picture with a broken end is then an error with its name when a batch asks for it.
+    If they do not fit and there are more than `WHOLE`, only the headers are read, since decoding would take as long as
+    an epoch. A truncated image is then an error when a batch reads it.
     """
     height, width = sides(size)
     if len(paths) * channels * height * width > MEMORY:
-        examined(paths, progress, whole=len(paths) <= WHOLE)
+        check_images(paths, progress, whole=len(paths) <= WHOLE)
         return OnDisk(tuple(paths), size, channels)
     found = torch.zeros(len(paths), channels, height, width, dtype=torch.uint8)
-    for row, pixels in enumerate(each(paths, lambda path: decode(path, size, channels), progress)):
+    for row, pixels in enumerate(map_images(paths, lambda path: decode(path, size, channels), progress)):
         if pixels is not None:
             found[row] = pixels
     return Held(found)
@@ -162,7 +162,7 @@ def decoded(paths: Sequence[Path], size: Size, channels: int, progress: Progress
 
 @dataclass(frozen=True)
 class Resized:
-    """In memory at another size, brought to the wanted one when a batch asks."""
+    """In memory at another size, resized per batch."""
 
     pixels: Tensor
     size: Size
@@ -185,17 +185,17 @@ class Resized:
         return b""
 
 
-def held(pixels: Tensor, size: Size, channels: int) -> Pixels:
-    """Pixels at the wanted size, in memory if they fit there, else resized batch by batch."""
+def in_memory(pixels: Tensor, size: Size, channels: int) -> Pixels:
+    """Resize pixels now if the result fits in memory, else per batch."""
     height, width = sides(size)
-    fitted(pixels[:1], size, channels)  # what cannot be brought to these channels is said now
+    fitted(pixels[:1], size, channels)  # raises now if the channels cannot be converted
     if len(pixels) * channels * height * width > MEMORY:
         return Resized(pixels, size, channels)
     return Held(torch.cat([fitted(part, size, channels) for part in pixels.split(4096)]))
 
 
 def fitted(pixels: Tensor, size: Size, channels: int) -> Tensor:
-    """(count, channels, height, width) uint8, brought to another size and number of channels"""
+    """Convert (count, channels, height, width) uint8 to another size and number of channels."""
     if pixels.shape[1] != channels:
         if pixels.shape[1] == 1 and channels == 3:
             pixels = pixels.expand(-1, 3, -1, -1)
@@ -204,7 +204,7 @@ def fitted(pixels: Tensor, size: Size, channels: int) -> Tensor:
             pixels = (pixels * weights).sum(1, keepdim=True).round().to(torch.uint8)
         else:
             raise UserError(
-                "the pictures do not have the model's channels",
+                "the images do not have the model's number of channels",
                 expected=channels,
                 got=pixels.shape[1],
                 hint=f"set model.channels={pixels.shape[1]}",

@@ -1,4 +1,4 @@
-"""Which pictures a folder, an archive or a manifest lists. What is wrong with a row is told, and the next is read."""
+"""List the images of a folder, an archive or a manifest. Faulty rows are reported and skipped."""
 
 import csv
 import json
@@ -10,11 +10,11 @@ from patchword.core.errors import UserError
 from patchword.data.faults import attempt, doubt, tell
 from patchword.data.image.archives import entries
 from patchword.data.image.sources import PICTURES, ListedSource
-from patchword.data.image.splits import Part
+from patchword.data.image.splits import Split
 
-NO_PICTURE = "a file in a class folder that is not read: its ending is not a picture's"
-NO_FILE = "a folder, a pipe or a device that is named as a picture"
-_PARTS: dict[str, Part] = {
+NOT_AN_IMAGE = "a file in a class folder that is ignored: its suffix is not an image's"
+NOT_A_FILE = "a folder, a pipe or a device with the suffix of an image"
+_PARTS: dict[str, Split] = {
     "train": "train",
     "training": "train",
     "val": "validation",
@@ -23,12 +23,12 @@ _PARTS: dict[str, Part] = {
     "dev": "validation",
     "test": "test",
 }
-Row = tuple[Path, str, Part | None]  # path, label, part if one is given
+Row = tuple[Path, str, Split | None]  # path, label, part if one is given
 
 
 def folder_source(folder: Path) -> ListedSource:
-    """One sub-folder a class; or `train`, `test` and perhaps `validation` sub-folders that hold those."""
-    if not any(sub.is_dir() for sub in (folder / "train").glob("*")):  # else `train` is a class, of railways
+    """Read one subfolder per class; or such subfolders inside `train`, `test` and optionally `validation`."""
+    if not any(sub.is_dir() for sub in (folder / "train").glob("*")):  # else `train` is a class, e.g. of vehicles
         return ListedSource(folder.name, tuple((path, label, None) for path, label in _classes(folder)))
     parts = sorted(sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS)
     _refuse_twice(folder, [sub.name for sub in parts])
@@ -38,7 +38,7 @@ def folder_source(folder: Path) -> ListedSource:
 
 def _refuse_twice(where: Path, parts: list[str]) -> None:
     if len({_PARTS[name] for name in parts}) < len(parts):
-        raise UserError(f"{where} has a part twice", expected="train, validation, test", got=parts)
+        raise UserError(f"{where} has two folders of one split", expected="train, validation, test", got=parts)
 
 
 def _classes(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -46,49 +46,49 @@ def _classes(folder: Path) -> Iterator[tuple[Path, str]]:
     classes = [sub for sub in below if sub.is_dir()]
     for sub in below:
         if sub.is_symlink() and not sub.exists():
-            tell(UserError(f"{sub} is a link that leads nowhere, or to itself", hint="remove it"), "a broken link")
+            tell(UserError(f"{sub} is a broken link", hint="remove it"), "a broken link")
     if not classes:
-        raise UserError(f"{folder} has no class folders", expected="one sub-folder of pictures for each class")
+        raise UserError(f"{folder} has no class folders", expected="one subfolder of images per class")
     for sub in classes:
-        for path in attempt(_pictures, sub) or ():
+        for path in attempt(_image_files, sub) or ():
             yield path, sub.name
 
 
-def _pictures(folder: Path) -> list[Path]:
-    """Of one class; linked folders below it are not followed, since they may lead round in a circle."""
-    if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python reads bytes that are no UTF-8
+def _image_files(folder: Path) -> list[Path]:
+    """List the images of one class; linked folders are not followed, since they may form a cycle."""
+    if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python represents bytes that are not UTF-8
         raise UserError(f"the name of the class folder {str(folder)!r} is not UTF-8", hint="rename it")
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     named = [path for path in found if path.suffix.lower() in PICTURES]
-    files = [path for path in named if path.is_file() or not path.exists()]  # a broken link is told when it is read
+    files = [path for path in named if path.is_file() or not path.exists()]  # a broken link is reported when it is read
     for path in found:
         if path.is_symlink() and path.is_dir():
             doubt("a linked folder inside a class, which is not followed", str(path))
         elif path.suffix.lower() not in PICTURES and not path.is_dir():
-            doubt(NO_PICTURE, str(path))
-    for path in sorted(set(named) - set(files)):  # whoever opens a pipe waits for one who writes
-        tell(UserError(f"{path} is named as a picture and is not a file", hint="remove or rename it"), NO_FILE)
+            doubt(NOT_AN_IMAGE, str(path))
+    for path in sorted(set(named) - set(files)):  # opening a pipe would block
+        tell(UserError(f"{path} has the suffix of an image but is not a file", hint="remove or rename it"), NOT_A_FILE)
     if not files:
         kinds = " ".join(sorted(PICTURES))
-        raise UserError(f"the class folder {folder} is empty", expected=f"pictures ({kinds})", hint="remove or fill it")
+        raise UserError(f"the class folder {folder} is empty", expected=f"images ({kinds})", hint="remove or fill it")
     return files
 
 
 def archive_source(path: Path) -> ListedSource:
-    """A .zip or .tar of what a folder of classes holds, with or without that folder."""
+    """Read a .zip or .tar of a folder of classes, with or without the top folder."""
     names = [name for name in entries(path) if not any(part.startswith((".", "__MACOSX")) for part in name.parts)]
-    pictures = [name for name in names if name.suffix.lower() in PICTURES]
+    images = [name for name in names if name.suffix.lower() in PICTURES]
     for name in names:
         if name.suffix.lower() not in PICTURES:
-            doubt(NO_PICTURE, str(path / name))
-    tops = {name.parts[0] for name in pictures}
-    depth = 1 if len(tops) == 1 and all(len(name.parts) > 2 for name in pictures) and not tops & _PARTS.keys() else 0
-    has_parts = any(name.parts[depth] == "train" and len(name.parts) > depth + 2 for name in pictures)
-    rows = [row for name in sorted(pictures) if (row := attempt(_archived, path, name, depth, has_parts)) is not None]
+            doubt(NOT_AN_IMAGE, str(path / name))
+    tops = {name.parts[0] for name in images}
+    depth = 1 if len(tops) == 1 and all(len(name.parts) > 2 for name in images) and not tops & _PARTS.keys() else 0
+    has_parts = any(name.parts[depth] == "train" and len(name.parts) > depth + 2 for name in images)
+    rows = [row for name in sorted(images) if (row := attempt(_archived, path, name, depth, has_parts)) is not None]
     if has_parts:
-        _refuse_twice(path, sorted({name.parts[depth] for name in pictures if name.parts[depth] in _PARTS}))
+        _refuse_twice(path, sorted({name.parts[depth] for name in images if name.parts[depth] in _PARTS}))
     if not rows:
-        raise UserError(f"{path} has no class folders", expected="one folder of pictures for each class")
+        raise UserError(f"{path} has no class folders", expected="one folder of images per class")
     return ListedSource(path.stem, tuple(row for row in rows if row[2] is not None or not has_parts))
 
 
@@ -96,19 +96,19 @@ def _archived(archive: Path, name: PurePosixPath, depth: int, has_parts: bool) -
     inner = name.parts[depth:]
     part = _PARTS.get(inner[0]) if has_parts else None
     if len(inner) < (3 if part else 2):
-        raise UserError(f"{archive}, entry {str(name)!r}: it lies in no class folder", expected="CLASS/PICTURE")
+        raise UserError(f"{archive}, entry {str(name)!r}: it is not in a class folder", expected="CLASS/IMAGE")
     return archive / name, inner[1] if part else inner[0], part
 
 
 def manifest_source(path: Path) -> ListedSource:
-    """A CSV with a header, or JSON lines: the fields `path` and `label`, perhaps `split`; paths start at the file."""
+    """Read CSV or JSON lines with the fields `path`, `label`, optionally `split`; paths are relative to the file."""
     any_row, rows = False, list[Row]()
     for line, read in _records(path):
         any_row = True
         if (row := attempt(_row, path, line, read)) is not None:
             rows.append(row)
     if not any_row:
-        raise UserError(f"{path} lists no pictures")
+        raise UserError(f"{path} lists no images")
     return ListedSource(path.stem, tuple(rows))
 
 
@@ -118,19 +118,19 @@ def _row(path: Path, line: int, read: dict[str, object] | str) -> Row:
         raise UserError(f"{path}, line {line}: no {missing[0]}", expected="path and label", got=list(record))
     if str(record["label"]).strip().casefold() == "nan":
         raise UserError(f"{path}, line {line}: the label is NaN", hint="fill it, or remove the row")
-    picture = path.parent / str(record["path"])
-    if "\0" in str(picture) or not picture.is_file():
-        raise UserError(f"{path}, line {line}: there is no picture {picture}".replace("\0", "\\0"))
-    if not Path(os.path.normpath(picture.absolute())).is_relative_to(path.parent.absolute()):
-        doubt("a picture outside the manifest's folder", f"{path}, line {line}: {picture}")
+    image = path.parent / str(record["path"])
+    if "\0" in str(image) or not image.is_file():
+        raise UserError(f"{path}, line {line}: there is no image {image}".replace("\0", "\\0"))
+    if not Path(os.path.normpath(image.absolute())).is_relative_to(path.parent.absolute()):
+        doubt("an image outside the manifest's folder", f"{path}, line {line}: {image}")
     split = str(record.get("split") or "train").strip().lower()
     if split not in _PARTS:
         raise UserError(f"{path}, line {line}: split", expected="train, validation or test", got=record["split"])
-    return picture, str(record["label"]), _PARTS[split] if record.get("split") else None
+    return image, str(record["label"]), _PARTS[split] if record.get("split") else None
 
 
 def _records(path: Path) -> Iterable[tuple[int, dict[str, object] | str]]:
-    """Each record with the number of its line; those of JSON lines as they are written."""
+    """Yield each record with its line number; JSON lines are not parsed yet."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             if path.suffix.lower() == ".csv":

@@ -1,5 +1,7 @@
-"""Sets that have a name. They are looked for in the user's data folder, then among Debian's packages; a verified
-download happens only when the user allows it."""
+"""Named data sets. They are searched in the user's data folder, then among Debian's packages.
+
+A verified download happens only when the user asks for it.
+"""
 
 import hashlib
 import http.client
@@ -23,8 +25,8 @@ _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx
 
 
 @dataclass(frozen=True)
-class NamedSet:
-    """An idx set: its classes, its public address with the digests of its files, its Debian package."""
+class NamedDataset:
+    """A data set in idx files: its classes, its URL with the digests of its files, its Debian package."""
 
     about: str
     classes: tuple[str, ...]
@@ -38,9 +40,9 @@ def _digests(*values: str) -> dict[str, str]:
     return {f"{name}.gz": value for name, value in zip(_FILES, values, strict=True)}
 
 
-SETS: dict[str, NamedSet] = {
-    "fashion-mnist": NamedSet(
-        "70,000 grey 28 x 28 pictures of clothes, 10 classes (Xiao et al., 2017)",
+SETS: dict[str, NamedDataset] = {
+    "fashion-mnist": NamedDataset(
+        "70,000 grey 28 x 28 images of clothes, 10 classes (Xiao et al., 2017)",
         ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         _digests(
@@ -52,7 +54,7 @@ SETS: dict[str, NamedSet] = {
         "dataset-fashion-mnist",
         "/usr/share/datasets/fashion-mnist",
     ),
-    "mnist": NamedSet(
+    "mnist": NamedDataset(
         "70,000 grey 28 x 28 handwritten digits (LeCun et al., 1998)",
         tuple(str(digit) for digit in range(10)),
         "https://ossci-datasets.s3.amazonaws.com/mnist",
@@ -63,7 +65,7 @@ SETS: dict[str, NamedSet] = {
             "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         ),
     ),
-    "kmnist": NamedSet(
+    "kmnist": NamedDataset(
         "70,000 grey 28 x 28 cursive Japanese characters, 10 classes (Clanuwat et al., 2018)",
         ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
         "http://codh.rois.ac.jp/kmnist/dataset/kmnist",
@@ -78,14 +80,14 @@ SETS: dict[str, NamedSet] = {
 
 
 def data_folder() -> Path:
-    """$PATCHWORD_DATA, or `patchword` in the user's data folder"""
+    """Return $PATCHWORD_DATA, or `patchword` in the user's data folder."""
     if given := os.environ.get("PATCHWORD_DATA"):
         return Path(given)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "patchword"
 
 
 def whereabouts(name: str) -> tuple[Path, str] | None:
-    """The folder that holds a named set, and how it got there; None if it is not on this machine."""
+    """Return the folder of a named data set and its origin; None if it is not on this machine."""
     known = SETS[name]
     for folder, origin in ((data_folder() / name, "data folder"), (Path(known.package_folder or "-"), known.package)):
         if all((folder / f"{name}.gz").is_file() or (folder / name).is_file() for name in _FILES):
@@ -94,13 +96,13 @@ def whereabouts(name: str) -> tuple[Path, str] | None:
 
 
 def open_source(where: str) -> Source:
-    """A named set, a folder of classes, a .zip or .tar of one, a folder of shards, or a .csv / .jsonl manifest."""
+    """Open a named data set, a folder of classes, a .zip or .tar of one, a folder of shards, or a manifest."""
     if where == "digits":
         return DigitsSource()
     if where in SETS:
         found = whereabouts(where)
         if found is None:
-            raise UserError(f"{where} is not on this machine", hint=ways_to_get(where))
+            raise UserError(f"{where} is not on this machine", hint=how_to_get(where))
         return IdxSource(where, found[0], SETS[where].classes, found[1])
     path = Path(where)
     if path.is_dir():
@@ -116,48 +118,48 @@ def open_source(where: str) -> Source:
     )
 
 
-def ways_to_get(name: str) -> str:
+def how_to_get(name: str) -> str:
     known = SETS[name]
     ways = [f"put its four idx files into {data_folder() / name}"]
     ways += [f"apt-get install {known.package}"] if known.package else []
     ways += [f"patchword data get {name}   (downloads {known.address})"]
-    return "any of these brings it:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
+    return "get it in one of these ways:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
 
 
-def get(name: str, say: Callable[[str], None]) -> Path:
-    """Brings a named set to this machine: Debian's package if we may install it, else a verified download."""
+def get(name: str, log: Callable[[str], None]) -> Path:
+    """Install Debian's package of a named data set if permitted, else download and verify it."""
     if name not in SETS:
         raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
     if (found := whereabouts(name)) is not None:
-        say(f"{name} is here: {found[1]}")
+        log(f"{name} is already available: {found[1]}")
         return found[0]
-    if _install(SETS[name].package, say) and (found := whereabouts(name)) is not None:
+    if _install(SETS[name].package, log) and (found := whereabouts(name)) is not None:
         return found[0]
-    return _download(name, say)
+    return _download(name, log)
 
 
-def _install(package: str, say: Callable[[str], None]) -> bool:
+def _install(package: str, log: Callable[[str], None]) -> bool:
     if not package or os.geteuid() != 0 or not shutil.which("apt-get"):
         return False
-    say(f"installing Debian's {package}")
+    log(f"installing Debian's {package}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", package]):
         done = subprocess.run(command, env=environment, capture_output=True, check=False)
     return done.returncode == 0
 
 
-def _download(name: str, say: Callable[[str], None]) -> Path:
+def _download(name: str, log: Callable[[str], None]) -> Path:
     known, folder = SETS[name], data_folder() / name
     for file, digest in known.digests.items():
         address = f"{known.address}/{file}"
-        say(f"downloading {address}")
+        log(f"downloading {address}")
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:
                 data = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise UserError(f"cannot download {address}", got=str(error), hint=ways_to_get(name)) from None
+            raise UserError(f"cannot download {address}", got=str(error), hint=how_to_get(name)) from None
         if (got := hashlib.sha256(data).hexdigest()) != digest:
-            raise UserError(f"{address} is not the file we know", expected=f"sha256 {digest}", got=got)
+            raise UserError(f"{address} has another digest", expected=f"sha256 {digest}", got=got)
         with whole_file(folder / file) as temporary:
             temporary.write_bytes(data)
     return folder

@@ -1,4 +1,4 @@
-"""Where examples come from: idx files, picture files that something lists, or the digits of scikit-learn."""
+"""Sources of labelled images: idx files, listed image files, or the digits of scikit-learn."""
 
 import hashlib
 import os
@@ -12,41 +12,41 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.faults import attempt, doubt, give_up
-from patchword.data.image.decoding import examined
-from patchword.data.image.duplicates import doubt_copies
+from patchword.data.image.decoding import check_images
+from patchword.data.image.duplicates import warn_duplicates
 from patchword.data.image.idx import read_idx
-from patchword.data.image.images import Images, decoded, held
-from patchword.data.image.splits import Part, brings_validation, in_part
+from patchword.data.image.images import Images, in_memory, load_pixels
+from patchword.data.image.splits import Split, brings_validation, in_split
 from patchword.data.progress import Progress
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
 class Source(Protocol):
-    """A set of examples; nothing is read before a part is asked for, so the test part stays unread until the end."""
+    """A data set. A split is read only when requested, so the test split stays unread until the end."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def brings_validation(self) -> bool:
-        """whether it has a validation part of its own; otherwise some of the training part is set aside"""
+        """True if it has a validation split; otherwise some training data is held out"""
         ...
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
 
     def check(self, size: Size, channels: int) -> None:
-        """Finds damage in the parts that are not trained on, before hours of training, and hands nothing out."""
+        """Check the splits that are not trained on, so that faults are found before training."""
         ...
 
     def examine(self, progress: Progress | None = None) -> int:
-        """Reads every file whole, keeps nothing, and answers how many samples there are."""
+        """Read every file completely and return the number of samples."""
         ...
 
 
 @dataclass(frozen=True)
 class IdxSource:
-    """Four files: images and labels, for training and for test."""
+    """Four idx files: images and labels, for training and for test."""
 
     name: str
     folder: Path
@@ -54,7 +54,7 @@ class IdxSource:
     origin: str
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         stem = "train" if part == "train" else "t10k"
         pixels, found = (
             attempt(self._read, f"{stem}-images-idx3-ubyte"),
@@ -70,7 +70,7 @@ class IdxSource:
                 got=f"{tuple(pixels.shape)} and {tuple(labels.shape)}",
             )
         keys = torch.arange(len(labels))
-        return Images(self.name, self.origin, held(pixels[:, None], size, channels), labels, self.classes, keys)
+        return Images(self.name, self.origin, in_memory(pixels[:, None], size, channels), labels, self.classes, keys)
 
     def check(self, size: Size, channels: int) -> None:
         self.read("test", size, channels)
@@ -91,25 +91,27 @@ class IdxSource:
 
 @dataclass(frozen=True)
 class DigitsSource:
-    """1,797 real 8 x 8 digits that scikit-learn carries; every fifth is for test."""
+    """The 1,797 handwritten 8 x 8 digits of scikit-learn; every fifth is in the test split."""
 
     name: str = "digits"
     brings_validation: bool = False
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         try:
             from sklearn.datasets import load_digits
         except ImportError:
-            raise UserError("the digits come with scikit-learn", hint="pip install 'patchword[digits]'") from None
+            raise UserError(
+                "the digits need the package scikit-learn", hint="pip install 'patchword[digits]'"
+            ) from None
         bunch = load_digits()
         pixels = torch.from_numpy(bunch.images * (255 / 16)).round().to(torch.uint8)[:, None]
         labels = torch.from_numpy(bunch.target).long()
         chosen = (torch.arange(len(labels)) % 5 == 4) == (part == "test")
-        found, names = held(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
+        found, names = in_memory(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
         return Images(self.name, "scikit-learn", found, labels[chosen], names, torch.arange(len(labels))[chosen])
 
     def check(self, size: Size, channels: int) -> None:
-        """scikit-learn answers for its own files"""
+        """Nothing to check: the files are part of scikit-learn."""
 
     def examine(self, progress: Progress | None = None) -> int:
         return len(self.read("train", 8, 1)) + len(self.read("test", 8, 1))
@@ -117,61 +119,61 @@ class DigitsSource:
 
 @dataclass(frozen=True)
 class ListedSource:
-    """Picture files with a label each, and perhaps the part they belong to."""
+    """Image files with a label each, and optionally a split."""
 
     name: str
-    rows: tuple[tuple[Path, str, Part | None], ...]  # path, label, part if one is given
+    rows: tuple[tuple[Path, str, Split | None], ...]  # path, label, split or None
 
     @property
     def brings_validation(self) -> bool:
         return brings_validation(part for _, _, part in self.rows)
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         if not self.rows:
             give_up()
         classes = tuple(sorted({label for _, label, _ in self.rows}))
         numbers = {label: number for number, label in enumerate(classes)}
         labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
-        chosen = self._part(part, labels).nonzero()[:, 0]
+        chosen = self._in_split(part, labels).nonzero()[:, 0]
         paths = [self.rows[row][0] for row in chosen.tolist()]
-        pixels = decoded(paths, size, channels, progress)
-        origin = f"{len(self.rows):,} picture files"
+        pixels = load_pixels(paths, size, channels, progress)
+        origin = f"{len(self.rows):,} image files"
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
 
     def check(self, size: Size, channels: int) -> None:
         self._check_classes()
-        parts: list[Part] = ["validation", "test"] if self.brings_validation else ["test"]
-        examined([self.rows[row][0] for part in parts for row in self._rows_of(part)])
+        parts: list[Split] = ["validation", "test"] if self.brings_validation else ["test"]
+        check_images([self.rows[row][0] for part in parts for row in self._rows_of(part)])
 
     def examine(self, progress: Progress | None = None) -> int:
         attempt(self._check_classes)
-        examined([path for path, _, _ in self.rows], progress)
+        check_images([path for path, _, _ in self.rows], progress)
         return len(self.rows)
 
     def _check_classes(self) -> None:
-        """One class teaches nothing; one that is not trained on is never answered; copies flatter the test."""
+        """Refuse a single class; warn of classes without training images and of duplicates."""
         labels = {label for _, label, _ in self.rows}
         if len(labels) == 1:
-            raise UserError(f"all pictures of {self.name} are of one class", expected="two or more", got=labels.pop())
-        parts: dict[int, Part] = {row: part for part in get_args(Part) for row in self._rows_of(part)}
+            raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=labels.pop())
+        parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
         for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):
-            doubt("a class without pictures to train on", f"{self.name}: {label}")
-        doubt_copies([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
+            doubt("a class without training images", f"{self.name}: {label}")
+        warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
 
-    def _rows_of(self, part: Part) -> list[int]:
+    def _rows_of(self, part: Split) -> list[int]:
         classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in self.rows}))}
         labels = torch.tensor([classes[label] for _, label, _ in self.rows])
-        return self._part(part, labels).nonzero()[:, 0].tolist()
+        return self._in_split(part, labels).nonzero()[:, 0].tolist()
 
     def names(self) -> list[str]:
-        """of the files, below the folder that holds them all"""
+        """Return the paths of the files, relative to their common folder."""
         root = os.path.commonpath([path.parent for path, _, _ in self.rows])
         return [os.path.relpath(path, root) for path, _, _ in self.rows]
 
     def keys(self) -> Tensor:
-        """From the names of the files, so that a new picture does not move the others from part to part."""
+        """Return hashes of the file names, so that a new image does not change the split of the others."""
         digests = (hashlib.sha256(os.fsencode(name)).digest() for name in self.names())
         return torch.tensor([int.from_bytes(digest[:7], "big") for digest in digests])
 
-    def _part(self, part: Part, labels: Tensor) -> Tensor:
-        return in_part(self.name, part, [given for _, _, given in self.rows], labels, self.keys())
+    def _in_split(self, part: Split, labels: Tensor) -> Tensor:
+        return in_split(self.name, part, [given for _, _, given in self.rows], labels, self.keys())

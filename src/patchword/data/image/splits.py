@@ -1,4 +1,4 @@
-"""The parts of a set: those its files say, or some of each class held out, always the same ones."""
+"""Splits of a data set: given by its files, or a fixed fraction of each class is held out."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -9,41 +9,44 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
 
-Part = Literal["train", "validation", "test"]
-_TEST_SHARE = 0.1  # of a set that brings no test part of its own
+Split = Literal["train", "validation", "test"]
+_TEST_SHARE = 0.1  # held out from a data set without a test split
 
 
-def brings_validation(given: Iterable[Part | None]) -> bool:
-    """Whether a set has a validation part beside its test part; a lone one serves as test."""
+def brings_validation(given: Iterable[Split | None]) -> bool:
+    """True if there are both a validation and a test split; a single one of them is used as test."""
     return {"validation", "test"} <= set(given)
 
 
-def in_part(name: str, part: Part, given: Sequence[Part | None], labels: Tensor, keys: Tensor) -> Tensor:
-    """True for the samples of a part. A lone validation part serves as test; without either, some are held out."""
-    told = [part or "train" for part in given]
-    last: Part = "test" if "test" in told else "validation"
-    if last in told:
-        in_test = torch.tensor([part == last for part in told])
+def in_split(name: str, part: Split, given: Sequence[Split | None], labels: Tensor, keys: Tensor) -> Tensor:
+    """Return (samples,) True for the samples of a split.
+
+    Without a validation and test split, some are held out as test.
+    """
+    splits = [part or "train" for part in given]
+    last: Split = "test" if "test" in splits else "validation"
+    if last in splits:
+        in_test = torch.tensor([part == last for part in splits])
     else:
         in_test = held_out(labels, keys, _TEST_SHARE, purpose=11)
     own = brings_validation(given)
-    in_validation = torch.tensor([own and part == "validation" for part in told])
+    in_validation = torch.tensor([own and part == "validation" for part in splits])
     in_train = ~in_test & ~in_validation
     for title, chosen in (("training", in_train), ("test", in_test)):
         if not chosen.any():
             raise UserError(
-                f"{name} has no {title} pictures (train and test parts are both needed)",
-                hint="give each class more pictures, or say which part each belongs to",
+                f"{name} has no {title} images (train and test splits are both needed)",
+                hint="give each class more images, or set the split of each image",
             )
     return {"train": in_train, "validation": in_validation, "test": in_test}[part]
 
 
 def held_out(labels: Tensor, keys: Tensor, share: float, purpose: int = 12) -> Tensor:
-    """True for `share` of each class, always the same samples whatever the seed of a run"""
+    """Return (samples,) True for the fraction `share` of each class; independent of the seed of a run."""
     if share <= 0 or not len(labels):
         return torch.zeros(len(labels), dtype=torch.bool)
     drawn = uniform(0, 0, keys, purpose).argsort(stable=True)
-    ordered = drawn[labels[drawn].argsort(stable=True)]  # class by class, as they were drawn
+    ordered = drawn[labels[drawn].argsort(stable=True)]  # sorted by class, then by draw
     members = labels.long().bincount()
     counts = (members.double() * share).round().long().clamp(min=1).minimum(members - 1)
     own = labels[ordered].long()

@@ -1,1 +1,1 @@
-"""Sets in shards: files of some hundred megabytes, in as many folders as it takes, read where they lie."""
+"""Data sets in shards: files of a few hundred megabytes in one or more folders, read in place."""

@@ -1,4 +1,4 @@
-"""The folders that shards are written to: one writer at a time, the next folder when a disk is full, nothing halved."""
+"""The output folders of shards: one writer at a time; if a disk is full, the next folder is used."""
 
 import fcntl
 import hashlib
@@ -13,13 +13,13 @@ from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json
 from patchword.data.shards.manifest import MANIFEST, PLAN, read_manifest
 
-SMALLEST = 10**6  # bytes of a shard; less would only be many files
+SMALLEST = 10**6  # minimum size of a shard in bytes
 _SPARE = 2**24  # bytes left free on every disk
 
 
 @dataclass(frozen=True)
 class Folders:
-    """The first one also has the manifest and the indexes."""
+    """The output folders; the first one also has the manifest and the indexes."""
 
     paths: tuple[Path, ...]
 
@@ -28,75 +28,75 @@ class Folders:
         return self.paths[0]
 
     def names(self) -> tuple[str, ...]:
-        """As a manifest lists them: its own folder as a dot, so that it can be moved."""
+        """Return the folders as the manifest lists them; its own folder is ".", so that it can be moved."""
         return (".", *(str(path.absolute()) for path in self.paths[1:]))
 
     def find(self, file: str, size: int) -> bool:
         return any(path.is_file() and path.stat().st_size == size for path in (below / file for below in self.paths))
 
     def with_room(self, size: int) -> Path:
-        """The first folder on whose disk there is room."""
+        """Return the first folder with enough free disk space."""
         for path in self.paths:
             if free_bytes(path) >= size + _SPARE:
                 return path
         raise self._full(size)
 
     def check_disk_space(self, size: int) -> None:
-        """Of all disks together, before anything is written."""
+        """Check the free space of all disks together, before anything is written."""
         disks = {path.stat().st_dev: free_bytes(path) for path in self.paths}
         if sum(disks.values()) < size:
             raise self._full(size)
 
     def _full(self, size: int) -> UserError:
-        hint = f"add a folder on another disk: --out {self.first} --out FOLDER; what is whole is not written again"
-        return disk_full("cannot write the shards", self.paths[-1], "too little room", size).with_hint(hint)
+        hint = f"add a folder on another disk: --out {self.first} --out FOLDER; complete shards are not written again"
+        return disk_full("cannot write the shards", self.paths[-1], "too little space", size).with_hint(hint)
 
 
 @contextmanager
-def written_to(folders: Folders, key: str) -> Iterator[bool]:
-    """Alone in these folders, which are empty or hold shards of the same key. True: they are finished already."""
+def lock_folders(folders: Folders, key: str) -> Iterator[bool]:
+    """Lock the folders, which must be empty or have shards of the same key. Yields True if the shards are finished."""
     for path in folders.paths:
         make_folder(path)
     with (folders.first / ".lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(f"another process writes shards into {folders.first}", hint="wait for it") from None
+            raise UserError(f"another process writes shards to {folders.first}", hint="wait until it ends") from None
         if (folders.first / MANIFEST).is_file():
             _same(read_manifest(folders.first).key, key, folders.first)
             yield True
             return
-        planned = checked_before(folders)
+        planned = planned_key(folders)
         _same(planned or key, key, folders.first)
         for path in folders.paths:
             clear_litter(path)
             if not planned and any(path.glob("shard-*")):
-                raise UserError(f"{path} holds shards of something else", hint="remove them, or choose another --out")
+                raise UserError(f"{path} has shards of other data", hint="remove them, or choose another --out")
         yield False
         (folders.first / PLAN).unlink(missing_ok=True)
 
 
-def checked_before(folders: Folders) -> str:
-    """The key of what was checked and is half-written; empty if there is none."""
+def planned_key(folders: Folders) -> str:
+    """Return the key of checked but unfinished shards; empty if there is none."""
     path = folders.first / PLAN
     return str(read_json(path)["key"]) if path.is_file() else ""
 
 
-def keep_plan(folders: Folders, key: str) -> None:
+def write_plan(folders: Folders, key: str) -> None:
     write_json(folders.first / PLAN, {"key": key})
 
 
 def _same(found: str, key: str, folder: Path) -> None:
     if found != key:
         raise UserError(
-            f"{folder} holds shards of something else, or of another --size",
+            f"{folder} has shards of other data, or of another --size",
             hint="choose another --out, or remove it if it is not needed",
         )
 
 
 @dataclass
-class Hashed:
-    """A file that knows the digest and the number of the bytes written to it."""
+class HashingFile:
+    """A file that computes the digest and the size of the bytes written to it."""
 
     file: BinaryIO
     size: int = 0
@@ -116,15 +116,15 @@ class Hashed:
 
 
 def size_of(text: str) -> int:
-    """The bytes of e.g. 256MB or 1.5GB."""
+    """Parse a size such as 256MB or 1.5GB into bytes."""
     for unit, factor in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("B", 1)):
         number = text.strip().upper().removesuffix(unit).strip()
         if text.strip().upper().endswith(unit) and number.replace(".", "", 1).isdecimal():
             size = int(float(number) * factor)
             if size >= SMALLEST:
                 return size
-            raise UserError("shards are too small", expected=f"{in_bytes(SMALLEST)} or more", got=text)
-    raise UserError("the size of a shard cannot be read", expected="e.g. 256MB or 1GB", got=text)
+            raise UserError("the shard size is too small", expected=f"{in_bytes(SMALLEST)} or more", got=text)
+    raise UserError("invalid shard size", expected="e.g. 256MB or 1GB", got=text)
 
 
 def key_of(parts: Sequence[object]) -> str:

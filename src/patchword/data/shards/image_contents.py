@@ -1,7 +1,7 @@
-"""Pictures into shards: plain .tar files, each with an index of where its pictures are.
+"""Images as contents of shards: plain .tar files, each with an index of the positions of its images.
 
-They are written in the order of a digest of their names, part by part, so that every shard is a random sample of the
-set. Files go in as they are, and the same files give the same bytes.
+Images are written split by split, in the order of a hash of their names, so every shard is a random sample of the data
+set. Files are copied unchanged, and the same files give the same bytes.
 """
 
 import io
@@ -19,7 +19,7 @@ from patchword.core.errors import UserError
 from patchword.data.image.archives import opened
 from patchword.data.image.sources import ListedSource, Source
 from patchword.data.progress import Progress
-from patchword.data.shards.folders import Hashed, key_of
+from patchword.data.shards.folders import HashingFile, key_of
 from patchword.data.shards.writing import Sample
 
 _ORDER = (None, "train", "validation", "test")
@@ -27,7 +27,7 @@ _BLOCK = tarfile.BLOCKSIZE
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageEntry:
     path: Path
     name: str
     label: int
@@ -35,11 +35,11 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
-    """The pictures that a folder, an archive or a table lists."""
+class ImageContents:
+    """The images of a folder, an archive or a table, to be written to shards."""
 
     source: ListedSource
-    kind: Literal["pictures"] = "pictures"
+    kind: Literal["pictures"] = "pictures"  # the name of this kind in shards.json
     suffix: str = "tar"
 
     @property
@@ -56,7 +56,7 @@ class Pictures:
 
     @property
     def bytes(self) -> int:
-        """With a block for the header and a half to fill up; of an archive, its own."""
+        """Estimate of the size, with tar headers and padding; of an archive, its own size."""
         return sum({path: size for path, size, _ in self._states}.values()) + self.total * _BLOCK * 3 // 2
 
     def key(self) -> str:
@@ -73,25 +73,25 @@ class Pictures:
         ordered = sorted(range(len(rows)), key=lambda row: (_ORDER.index(rows[row][2]), keys[row]))
         for done, row in enumerate(ordered, 1):
             path, label, part = rows[row]
-            yield Sample(part, Picture(path, names[row], numbers[label], keys[row]), done)
+            yield Sample(part, ImageEntry(path, names[row], numbers[label], keys[row]), done)
 
-    def pack(self, file: Hashed) -> "TarPack":
-        return TarPack(file)
+    def open_writer(self, file: HashingFile) -> "TarWriter":
+        return TarWriter(file)
 
     @cached_property
     def _states(self) -> list[tuple[Path, int, int]]:
-        """Of each picture the file it is in, its size and when it was changed."""
+        """The file, size and modification time of each image."""
         return [_state(path) for path, _, _ in self.source.rows]
 
 
-def pictures_of(source: Source, where: str) -> Pictures:
+def pictures_of(source: Source, where: str) -> ImageContents:
     if not isinstance(source, ListedSource):
         raise UserError(
-            f"{where} cannot be cut into shards",
+            f"{where} cannot be written as shards",
             expected="a folder of classes, a .zip or .tar of one, or a .csv or .jsonl with path and label",
-            hint="sets that are shards already, or that fit in memory, need none",
+            hint="data that is already in shards, or that fits in memory, needs none",
         )
-    return Pictures(source)
+    return ImageContents(source)
 
 
 def _state(path: Path) -> tuple[Path, int, int]:
@@ -101,23 +101,23 @@ def _state(path: Path) -> tuple[Path, int, int]:
 
 
 @dataclass
-class TarPack:
-    """A .tar that is being filled; nothing in it but names and bytes."""
+class TarWriter:
+    """Writes a .tar with names and contents only, without times or owners."""
 
-    file: Hashed
+    file: HashingFile
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)  # begin, length, label, key
 
     def __post_init__(self) -> None:
-        file: Any = self.file  # which can only be written to; nothing else is asked of it
+        file: Any = self.file  # tarfile only calls write and tell
         self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
 
-    def add(self, content: Picture) -> None:
+    def add(self, content: ImageEntry) -> None:
         try:
-            with opened(content.path) as picture:
-                data = picture.read()
+            with opened(content.path) as image:
+                data = image.read()
         except OSError as error:
             got = error.strerror or str(error)
-            raise UserError(f"cannot read the picture {content.path}", got=got, hint="try again") from None
+            raise UserError(f"cannot read the image {content.path}", got=got, hint="try again") from None
         info = tarfile.TarInfo(os.fsencode(content.name).decode(errors="replace"))
         info.size = len(data)
         self._tar.addfile(info, io.BytesIO(data))

@@ -1,4 +1,4 @@
-"""Files that are read at many places, few of which are open at a time."""
+"""Random access to many files, of which only a few are open at a time."""
 
 import os
 from collections import OrderedDict
@@ -13,14 +13,14 @@ OPEN = 2 * TOGETHER  # files kept open: a batch may end one group of shards and 
 
 
 class OpenFile:
-    """A file, closed when nobody reads from it any more."""
+    """An open file, which is closed when the last reference to it is gone."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self._descriptor = os.open(path, os.O_RDONLY)
         except OSError as error:
-            raise _gone(path, error) from None
+            raise _read_error(path, error) from None
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
@@ -28,21 +28,23 @@ class OpenFile:
 
     def read(self, begin: int, length: int) -> bytes:
         try:
-            found = os.pread(self._descriptor, length, begin)  # at a place of its own, so that threads do not meet
+            found = os.pread(
+                self._descriptor, length, begin
+            )  # pread has no shared file position, so threads can read at once
             if len(found) < length:
                 raise OSError(f"it ends before byte {begin + length:,}")
         except OSError as error:
-            raise _gone(self.path, error) from None
+            raise _read_error(self.path, error) from None
         return found
 
 
-def _gone(path: Path, error: OSError) -> RecoverableError:
-    hint = "see that its disk or mount is there and the file is whole (`patchword data check` reads all)"
+def _read_error(path: Path, error: OSError) -> RecoverableError:
+    hint = "check that its disk is mounted and that the file is complete (`patchword data check` reads everything)"
     return RecoverableError(f"cannot read the shard {path}", got=error.strerror or str(error), hint=hint)
 
 
 class OpenFiles:
-    """Of many files, those used last stay open: `OPEN` at most, beside those of a batch. find: where each one is."""
+    """A cache of open files: the last `OPEN` used ones and those of a batch. find: index -> path."""
 
     def __init__(self, find: Callable[[int], Path]) -> None:
         self.find = find

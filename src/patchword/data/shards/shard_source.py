@@ -1,4 +1,4 @@
-"""A set of pictures in shards, as training sees it."""
+"""A data set of images in shards, as a source for training."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +13,9 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.faults import attempt, doubt, give_up
 from patchword.data.image.images import Images
-from patchword.data.image.splits import Part, brings_validation, in_part
+from patchword.data.image.splits import Split, brings_validation, in_split
 from patchword.data.progress import Progress
-from patchword.data.shards.manifest import Places, Shard, places_of
+from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
 from patchword.data.shards.open_files import OpenFiles
 from patchword.data.shards.sharded_images import Sharded
 from patchword.data.shards.writing import index_file
@@ -26,9 +26,9 @@ _FIELDS = {"begin": torch.int64, "length": torch.int32, "label": torch.int32, "k
 
 @dataclass(frozen=True)
 class ShardSource:
-    """Pictures are read from the shards when a batch asks for them; the index of all of them is in memory."""
+    """Images are read from the shards per batch; the index of all images is in memory."""
 
-    places: Places
+    places: ShardLocations
 
     @property
     def name(self) -> str:
@@ -38,38 +38,38 @@ class ShardSource:
     def brings_validation(self) -> bool:
         return brings_validation(shard.part for shard in self.places.manifest.shards)
 
-    def read(self, part: Part, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         manifest = self.places.manifest
         if len(self.places.check()) < len(manifest.shards):
             give_up()
-        chosen = self._part(part).nonzero()[:, 0]
+        chosen = self._in_split(part).nonzero()[:, 0]
         index = {name: values[chosen] for name, values in self._index.items()}
         pixels = Sharded(OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels)
-        origin = f"{manifest.samples:,} pictures in {len(manifest.shards):,} shards"
+        origin = f"{manifest.samples:,} images in {len(manifest.shards):,} shards"
         return Images(self.name, origin, pixels, index["label"].long(), manifest.classes, index["key"])
 
     def check(self, size: Size, channels: int) -> None:
-        """Sizes were compared when it was read, and the pictures were looked at when the shards were written."""
+        """Check the classes. Sizes were checked when the manifest was read, images when the shards were written."""
         classes = self.places.manifest.classes
         if len(classes) == 1:
-            raise UserError(f"all pictures of {self.name} are of one class", expected="two or more", got=classes[0])
-        trained = set(self._index["label"][self._part("train")].unique().tolist())
+            raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=classes[0])
+        trained = set(self._index["label"][self._in_split("train")].unique().tolist())
         for label in sorted(set(range(len(classes))) - trained):
-            doubt("a class without pictures to train on", f"{self.name}: {classes[label]}")
+            doubt("a class without training images", f"{self.name}: {classes[label]}")
 
     def examine(self, progress: Progress | None = None) -> int:
         attempt(self.check, 8, 3)
         self.places.verify(self.places.check(), progress)
         return self.places.manifest.samples
 
-    def _part(self, part: Part) -> Tensor:
-        index = self._index  # first, since it checks how many samples the manifest says there are
+    def _in_split(self, part: Split) -> Tensor:
+        index = self._index  # first, since it checks the number of samples in the manifest
         given = [shard.part for shard in self.places.manifest.shards for _ in range(shard.samples)]
-        return in_part(self.name, part, given, index["label"], index["key"])
+        return in_split(self.name, part, given, index["label"], index["key"])
 
     @cached_property
     def _index(self) -> dict[str, Tensor]:
-        """Of every picture: its shard, where it begins there, its length, label and key."""
+        """Per image: its shard, the start and length of its bytes, its label and its key."""
         shards = self.places.manifest.shards
         found = [_read_index(self.places.folder, shard) for shard in shards]
         joined = {name: torch.cat([arrays[name] for arrays in found]) for name in _FIELDS}
@@ -78,23 +78,23 @@ class ShardSource:
 
 
 def shard_source(folder: Path) -> ShardSource:
-    return ShardSource(places_of(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
+    return ShardSource(locate_shards(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
 
 
 def _read_index(folder: Path, shard: Shard) -> dict[str, Tensor]:
     path = index_file(folder, shard.file)
     try:
         if digest(path) != shard.index:
-            raise ValueError("another digest than shards.json has")
+            raise ValueError("its digest differs from shards.json")
         arrays = load(path.read_bytes())
         whole = all(
             arrays[name].dtype == kind and arrays[name].shape == (shard.samples,) for name, kind in _FIELDS.items()
         )
         if not whole or not _inside(arrays, shard):
-            raise ValueError("numbers that do not belong to the shard")
+            raise ValueError("its values do not belong to the shard")
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         got = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"cannot read {path}, the index of a shard", got=got, hint="copy it anew") from None
+        raise UserError(f"cannot read {path}, the index of a shard", got=got, hint="copy it again") from None
     return arrays
 
 

@@ -1,7 +1,7 @@
-"""The tokens of a corpus in shards: those of each shard are kept beside it, on its disk, and read where they lie.
+"""A tokenised corpus of text shards: the tokens of each shard are cached next to it, on its disk, and read in place.
 
-Where sentences and documents begin is brought together in the first folder. The corpus is the one that the same texts
-would give in one file: the same tokens in the same order.
+The offsets of sentences and documents are joined in the first folder. The result equals the corpus of the same texts in
+one file: the same tokens in the same order.
 """
 
 import hashlib
@@ -19,23 +19,23 @@ from patchword.core.files import whole_file, write_json
 from patchword.data.progress import Progress, nothing
 from patchword.data.shards.manifest import text_shards
 from patchword.data.shards.open_files import OpenFiles
-from patchword.data.text.corpus.cache_shards import Encoder
+from patchword.data.text.corpus.cache_shards import CorpusTokenizer
 from patchword.data.text.corpus.documents import digest
-from patchword.data.text.corpus.token_cache import alone, build_cache
+from patchword.data.text.corpus.token_cache import build_cache, locked
 from patchword.data.text.corpus.tokenized_corpus import (
     Corpus,
     Manifest,
+    complete_manifest,
     mapped_offsets,
     part_file,
-    token_type,
-    whole_manifest,
+    token_dtype,
 )
 
 _OFFSETS = ("sentences", "documents")
 
 
-class SpreadTokens:
-    """Tokens in several files, indexed as if they were in a row. Nothing is held; few files are open."""
+class ShardedTokens:
+    """Tokens in several files, indexed like one array. Nothing is kept in memory; few files are open."""
 
     def __init__(self, files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedinteger[Any]]) -> None:
         self._files, self._type = OpenFiles(partial(_found, files, counts, kind)), np.dtype(kind)
@@ -46,7 +46,7 @@ class SpreadTokens:
         return int(self._starts[-1]) * self._type.itemsize
 
     def __getitem__(self, index: "slice | NDArray[np.int64]") -> NDArray[Any]:
-        """By numbers, of which those in a row are read at once."""
+        """Index with a slice or an index array; consecutive indices are read at once."""
         wanted = np.arange(*index.indices(int(self._starts[-1]))) if isinstance(index, slice) else index
         found = np.empty(len(wanted), self._type)
         owner = np.searchsorted(self._starts, wanted, "right") - 1
@@ -65,37 +65,37 @@ class SpreadTokens:
 def _found(files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedinteger[Any]], number: int) -> Path:
     path, size = files[number], counts[number] * np.dtype(kind).itemsize
     if not path.is_file() or path.stat().st_size != size:
-        what = f"the tokens {path} are missing or cut short"
-        raise RecoverableError(what, expected=f"{size:,} bytes", hint="bring their disk back")
+        what = f"the token file {path} is missing or truncated"
+        raise RecoverableError(what, expected=f"{size:,} bytes", hint="mount its disk again")
     return path
 
 
-def build_spread(folder: Path, tokenizer: Encoder, told: Progress = nothing) -> Corpus:
-    """The corpus of the shards in a folder, tokenised now or before; resumable like every cache."""
+def build_spread(folder: Path, tokenizer: CorpusTokenizer, progress: Progress = nothing) -> Corpus:
+    """Return the corpus of the shards in a folder, tokenised now or earlier; resumable like every cache."""
     shards = text_shards(folder)
     sizes = [path.stat().st_size for path in shards]
     name = f"tokens-{tokenizer.fingerprint()[:16]}"
     caches = [path.parent / name / path.stem for path in shards]
     parts = list[Manifest]()
     for number, (path, cache) in enumerate(zip(shards, caches, strict=True)):
-        tell = partial(_tell, told, sum(sizes[:number]), sum(sizes))
-        parts.append(build_cache([path], tokenizer, cache, "auto", tell).manifest)
+        report_part = partial(_report_part, progress, sum(sizes[:number]), sum(sizes))
+        parts.append(build_cache([path], tokenizer, cache, "auto", report_part).manifest)
     joined = folder / name / "joined"
-    with alone(joined):
-        manifest = _joined(joined, caches, parts)
+    with locked(joined):
+        manifest = _join_offsets(joined, caches, parts)
     tokens, counts = [part_file(cache, "tokens") for cache in caches], [part.tokens for part in parts]
-    spread = SpreadTokens(tokens, counts, token_type(manifest.vocabulary))
+    spread = ShardedTokens(tokens, counts, token_dtype(manifest.vocabulary))
     return Corpus(manifest, spread, *(mapped_offsets(joined, part) for part in _OFFSETS))
 
 
-def _tell(told: Progress, before: int, total: int, done: int, of: int) -> None:
-    told(before + done, total)
+def _report_part(progress: Progress, before: int, total: int, done: int, of: int) -> None:
+    progress(before + done, total)
 
 
-def _joined(folder: Path, caches: Sequence[Path], parts: Sequence[Manifest]) -> Manifest:
-    """Offsets behind one another, written once."""
+def _join_offsets(folder: Path, caches: Sequence[Path], parts: Sequence[Manifest]) -> Manifest:
+    """Join the offsets of all shards and write them once."""
     key = hashlib.sha256("\n".join(part.key for part in parts).encode()).hexdigest()
-    before = whole_manifest(folder, _OFFSETS)
+    before = complete_manifest(folder, _OFFSETS)
     if before is not None and before.key == key:
         return before
     (folder / "manifest.json").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Pictures in shards, read one by one where they lie, in an order that needs few shards at a time."""
+"""Images in shards, read in place, in an order that uses few shards at a time."""
 
 import os
 import tarfile
@@ -19,7 +19,7 @@ from patchword.data.shards.open_files import OpenFile, OpenFiles
 
 @dataclass(frozen=True, eq=False)
 class Sharded:
-    """shard, begin, length: where the bytes of each sample are. No picture is held."""
+    """shard, begin, length: the position of each sample's bytes. No image is kept in memory."""
 
     files: OpenFiles
     shard: Tensor  # (count,) int32
@@ -44,8 +44,8 @@ class Sharded:
         return replace(self, shard=self.shard[index], begin=self.begin[index], length=self.length[index])
 
     def order(self, seed: int, epoch: int) -> Tensor:
-        """The shards are shuffled and grouped, `TOGETHER` at a time; then the samples of each group are shuffled."""
-        filled = self.shard.long().bincount()  # some shards are of another part
+        """Shuffle the shards, group them by `TOGETHER`, then shuffle the samples of each group."""
+        filled = self.shard.long().bincount()  # shards of other splits have no samples here
         shards = filled.nonzero()[:, 0]
         group = torch.zeros_like(filled)
         group[shards[order(seed + 1, epoch, len(shards))]] = torch.arange(len(shards)) // open_files.TOGETHER
@@ -56,7 +56,7 @@ class Sharded:
         return self.shard.numpy().tobytes()
 
     def name_of(self, sample: int) -> str:
-        """The shard and the entry of a sample."""
+        """Return the shard and the entry name of a sample."""
         return str(_entry(self.files.find(int(self.shard[sample])), int(self.begin[sample])))
 
     def _decode(self, file: OpenFile, begin: int, length: int) -> Tensor:
@@ -68,6 +68,6 @@ class Sharded:
 
 
 def _entry(shard: Path, begin: int) -> Path:
-    """The entry whose bytes begin there, as a path below the shard."""
+    """Return the entry whose bytes begin at `begin`, as a path below the shard."""
     with tarfile.open(shard, "r:") as file:
         return shard / next((info.name for info in file if info.offset_data == begin), f"byte {begin}")

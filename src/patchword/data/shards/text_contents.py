@@ -1,4 +1,4 @@
-"""Texts into shards: .jsonl files, a document a line, in their order."""
+"""Texts as contents of shards: .jsonl files with one document per line, in order."""
 
 import json
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from patchword.core.errors import UserError
 from patchword.data.faults import attempt
 from patchword.data.image.sources import PICTURES
 from patchword.data.progress import Progress
-from patchword.data.shards.folders import Hashed, key_of
+from patchword.data.shards.folders import HashingFile, key_of
 from patchword.data.shards.manifest import is_sharded
 from patchword.data.shards.writing import Sample
-from patchword.data.text.corpus.documents import form_of, passages, text_files
+from patchword.data.text.corpus.documents import document_format, passages, text_files
 
 _TEXTS = {".txt", ".text", ".md", ".ndjson"}
-LONGEST = 2**24  # characters of a document that is held at once; a longer one becomes several
+LONGEST = 2**24  # maximum characters of a document; a longer one is split
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """The documents of text files."""
+class TextContents:
+    """The documents of text files, to be written to shards."""
 
     name: str
     files: tuple[Path, ...]
@@ -46,18 +46,18 @@ class Texts:
     def check(self, progress: Progress) -> None:
         before = 0
         for file in self.files:
-            attempt(self._look, file, before, progress)
+            attempt(self._read_through, file, before, progress)
             before += file.stat().st_size
 
-    def _look(self, file: Path, before: int, progress: Progress) -> None:
-        for passage in passages(file, form_of(file, self.documents)):
+    def _read_through(self, file: Path, before: int, progress: Progress) -> None:
+        for passage in passages(file, document_format(file, self.documents)):
             progress(before + passage.read, self.total)
 
     def samples(self) -> Iterator[Sample]:
         before = 0
         for file in self.files:
             held, length, done = list[str](), 0, 0
-            for passage in passages(file, form_of(file, self.documents)):
+            for passage in passages(file, document_format(file, self.documents)):
                 if held and (passage.begins or length > LONGEST):
                     yield Sample(None, "\n".join(held), before + done)
                     held, length = [], 0
@@ -67,13 +67,13 @@ class Texts:
             if held:
                 yield Sample(None, "\n".join(held), before)
 
-    def pack(self, file: Hashed) -> "LinePack":
-        return LinePack(file)
+    def open_writer(self, file: HashingFile) -> "JsonLinesWriter":
+        return JsonLinesWriter(file)
 
 
 @dataclass(frozen=True)
-class LinePack:
-    file: Hashed
+class JsonLinesWriter:
+    file: HashingFile
 
     def add(self, content: str) -> None:
         self.file.write(json.dumps({"text": content}, ensure_ascii=False).encode() + b"\n")
@@ -82,14 +82,14 @@ class LinePack:
         return {}
 
 
-def texts_of(path: Path, documents: str = "auto") -> Texts:
+def texts_of(path: Path, documents: str = "auto") -> TextContents:
     if path.is_dir() and is_sharded(path):
-        raise UserError(f"{path} is in shards already")
-    return Texts(path.stem, text_files([path]), documents)
+        raise UserError(f"{path} is already in shards")
+    return TextContents(path.stem, text_files([path]), documents)
 
 
 def holds_texts(path: Path) -> bool:
-    """Told apart from pictures, and from tables of pictures, by the names and the first record."""
+    """True if a path has texts and not images or a table of images, judged by suffixes and the first record."""
     if path.is_dir():
         files = (file.suffix.lower() for file in path.rglob("*") if file.is_file())
         kinds = {"texts" if suffix in {*_TEXTS, ".jsonl"} else suffix for suffix in files}

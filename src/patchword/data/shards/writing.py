@@ -1,7 +1,7 @@
-"""Samples into shards, whatever they are: each shard is written whole or not at all, and a kill loses one at most.
+"""Write samples to shards. Each shard is written atomically; a kill loses at most one.
 
-A shard counts when its record is there, a small JSON file that is written after it. The same call goes on behind the
-shards that count; when all do, the manifest is written and the records are removed.
+A shard is complete if its record exists, a small JSON file that is written after it. The same call resumes after the
+complete shards; when all are complete, the manifest is written and the records are removed.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,34 +14,34 @@ from safetensors.numpy import save
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, whole_file, write_json
 from patchword.data.faults import one_report
-from patchword.data.image.splits import Part
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress, nothing
-from patchword.data.shards.folders import Folders, Hashed, checked_before, keep_plan, written_to
+from patchword.data.shards.folders import Folders, HashingFile, lock_folders, planned_key, write_plan
 from patchword.data.shards.manifest import Manifest, Shard, read_manifest, write_manifest
 from patchword.data.text.corpus.documents import digest
 
 
 @dataclass(frozen=True)
 class Sample:
-    """done: how far one is when it is written, in the unit that progress is told in"""
+    """A sample. done: progress after it is written, in the unit of `Contents.total`."""
 
-    part: Part | None
+    part: Split | None
     content: Any
     done: int
 
 
-class Pack(Protocol):
-    """What a shard is filled with."""
+class ShardWriter(Protocol):
+    """Writes the samples of one shard."""
 
     def add(self, content: Any) -> None: ...
 
     def close(self) -> dict[str, Any]:
-        """the arrays of its index; none if it needs none"""
+        """Return the arrays of the shard's index; empty if it needs none."""
         ...
 
 
 class Contents(Protocol):
-    """What is put into shards. total: of what progress is told in; bytes: about; suffix: of the files"""
+    """The data to write. total: in the unit of progress. bytes: estimated size. suffix: of the shard files."""
 
     @property
     def kind(self) -> Literal["pictures", "texts"]: ...
@@ -57,26 +57,26 @@ class Contents(Protocol):
     def bytes(self) -> int: ...
     def key(self) -> str: ...
     def check(self, progress: Progress) -> None:
-        """Everything that is wrong, before anything is written."""
+        """Report all faults, before anything is written."""
         ...
 
     def samples(self) -> Iterator[Sample]: ...
-    def pack(self, file: Hashed) -> Pack: ...
+    def open_writer(self, file: HashingFile) -> ShardWriter: ...
 
 
 def write_shards(
     contents: Contents, folders: Folders, size: int, checking: Progress = nothing, writing: Progress = nothing
 ) -> Manifest:
-    """The manifest of the shards, which are written now or were before."""
+    """Write the shards, or resume; return their manifest."""
     key = f"{contents.key()}-{size}"
-    with written_to(folders, key) as finished:
+    with lock_folders(folders, key) as finished:
         if finished:
             return read_manifest(folders.first)
-        if checked_before(folders) != key:
+        if planned_key(folders) != key:
             with one_report():
                 contents.check(checking)
             folders.check_disk_space(contents.bytes)
-            keep_plan(folders, key)
+            write_plan(folders, key)
         shards = list(_shards(contents, folders, size, writing))
         manifest = Manifest(contents.kind, contents.name, key, contents.classes, folders.names(), tuple(shards))
         write_manifest(folders.first, manifest)
@@ -93,14 +93,14 @@ def _record(folders: Folders, file: str) -> Path:
     return (folders.first / file).with_suffix(".json")
 
 
-def _shards(contents: Contents, folders: Folders, size: int, told: Progress) -> Iterator[Shard]:
-    samples = _Ahead(contents.samples(), lambda done: told(done, contents.total))
+def _shards(contents: Contents, folders: Folders, size: int, progress: Progress) -> Iterator[Shard]:
+    samples = _Lookahead(contents.samples(), lambda done: progress(done, contents.total))
     number = 0
     while samples.next is not None:
         file = f"shard-{number:05d}.{contents.suffix}"
-        shard = _whole(folders, file)
+        shard = _finished_shard(folders, file)
         if shard is None:
-            shard = _written(contents, folders, file, size, samples)
+            shard = _write_shard(contents, folders, file, size, samples)
             write_json(_record(folders, file), asdict(shard))
         else:
             samples.skip(shard.samples)
@@ -108,8 +108,8 @@ def _shards(contents: Contents, folders: Folders, size: int, told: Progress) -> 
         number += 1
 
 
-def _whole(folders: Folders, file: str) -> Shard | None:
-    """A shard that was finished before; its key is that of the plan."""
+def _finished_shard(folders: Folders, file: str) -> Shard | None:
+    """Return a shard of the same plan that is already complete, else None."""
     if not _record(folders, file).is_file():
         return None
     try:
@@ -121,19 +121,19 @@ def _whole(folders: Folders, file: str) -> Shard | None:
     return shard if whole and folders.find(file, shard.bytes) else None
 
 
-def _written(contents: Contents, folders: Folders, file: str, size: int, samples: "_Ahead") -> Shard:
-    """A shard of one part, filled with whole samples until it has its size."""
+def _write_shard(contents: Contents, folders: Folders, file: str, size: int, samples: "_Lookahead") -> Shard:
+    """Write a shard of samples of one split until it reaches its size."""
     first = samples.next
     assert first is not None, "there is a sample to begin with"
     count, path = 0, folders.with_room(size) / file
     with whole_file(path) as temporary, temporary.open("wb") as raw:
-        hashed = Hashed(raw)
-        pack = contents.pack(hashed)
+        hashed = HashingFile(raw)
+        writer = contents.open_writer(hashed)
         while (sample := samples.next) is not None and sample.part == first.part and hashed.size < size:
-            pack.add(sample.content)
+            writer.add(sample.content)
             samples.skip(1)
             count += 1
-        arrays = pack.close()
+        arrays = writer.close()
     index = ""
     if arrays:
         with whole_file(index_file(folders.first, file)) as temporary:
@@ -142,15 +142,15 @@ def _written(contents: Contents, folders: Folders, file: str, size: int, samples
     return Shard(file, count, hashed.size, hashed.sha256, first.part, index)
 
 
-class _Ahead:
-    """Samples one by one, the next of which can be looked at."""
+class _Lookahead:
+    """An iterator over samples with access to the next one."""
 
-    def __init__(self, samples: Iterator[Sample], told: Callable[[int], None]) -> None:
-        self._samples, self._told = samples, told
+    def __init__(self, samples: Iterator[Sample], progress: Callable[[int], None]) -> None:
+        self._samples, self._progress = samples, progress
         self.next = next(samples, None)
 
     def skip(self, count: int) -> None:
         for _ in range(count):
             if self.next is not None:
-                self._told(self.next.done)
+                self._progress(self.next.done)
             self.next = next(self._samples, None)

@@ -24,7 +24,7 @@ def text_lines(found: TextEvaluation) -> Sequence[str]:
         lines.append(_line(part, name, value, scores.classes[1] if name == "f1" and scores is not None else ""))
     lines += found.compression.lines() if found.compression else []
     if found.part == "validation":
-        lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+        lines.append("(the best epoch was chosen on these same texts; set test=FILE for an independent test)")
     return lines
 
 

@@ -19,7 +19,7 @@ from patchword.core.grid import Size
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.weights.export.formats import FORMATS, Format, Runner, quiet
-from patchword.weights.export.inputs import Fed, Inputs, inputs_of
+from patchword.weights.export.inputs import Inputs, InputTensors, inputs_of
 from patchword.weights.export.int8 import in_int8
 
 TOLERANCE = 1e-4  # float32 in another order of sums differs by 1e-6 or so; a wrong operator by far more
@@ -148,7 +148,7 @@ def _integers(model: Model, form: Format) -> Model:
     return in_int8(model)
 
 
-def _largest_difference(run: Runner, examples: list[Fed], expected: list[Tensor]) -> float:
+def _largest_difference(run: Runner, examples: list[InputTensors], expected: list[Tensor]) -> float:
     """NaN if an answer has one."""
     worst = torch.zeros(())
     for fed, scores in zip(examples, expected, strict=True):
@@ -157,7 +157,7 @@ def _largest_difference(run: Runner, examples: list[Fed], expected: list[Tensor]
     return float(worst)
 
 
-def _spread(run: Runner, examples: list[Fed], expected: list[Tensor]) -> float:
+def _spread(run: Runner, examples: list[InputTensors], expected: list[Tensor]) -> float:
     """The root of the mean square of the differences, relative to that of the answers."""
     found = torch.cat([(run(*fed) - scores).flatten() for fed, scores in zip(examples, expected, strict=True)])
     return float(found.norm() / torch.cat([scores.flatten() for scores in expected]).norm().clamp(min=1e-30))

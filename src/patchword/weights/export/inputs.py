@@ -17,18 +17,18 @@ from patchword.models import REGISTRY
 from patchword.weights.io.saving import describe
 
 OUTPUT = "scores"
-Fed = tuple[Tensor, ...]
+InputTensors = tuple[Tensor, ...]
 
 
 class Inputs(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def examples(self) -> list[Fed]:
+    def examples(self) -> list[InputTensors]:
         """on which the file's answers are compared with the model's"""
         ...
 
-    def traced(self) -> Fed:
+    def traced(self) -> InputTensors:
         """with which the model is traced"""
         ...
 
@@ -61,10 +61,10 @@ class ImageInputs:
     batch: int | None
     names: tuple[str, ...] = ("images",)
 
-    def examples(self) -> list[Fed]:
+    def examples(self) -> list[InputTensors]:
         return [self._images(count) for count in ([self.batch] if self.batch else [1, 3])]
 
-    def traced(self) -> Fed:
+    def traced(self) -> InputTensors:
         return self._images(self.batch or 2)
 
     def shapes(self) -> Any:
@@ -89,7 +89,7 @@ class ImageInputs:
             **_about(card),
         }
 
-    def _images(self, count: int) -> Fed:
+    def _images(self, count: int) -> InputTensors:
         """Noise of the spread that prepared pixels have."""
         return (torch.randn(count, *self.shape, generator=torch.Generator().manual_seed(count)),)
 
@@ -102,13 +102,13 @@ class TextInputs:
     batch: int | None
     names: tuple[str, ...] = ("ids", "segments", "mask")
 
-    def examples(self) -> list[Fed]:
+    def examples(self) -> list[InputTensors]:
         longest = self._longest()
         lengths = [min(17, longest), min(40, longest)]
         counts = [self.batch] * 2 if self.batch else [1, 3]
         return [self._texts(count, length) for count, length in zip(counts, lengths, strict=True)]
 
-    def traced(self) -> Fed:
+    def traced(self) -> InputTensors:
         return self._texts(self.batch or 2, min(13, self._longest()))
 
     def shapes(self) -> Any:
@@ -118,7 +118,7 @@ class TextInputs:
         return (open_axes,) * len(self.names)
 
     def module(self, model: Model) -> nn.Module:
-        return _Reading(model)
+        return _TextAdapter(model)
 
     def notes(self) -> dict[str, str]:
         count, config = self.batch or "batch", self.card.config
@@ -142,7 +142,7 @@ class TextInputs:
     def _longest(self) -> int:
         return int(self.card.config["max_length"])
 
-    def _texts(self, count: int, length: int) -> Fed:
+    def _texts(self, count: int, length: int) -> InputTensors:
         """Random tokens; every text but the first is shorter than the longest."""
         generator = torch.Generator().manual_seed(count)
         ids = torch.randint(0, self.card.config["vocabulary"], (count, length), generator=generator)
@@ -152,7 +152,7 @@ class TextInputs:
         return ids, segments, (places < lengths).long()
 
 
-class _Reading(nn.Module):
+class _TextAdapter(nn.Module):
     """A text model, called with what other programs have."""
 
     def __init__(self, model: Model) -> None:

@@ -18,7 +18,7 @@ from patchword.models.older_fields import rename_older_fields
 from patchword.models.resize import fit_resolution
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
-from patchword.weights.io.weight_source import Source, read_file, read_folder
+from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
 
 RESIZING = ("image", "window", "stripes", "pales")  # fields that change the size of position tables and nothing else
 HEAD = ("head", "classes", "pool")  # fields with another value of which the model gets another head
@@ -45,7 +45,7 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Mode
     return _build(found, card, overrides, path)
 
 
-def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -> Card:
+def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, Any]) -> Card:
     """The model these tensors came from: by its card, by the other library's config, or by the shapes."""
     if source.told.get("library") == "patchword":
         card = card_from_dict(source.told)
@@ -67,7 +67,7 @@ def _identify(source: Source, model: str | None, overrides: Mapping[str, Any]) -
         config["image"] = overrides["image"]  # shapes tell how many patches there were, not how they lay
     card = Card(name, config, _labels(source.told))
     if family.normalization:
-        card = replace(card, normalization=_preparation(source) or family.normalization.over(config["channels"]))
+        card = replace(card, normalization=_normalization(source) or family.normalization.over(config["channels"]))
     return card
 
 
@@ -110,14 +110,14 @@ def _labels(told: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(told.get("label_names") or ())
 
 
-def _preparation(source: Source) -> Normalization | None:
+def _normalization(source: WeightSource) -> Normalization | None:
     other = source.told.get("pretrained_cfg") or {}
     mean = source.preprocessor.get("image_mean") or other.get("mean")
     std = source.preprocessor.get("image_std") or other.get("std")
     return Normalization(tuple(mean), tuple(std)) if mean and std else None
 
 
-def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path) -> Model:
+def _build(source: WeightSource, card: Card, overrides: Mapping[str, Any], path: Path) -> Model:
     for field in overrides:
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
@@ -125,7 +125,7 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
     refuse_depth(wanted, len(source.ours), path)
     refuse_nonfinite(source.ours, path)
     was = {field: card.config[field] for field in RESIZING if field in card.config}
-    old, new = (_planned(card.model, config, path) for config in ({**wanted, **was}, wanted))
+    old, new = (_meta_model(card.model, config, path) for config in ({**wanted, **was}, wanted))
     fitted = fit_resolution(source.ours, old, new)
     fitted |= {name: torch.tensor(0) for name in new.state_dict() if name.endswith(COUNTER) and name not in fitted}
     changed = any(wanted[field] != card.config[field] for field in HEAD if field in wanted)
@@ -143,7 +143,7 @@ def _build(source: Source, card: Card, overrides: Mapping[str, Any], path: Path)
     return new.requires_grad_(True).eval()
 
 
-def _planned(name: str, config: Mapping[str, Any], path: Path) -> Model:
+def _meta_model(name: str, config: Mapping[str, Any], path: Path) -> Model:
     """A model without memory; sizes that cannot be are an error of the config's."""
     try:
         with torch.device("meta"):

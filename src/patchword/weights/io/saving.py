@@ -62,7 +62,7 @@ def _table(library: str, card: Card) -> Layout:
         raise UserError(f"no layout is called {library!r}", hint=nearest(library, known))
     differences: dict[str, Any] = {}
     for table in LAYOUTS:
-        if table.library == library and family in (table.family, *table.serves):
+        if table.library == library and family in (table.family, *table.also_for):
             config = {**table.needs, **card.config}
             differences = {field: value for field, value in table.needs.items() if config[field] != value}
             if not differences:

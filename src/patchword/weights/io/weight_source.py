@@ -20,7 +20,7 @@ WEIGHT_FILES = ("model.safetensors", "model.npz")
 
 
 @dataclass(frozen=True)
-class Source:
+class WeightSource:
     """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
 
     ours: Tensors
@@ -30,7 +30,7 @@ class Source:
     preprocessor: Mapping[str, Any]
 
 
-def read_folder(folder: Path) -> Source:
+def read_folder(folder: Path) -> WeightSource:
     if published := elmo.published(folder):
         return _elmo(published)
     told, folder = _sentence_transformers(folder), encoder_folder(folder)
@@ -43,7 +43,7 @@ def read_folder(folder: Path) -> Source:
     return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
 
 
-def read_file(path: Path) -> Source:
+def read_file(path: Path) -> WeightSource:
     """One file; a config.json that lies beside a model.safetensors belongs to it."""
     if path.suffix == elmo.SUFFIX:
         return _elmo(path)
@@ -52,10 +52,10 @@ def read_file(path: Path) -> Source:
     return _recognise(tensors, _card_of(metadata, path) or beside, {})
 
 
-def _elmo(path: Path) -> Source:
+def _elmo(path: Path) -> WeightSource:
     """The authors' file of ELMo, which is no table of names: gates and matrices change their places."""
     tensors, card = elmo.read(path)
-    return Source(tensors, [], OURS, {"library": "patchword", **asdict(card)}, {})
+    return WeightSource(tensors, [], OURS, {"library": "patchword", **asdict(card)}, {})
 
 
 def _sentence_transformers(folder: Path) -> dict[str, Any]:
@@ -106,18 +106,18 @@ def _weight_files(folder: Path) -> list[Path]:
     raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
 
 
-def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> Source:
+def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> WeightSource:
     """Which library's names these are is read off the names."""
     if told.get("library") == "patchword":
-        return Source(tensors, [], OURS, told, preprocessor)
+        return WeightSource(tensors, [], OURS, told, preprocessor)
     tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
         for layout in LAYOUTS:
             if layout.fits(named, told.get("model_type")):
                 ours, unknown = layout.to_ours(named)
-                return Source(ours, unknown, layout.reading(named), told, preprocessor)
+                return WeightSource(ours, unknown, layout.reading(named), told, preprocessor)
         if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):
-            return Source(named, [], OURS, told, preprocessor)
+            return WeightSource(named, [], OURS, told, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
 

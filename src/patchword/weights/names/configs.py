@@ -29,11 +29,11 @@ def timm_config(card: Card, architecture: str | None, features: int, arguments: 
         "num_classes": card.config["classes"],
         "num_features": features,
         "model_args": dict(arguments),
-        **pictures(card),
+        **image_config(card),
     }
 
 
-def pictures(card: Card) -> dict[str, Any]:
+def image_config(card: Card) -> dict[str, Any]:
     """What goes in and what comes out, as timm writes it."""
     height, width = sides(card.config["image"])
     return {

@@ -25,7 +25,7 @@ class JaxLayout(Layout):
 
     file: str = "model.npz"
 
-    def fits(self, names: Container[str], kind: str | None = None) -> bool:
+    def fits(self, names: Container[str], model_type: str | None = None) -> bool:
         return self._prefix(names) is not None
 
     def _prefix(self, names: Container[str]) -> str | None:
@@ -49,8 +49,8 @@ class JaxLayout(Layout):
                 stacklevel=2,
             )
         theirs = {_torch_name(name): name for name in inside}
-        turned = {ours: _to_torch(name, inside[name]).contiguous() for ours, name in theirs.items()}
-        ours, unknown = super().to_ours(turned)
+        transposed = {ours: _to_torch(name, inside[name]).contiguous() for ours, name in theirs.items()}
+        ours, unknown = super().to_ours(transposed)
         return ours, [theirs[name] for name in unknown]
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:

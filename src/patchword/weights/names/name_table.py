@@ -53,14 +53,16 @@ class Layout:
     write_config: Callable[[Card], dict[str, Any]] = lambda _: {}
     dropped: tuple[str, ...] = ()  # tensors of theirs that hold nothing learned, such as tables of indices
     needs: Mapping[str, Any] = field(default_factory=dict)  # config fields that this library has only one value for
-    serves: tuple[str, ...] = ()  # other families that can be written under these names
+    also_for: tuple[str, ...] = ()  # other families that can be written under these names
     processor: str = "ViTImageProcessor"  # of the pictures, in a folder for Hugging Face
     file: str = "model.safetensors"  # where the tensors are written
-    kinds: tuple[str, ...] = ()  # what a config.json may call the family; with none, it is not asked
+    model_types: tuple[str, ...] = ()  # what a config.json may call the family; with none, it is not asked
 
-    def fits(self, names: Container[str], kind: str | None = None) -> bool:
+    def fits(self, names: Container[str], model_type: str | None = None) -> bool:
         """The names are this layout's, and so is what the file calls the family, if it does."""
-        return all(name in names for name in self.distinct) and (not self.kinds or kind in (None, *self.kinds))
+        return all(name in names for name in self.distinct) and (
+            not self.model_types or model_type in (None, *self.model_types)
+        )
 
     def reading(self, tensors: Mapping[str, Tensor]) -> "Layout":
         """This layout, knowing what only the shapes under their names tell."""

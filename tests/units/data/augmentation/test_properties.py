@@ -11,7 +11,7 @@ from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, Three
+from patchword.data.augmentation.color import Jitter, ThreeAugment
 from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
 from patchword.data.augmentation.mixing import Mixing, beta
 from patchword.data.augmentation.presets import PARTS, PRESETS
@@ -60,7 +60,7 @@ def test_every_part_keeps_shape_and_range_and_repeats_itself(name, channels):
 
 @pytest.mark.parametrize(
     "stage",
-    [Flip(0.0), Shift(0), Square(0.0), Jitter(0.0), Three(0.0), Erasing(0.0, True), Erasing(0.0, False)],
+    [Flip(0.0), Shift(0), Square(0.0), Jitter(0.0), ThreeAugment(0.0), Erasing(0.0, True), Erasing(0.0, False)],
     ids=lambda stage: type(stage).__name__,
 )
 def test_a_stage_of_no_strength_is_nothing(stage: Stage):
@@ -78,7 +78,7 @@ def test_an_operation_of_no_strength_is_nothing(name, sign):
 
 
 def test_pictures_that_are_not_mixed_stay_what_they_are():
-    mixing, (inputs, others) = Mixing(0.8, 1.0, chance=0.0), torch.randn(2, COUNT, 3, 9, 7)
+    mixing, (inputs, others) = Mixing(0.8, 1.0, probability=0.0), torch.randn(2, COUNT, 3, 9, 7)
     mixed, kept = mixing(inputs, others, mixing.plan(DRAWS))
     assert torch.equal(mixed, inputs)
     assert torch.equal(kept, torch.ones(COUNT))

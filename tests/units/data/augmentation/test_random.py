@@ -11,8 +11,8 @@ from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, Three
-from patchword.data.augmentation.epoch_samples import company, epoch_of
+from patchword.data.augmentation.color import Jitter, ThreeAugment
+from patchword.data.augmentation.epoch_samples import epoch_samples, with_partners
 from patchword.data.augmentation.mixing import Mixing, beta, shares
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.random_draws import Draws
@@ -104,7 +104,7 @@ def test_jitter_at_no_strength_is_nothing_and_stays_within_its_factors():
 
 
 def test_three_takes_one_of_three():
-    kinds, sigma = Three(0.9).plan(MANY)
+    kinds, sigma = ThreeAugment(0.9).plan(MANY)
     counts = torch.bincount(kinds, minlength=4) / len(kinds)
     assert counts.tolist() == pytest.approx([0.3, 0.3, 0.3, 0.1], abs=0.02)
     assert 0.1 <= float(sigma.min()) < float(sigma.max()) <= 2.0
@@ -135,7 +135,7 @@ def test_mixup_and_cutmix_by_hand():
 
 
 def test_switching_between_mixup_and_cutmix():
-    share, cut, *_ = Mixing(0.8, 1.0, chance=0.5, switch=0.25).plan(MANY)
+    share, cut, *_ = Mixing(0.8, 1.0, probability=0.5, switch=0.25).plan(MANY)
     assert float(cut.float().mean()) == pytest.approx(0.25, abs=0.01)
     assert float((share == 1).float().mean()) == pytest.approx(0.5, abs=0.01)
     assert Mixing(0.0, 1.0).plan(FEW)[1].all()
@@ -203,7 +203,7 @@ def test_an_epoch_with_everything_can_begin_anywhere(batches):
 
 
 def test_repeats_are_views_of_fewer_pictures(batches):
-    samples, keys = epoch_of(order(0, 0, 36), 3)
+    samples, keys = epoch_samples(order(0, 0, 36), 3)
     assert len(samples.unique()) == 12
     assert samples.bincount(minlength=36).unique().tolist() == [0, 3]
     assert len(keys.unique()) == 36
@@ -215,14 +215,14 @@ def test_repeats_are_views_of_fewer_pictures(batches):
 
 
 def test_without_repeats_an_epoch_is_every_sample_once():
-    samples, keys = epoch_of(order(4, 2, 11), 1)
+    samples, keys = epoch_samples(order(4, 2, 11), 1)
     assert sorted(samples.tolist()) == list(range(11))
     assert torch.equal(samples, keys)
 
 
 def test_partners_are_mutual_whatever_the_batch():
     for start, end in ((0, 5), (5, 10), (10, 11), (0, 11)):
-        found = company(start, end, 11)
+        found = with_partners(start, end, 11)
         places = torch.arange(11)[found.places]
         met = places[found.partners]
         assert met.tolist() == [min(place ^ 1, place if place == 10 else 11) for place in range(start, end)]

@@ -85,7 +85,7 @@ def test_every_hostile_archive_is_refused_and_nothing_is_written(tmp_path, hosti
     for name, path in hostile.items():
         message = refusal(command, "data", "check", path)
         assert ", entry '" in message, name
-        assert "ask where it came from" in message
+        assert "check its origin" in message
         if "up" in name or "bomb" in name:
             refusal(command, "train", "image-folder-vit", f"data={path}")
     assert everything_below(tmp_path) == before

@@ -11,9 +11,9 @@ from PIL import Image
 
 from patchword.core.errors import UserError
 from patchword.data.image import images
-from patchword.data.image.images import Held, Images, OnDisk, decode, decoded, fitted, held
+from patchword.data.image.images import Held, Images, OnDisk, decode, fitted, in_memory, load_pixels
 from patchword.data.image.listing import folder_source, manifest_source
-from patchword.data.image.named_datasets import SETS, NamedSet, get, open_source, whereabouts
+from patchword.data.image.named_datasets import SETS, NamedDataset, get, open_source, whereabouts
 from patchword.data.image.sources import PICTURES
 from patchword.data.image.splits import held_out
 from support.material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
@@ -85,21 +85,21 @@ def test_a_truncated_picture_is_named(tmp_path, kind):
     path = write_picture(tmp_path / f"whole.{kind}", mode="RGB", size=(64, 64))
     cut = tmp_path / f"cut.{kind}"
     cut.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
-    with pytest.raises(UserError, match=rf"cannot read the picture .*cut\.{kind}: got .*\nremove or replace"):
+    with pytest.raises(UserError, match=rf"cannot read the image .*cut\.{kind}: got .*\nremove or replace"):
         decode(cut, 8, 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
 def test_what_is_no_picture_is_named(tmp_path, content):
     (tmp_path / "a.png").write_bytes(content)
-    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*a\.png"):
         decode(tmp_path / "a.png", 8, 1)
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("patchword.data.image.image_file.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
-    with pytest.raises(UserError, match=r"cannot read the picture .*a\.png: got 20 x 20 pixels, more than 300"):
+    with pytest.raises(UserError, match=r"cannot read the image .*a\.png: got 20 x 20 pixels, more than 300"):
         decode(tmp_path / "a.png", 8, 1)
 
 
@@ -113,16 +113,16 @@ def test_pictures_of_a_model_with_two_channels_are_refused(tmp_path):
 def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypatch):
     paths = [write_picture(tmp_path / f"{number}.png", seed=number) for number in range(300)]
     told = []
-    held = decoded(paths, 8, 1, lambda done, of: told.append((done, of)))
+    in_memory = load_pixels(paths, 8, 1, lambda done, of: told.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
-    on_disk = decoded(paths, 8, 1)
-    assert isinstance(held, Held)
+    on_disk = load_pixels(paths, 8, 1)
+    assert isinstance(in_memory, Held)
     assert isinstance(on_disk, OnDisk)
     assert told == [(256, 300), (300, 300)]
     index = torch.tensor([299, 5, 0])
-    assert torch.equal(held.take(index), on_disk.take(index))
-    assert torch.equal(held.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
-    assert torch.equal(held.take(torch.tensor([5]))[0], decode(paths[5], 8, 1))
+    assert torch.equal(in_memory.take(index), on_disk.take(index))
+    assert torch.equal(in_memory.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
+    assert torch.equal(in_memory.take(torch.tensor([5]))[0], decode(paths[5], 8, 1))
 
 
 def test_fitted_weighs_colours_as_pillow_does():
@@ -228,7 +228,7 @@ def test_a_corrupt_picture_is_named_before_training(tmp_path):
     corrupt = tmp_path / "train" / "dog" / "7.png"
     corrupt.write_bytes(corrupt.read_bytes()[:60])
     source = open_source(str(tmp_path))
-    with pytest.raises(UserError, match=r"cannot read the picture .*train/dog/7\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*train/dog/7\.png"):
         source.read("train", 8, 1)
     assert len(source.read("test", 8, 1)) == 20
 
@@ -309,8 +309,8 @@ def test_a_manifest_without_parts_is_split(listed):
         ("a.csv", "path,label\npictures/a.png,x\n\npictures/gone.png,x\n", r"line 4: there is no picture .*gone\.png"),
         ("a.jsonl", '{"path": "pictures/a.png"}', r"a\.jsonl, line 1: no label"),
         ("a.jsonl", '\n{"path": "gone.png", "label": "x"}', r"line 2: there is no picture .*gone\.png"),
-        ("a.csv", "path,label\n", r"a\.csv lists no pictures"),
-        ("a.csv", "", r"a\.csv lists no pictures"),
+        ("a.csv", "path,label\n", r"a\.csv lists no images"),
+        ("a.csv", "", r"a\.csv lists no images"),
         ("a.csv", b"path,label\npictures/a.png,\xff\n", r"cannot read .*a\.csv: expected UTF-8 CSV"),
         ("a.jsonl", b'{"path": "\xff"}', r"cannot read .*a\.jsonl: expected UTF-8 CSV or JSON lines"),
         ("a.jsonl", '{"path": ', r"a\.jsonl, line 1: not JSON"),
@@ -383,7 +383,9 @@ def test_a_set_that_is_not_here_names_the_three_ways(tmp_path, monkeypatch):
 def test_the_users_folder_comes_before_debians(tmp_path, monkeypatch):
     without_sets(monkeypatch, tmp_path / "mine")
     known = SETS["fashion-mnist"]
-    monkeypatch.setitem(SETS, "fashion-mnist", NamedSet(**{**vars(known), "package_folder": str(tmp_path / "debian")}))
+    monkeypatch.setitem(
+        SETS, "fashion-mnist", NamedDataset(**{**vars(known), "package_folder": str(tmp_path / "debian")})
+    )
     assert whereabouts("fashion-mnist") is None
     write_idx_set(tmp_path / "debian", labels=[1])
     assert whereabouts("fashion-mnist") == (tmp_path / "debian", f"dataset-fashion-mnist ({tmp_path / 'debian'})")
@@ -435,7 +437,7 @@ def network(tmp_path, monkeypatch):
         for name in FILES
     }
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    monkeypatch.setitem(SETS, "mnist", NamedSet(**{**vars(SETS["mnist"]), "digests": digests}))
+    monkeypatch.setitem(SETS, "mnist", NamedDataset(**{**vars(SETS["mnist"]), "digests": digests}))
     network = Network(files)
     monkeypatch.setattr("urllib.request.urlopen", network)
     return network
@@ -462,7 +464,7 @@ def test_nothing_is_downloaded_unasked(network):
 @pytest.mark.parametrize("content", [b"something else", b""])
 def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
     network.files[f"{FILES[0]}.gz"] = content
-    with pytest.raises(UserError, match=r"train-images-idx3-ubyte\.gz is not the file we know: expected sha256"):
+    with pytest.raises(UserError, match=r"train-images-idx3-ubyte\.gz has another digest: expected sha256"):
         get("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -470,7 +472,7 @@ def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
 @pytest.mark.parametrize("failure", [OSError("no route"), TimeoutError("timed out"), IncompleteRead(b"half")], ids=repr)
 def test_a_failed_download_says_the_other_ways(tmp_path, network, failure):
     network.files[f"{FILES[0]}.gz"] = failure
-    with pytest.raises(UserError, match=r"cannot download .*\n.*any of these brings it"):
+    with pytest.raises(UserError, match=r"cannot download .*\n.*get it in one of these ways"):
         get("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -530,9 +532,9 @@ def test_a_class_may_be_called_train(tmp_path):
 
 def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
     pixels = torch.randint(0, 256, (10, 1, 8, 8), dtype=torch.uint8)
-    whole = held(pixels, 16, 3)
+    whole = in_memory(pixels, 16, 3)
     monkeypatch.setattr("patchword.data.image.images.MEMORY", 1000)
-    lazy = held(pixels, 16, 3)
+    lazy = in_memory(pixels, 16, 3)
     assert (type(whole).__name__, type(lazy).__name__) == ("Held", "Resized")
     index = torch.tensor([3, 7])
     assert torch.equal(lazy.take(index), whole.take(index))

@@ -20,7 +20,7 @@ from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.named_datasets import open_source
 from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
 from patchword.data.shards.folders import Folders, size_of
-from patchword.data.shards.image_contents import TarPack, pictures_of
+from patchword.data.shards.image_contents import TarWriter, pictures_of
 from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
@@ -110,13 +110,13 @@ def test_parts_that_a_folder_brings_have_shards_of_their_own(tmp_path):
 
 
 def test_a_kill_loses_one_shard_and_the_same_bytes_come_out(pictures, shards, tmp_path, monkeypatch):
-    def broken(self, content, add=TarPack.add):
+    def broken(self, content, add=TarWriter.add):
         if len(list(out.glob("*.tar"))) == 4 and len(self.rows) == 3:
             raise KeyboardInterrupt
         add(self, content)
 
     out = tmp_path / "again"
-    monkeypatch.setattr(TarPack, "add", broken)
+    monkeypatch.setattr(TarWriter, "add", broken)
     with pytest.raises(KeyboardInterrupt):
         sharded(pictures, out)
     with pytest.raises(UserError, match="not finished"):
@@ -137,7 +137,7 @@ def test_what_is_finished_is_not_written_again_and_other_pictures_are_refused(pi
     with pytest.raises(UserError, match="of another --size"):
         sharded(pictures, shards, size=SIZE + 1)
     write_picture(pictures / "cat" / "new.png")
-    with pytest.raises(UserError, match="shards of something else"):
+    with pytest.raises(UserError, match="shards of other data"):
         sharded(pictures, shards)
 
 
@@ -181,9 +181,9 @@ def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command, monk
     assert (code, told.startswith("60 pictures in 1 shard, ")) == (0, True)
     assert "nothing is wrong: 60 pictures" in command("data", "check", tmp_path / "out")[1]
     for words, complaint in (
-        (("digits", "--out", tmp_path / "b"), "digits cannot be cut into shards"),
-        ((tmp_path / "out", "--out", tmp_path / "b"), "cannot be cut into shards"),
-        ((pictures, "--out", tmp_path / "b", "--size", "3"), "the size of a shard cannot be read"),
+        (("digits", "--out", tmp_path / "b"), "digits cannot be written as shards"),
+        ((tmp_path / "out", "--out", tmp_path / "b"), "cannot be written as shards"),
+        ((pictures, "--out", tmp_path / "b", "--size", "3"), "invalid shard size"),
         ((tmp_path / "none", "--out", tmp_path / "b"), "there is no data set"),
     ):
         assert complaint in refusal(command, "data", "shard", *words)
@@ -261,7 +261,7 @@ def test_a_changed_byte_is_found_by_the_full_check(shards):
     data[700] ^= 1
     path.write_bytes(data)
     train_part(shards)
-    with pytest.raises(UserError, match=r"shard-00003\.tar is not as it was written"), one_report():
+    with pytest.raises(UserError, match=r"shard-00003\.tar has changed since it was written"), one_report():
         open_source(str(shards)).examine()
 
 
@@ -297,7 +297,7 @@ def test_a_number_of_samples_is_not_believed_before_the_index_is_read(shards, mo
     manifest = read_json(shards / MANIFEST)
     manifest["shards"][0]["samples"] = 10**15
     write_json(shards / MANIFEST, manifest)
-    with pytest.raises(UserError, match=r"cannot read .*shard-00000\.index, .*numbers that do not belong to the shard"):
+    with pytest.raises(UserError, match=r"cannot read .*shard-00000\.index, .*values do not belong to the shard"):
         train_part(shards)
 
 
@@ -313,7 +313,7 @@ def test_a_broken_picture_and_a_bad_row_have_the_name_of_their_entry(shards):
     with path.open("r+b") as file:
         file.seek(begin)
         file.write(b"none")
-    with pytest.raises(UserError, match=r"cannot read the picture .*shard-00000\.tar/(cat|dog|fish)/\d+\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image .*shard-00000\.tar/(cat|dog|fish)/\d+\.png"):
         images.pixels.take(torch.tensor([0]))
     (name,) = named(Batch(torch.zeros(1, 1, 8, 8), torch.zeros(1), torch.tensor([1])))
     assert re.fullmatch(r".*shard-0000\d\.tar/(cat|dog|fish)/\d+\.png", name)

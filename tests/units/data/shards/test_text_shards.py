@@ -14,8 +14,8 @@ from patchword.core.files import read_json, write_json
 from patchword.data.shards import folders, open_files
 from patchword.data.shards.folders import Folders
 from patchword.data.shards.manifest import MANIFEST
-from patchword.data.shards.sharded_corpus import SpreadTokens, build_spread
-from patchword.data.shards.text_contents import LinePack, holds_texts, texts_of
+from patchword.data.shards.sharded_corpus import ShardedTokens, build_spread
+from patchword.data.shards.text_contents import JsonLinesWriter, holds_texts, texts_of
 from patchword.data.shards.writing import write_shards
 from patchword.data.text.corpus.documents import text_files
 from patchword.data.text.corpus.token_cache import build_cache
@@ -85,7 +85,7 @@ def test_tokens_in_several_files_are_read_like_one_array(tmp_path, monkeypatch):
     counts, paths = [7, 0, 20, 1, 22], [tmp_path / str(number) for number in range(5)]
     for path, part in zip(paths, np.split(whole, np.cumsum(counts)[:-1]), strict=True):
         path.write_bytes(part.tobytes())
-    spread = SpreadTokens(paths, counts, np.uint16)
+    spread = ShardedTokens(paths, counts, np.uint16)
     rng = np.random.default_rng(1)
     for index in (np.arange(50), np.array([], np.int64), np.array([6, 7, 8, 26, 27, 28, 3, 3]), rng.permutation(50)):
         assert np.array_equal(spread[index], whole[index])
@@ -97,25 +97,25 @@ def test_tokens_in_several_files_are_read_like_one_array(tmp_path, monkeypatch):
     with pytest.raises(RecoverableError, match="it ends before byte 44"):
         spread[np.array([49])]
     spread._files.close()
-    with pytest.raises(RecoverableError, match="missing or cut short"):
+    with pytest.raises(RecoverableError, match="missing or truncated"):
         spread[np.array([49])]
 
 
 def test_a_kill_loses_one_shard(texts, shards, tmp_path, monkeypatch):
-    out, add = tmp_path / "out", LinePack.add
+    out, add = tmp_path / "out", JsonLinesWriter.add
 
     def broken(self, content):
         if len(list(out.glob("*.jsonl"))) == 3:
             raise KeyboardInterrupt
         add(self, content)
 
-    monkeypatch.setattr(LinePack, "add", broken)
+    monkeypatch.setattr(JsonLinesWriter, "add", broken)
     with pytest.raises(KeyboardInterrupt):
         write_shards(texts_of(texts), Folders((out,)), 1250)
     with pytest.raises(UserError, match="not finished"):
         text_files([out])
     before = {path.name: path.stat().st_ino for path in out.glob("*.jsonl")}
-    monkeypatch.setattr(LinePack, "add", add)
+    monkeypatch.setattr(JsonLinesWriter, "add", add)
     write_shards(texts_of(texts), Folders((out,)), 1250)
     assert all((out / name).stat().st_ino == number for name, number in before.items())
     whole = {shard["file"]: shard["sha256"] for shard in read_json(shards / MANIFEST)["shards"]}
@@ -127,7 +127,7 @@ def test_missing_and_changed_shards_are_named(shards, tmp_path, command):
     content = path.read_bytes()
     path.write_bytes(content.replace(b"w1", b"w2", 1))
     code, _, complaint = command("data", "check", shards)
-    assert (code, "shard-00003.jsonl is not as it was written" in complaint) == (2, True)
+    assert (code, "shard-00003.jsonl has changed since it was written" in complaint) == (2, True)
     path.write_bytes(content)
     assert "60 documents in 6 files" in command("data", "check", shards)[1]
     path.unlink()
@@ -152,7 +152,7 @@ def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, 
     fields = (*QUICK, "epochs=2", "batch_size=8", "length=24", "held_out=0.2", "sentences=packed", "save_minutes=0")
     given = (f"text={shards}", f"tokenizer={tmp_path / 'words'}")
     asked = find_recipe("bert-pretrain").with_settings([*fields, *given])
-    read, taken, until = SpreadTokens.__getitem__, count(1), math.inf
+    read, taken, until = ShardedTokens.__getitem__, count(1), math.inf
 
     def vanishing(self, index):
         if next(taken) == until:
@@ -160,7 +160,7 @@ def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, 
             self._files.close()
         return read(self, index)
 
-    monkeypatch.setattr(SpreadTokens, "__getitem__", vanishing)
+    monkeypatch.setattr(ShardedTokens, "__getitem__", vanishing)
     assert recipe_run.train(asked, tmp_path / "whole", silent())
     path = next((tmp_path / "other").rglob("shard-00004/tokens.bin"))
     taken, until = count(1), next(taken) // 2
@@ -169,7 +169,7 @@ def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, 
         RecoverableError, match=r"(?s)tokens\.bin.*missing.*then resume with:\npatchword train .*--resume"
     ):
         recipe_run.train(asked, tmp_path / "parted", silent())
-    monkeypatch.setattr(SpreadTokens, "__getitem__", read)
+    monkeypatch.setattr(ShardedTokens, "__getitem__", read)
     (tmp_path / "away").rename(path)
     assert recipe_run.train(asked, tmp_path / "parted", silent(), resume=True)
     assert differing(tmp_path / "whole" / "model.safetensors", tmp_path / "parted" / "model.safetensors") == []

@@ -4,7 +4,7 @@ import pytest
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus import documents as corpus
-from patchword.data.text.corpus.documents import check_unchanged, form_of, passages, sources_of, text_files
+from patchword.data.text.corpus.documents import check_unchanged, document_format, passages, sources_of, text_files
 from patchword.data.text.corpus.sentences import LONGEST, sentences
 
 WRAPPED = (
@@ -76,14 +76,14 @@ def test_text_without_marks_is_cut_at_spaces():
     ],
 )
 def test_the_form_is_read_off_the_file(tmp_path, name, text, form):
-    assert form_of(write(tmp_path / name, text)) == form
+    assert document_format(write(tmp_path / name, text)) == form
 
 
 def test_the_form_asked_for_is_taken_and_an_unknown_one_refused(tmp_path):
     path = write(tmp_path / "a.txt", "One.\n\nTwo.\n")
-    assert form_of(path, "file") == "file"
+    assert document_format(path, "file") == "file"
     with pytest.raises(UserError, match="did you mean 'blank'"):
-        form_of(path, "blanks")
+        document_format(path, "blanks")
 
 
 def test_one_document_a_line(tmp_path):

@@ -133,7 +133,5 @@ def test_a_missing_folder_and_a_wrong_label_are_named(tmp_path):
 def test_a_file_is_not_the_folder_of_glue(tmp_path):
     write(tmp_path, "sst2", "train.tsv")
     file = next(tmp_path.rglob("train.tsv"))
-    with pytest.raises(
-        UserError, match=r"train\.tsv is a file: expected the folder of GLUE.*\ngive the folder it is in"
-    ):
+    with pytest.raises(UserError, match=r"train\.tsv is a file: expected the folder of GLUE.*\ngive its folder"):
         read_glue("sst2", file)

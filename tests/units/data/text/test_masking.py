@@ -223,7 +223,7 @@ def test_a_vocabulary_without_a_mask_and_a_senseless_share_are_refused():
     facts.mask = None
     with pytest.raises(UserError, match=r"no \[MASK\]"):
         Masking.of(facts)
-    with pytest.raises(UserError, match="share of masked tokens"):
+    with pytest.raises(UserError, match="fraction of masked tokens"):
         Masking.of(Facts(), share=15)
 
 

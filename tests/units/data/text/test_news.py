@@ -41,7 +41,7 @@ def test_tokens_are_found_by_the_authors_names():
     found = FieldTokens.of(Characters())
     assert [found.begin[field] for field in FIELDS] == [200, 202, 204, 206, 208]
     assert [found.end[field] for field in FIELDS] == [201, 203, 205, 207, 209]
-    with pytest.raises(UserError, match=r"knows no fields of news: expected <\|endoftitle\|> among its entries"):
+    with pytest.raises(UserError, match=r"has no tokens for news fields: expected <\|endoftitle\|> among its entries"):
         FieldTokens.of(Characters("<|endoftitle|>"))
 
 
@@ -71,11 +71,11 @@ def test_a_prompt_is_what_is_given_and_the_beginning_of_what_is_wanted(given, wa
 
 
 def test_wrong_fields_are_refused():
-    with pytest.raises(UserError, match="news have no field 'heading'\ndid you mean 'headline'"):
+    with pytest.raises(UserError, match="news articles have no field 'heading'\ndid you mean 'headline'"):
         prompt_ids(Characters(), TOKENS, {"heading": "x"}, "body")
-    with pytest.raises(UserError, match="the field 'body' is given and wanted"):
+    with pytest.raises(UserError, match="the field 'body' is both given and requested"):
         prompt_ids(Characters(), TOKENS, {"body": "x"}, "body")
-    with pytest.raises(UserError, match="a field is there twice"):
+    with pytest.raises(UserError, match="a field occurs twice"):
         article_ids(Characters(), TOKENS, ARTICLE, ["body", "body"])
 
 

@@ -22,7 +22,7 @@ def test_words_are_found_by_a_segmenter():
 
 def test_a_missing_segmenter_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "rjieba", None)
-    with pytest.raises(UserError, match=r"needs rjieba") as caught:
+    with pytest.raises(UserError, match=r"needs the package rjieba") as caught:
         units("北京")
     assert "patchword[zh]" in str(caught.value)
 
@@ -30,7 +30,7 @@ def test_a_missing_segmenter_is_told(monkeypatch):
 def test_units_with_a_mark_between():
     assert separated("我|喜欢|北京大学", "|") == ("我喜欢北京大学", [(0, 1), (1, 3), (3, 7)])
     assert placed(["a", " ", "b"]) == [(0, 1), (2, 3)]
-    with pytest.raises(UserError, match="the mark between units is empty"):
+    with pytest.raises(UserError, match="the separator of units is empty"):
         separated("a", "")
 
 
@@ -42,7 +42,7 @@ def test_units_of_a_list(tmp_path):
     assert listed.places("去北京") == [(1, 3)]
     assert listed.places("New Yorks") == []
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"empty\.txt is empty: expected one unit a line"):
+    with pytest.raises(UserError, match=r"empty\.txt is empty: expected one unit per line"):
         UnitList.read(tmp_path / "empty.txt")
 
 

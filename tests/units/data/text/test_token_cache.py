@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.data.faults import one_report
 from patchword.data.text.corpus import tokenized_corpus
 from patchword.data.text.corpus.token_cache import build_cache
-from patchword.data.text.corpus.tokenized_corpus import whole_manifest
+from patchword.data.text.corpus.tokenized_corpus import complete_manifest
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from support.texts import Letters, bytes_of
 
@@ -113,7 +113,7 @@ def test_a_large_vocabulary_takes_wider_numbers(texts, tmp_path):
 
 def test_progress_reaches_all_bytes(texts, tmp_path):
     told = []
-    build(texts, tmp_path / "cache", told=lambda done, total: told.append((done, total)))
+    build(texts, tmp_path / "cache", progress=lambda done, total: told.append((done, total)))
     total = sum(path.stat().st_size for path in texts.iterdir())
     assert told[-1] == (total, total)
     assert told == sorted(told)
@@ -131,7 +131,7 @@ def test_broken_utf8_in_the_middle_leaves_no_cache(texts, tmp_path):
     (texts / "b.txt").write_bytes(b"fine\n" * 100 + b"\xff\n")
     with pytest.raises(UserError, match=r"b.txt, line 101, byte 1 of the line: not UTF-8"):
         build(texts, tmp_path / "cache")
-    assert whole_manifest(tmp_path / "cache") is None
+    assert complete_manifest(tmp_path / "cache") is None
 
 
 def test_broken_utf8_leaves_no_cache_inside_the_report_of_others_either(texts, tmp_path):
@@ -140,7 +140,7 @@ def test_broken_utf8_leaves_no_cache_inside_the_report_of_others_either(texts, t
         file.write(b"\xff\nfine\n")
     with pytest.raises(UserError, match=r"b\.txt, line \d+, byte 1 of the line: not UTF-8"), one_report():
         build(texts, tmp_path / "cache")
-    assert whole_manifest(tmp_path / "cache") is None
+    assert complete_manifest(tmp_path / "cache") is None
     assert not list((tmp_path / "cache").glob("shard-*"))
 
 
@@ -153,7 +153,7 @@ def test_texts_that_grow_meanwhile_leave_no_cache(texts, tmp_path):
 
     with pytest.raises(UserError, match=r"a.txt changed while it was read"):
         build(texts, tmp_path / "cache", tokenizer=Writing())
-    assert whole_manifest(tmp_path / "cache") is None
+    assert complete_manifest(tmp_path / "cache") is None
 
 
 # Held-out documents
@@ -231,7 +231,7 @@ def test_a_damaged_cache_is_refused_and_mended(texts, tmp_path, name, damage):
     if damage != "gone":
         path.write_bytes(content[:-1] if damage == "cut" else bytes([content[0] ^ 1]) + content[1:])
     if (name, damage) != ("manifest.json", "cut"):  # which loses only its last line break
-        assert whole_manifest(tmp_path / "cache") is None
+        assert complete_manifest(tmp_path / "cache") is None
     build(texts, tmp_path / "cache")
     assert bytes_of(tmp_path / "cache") == good
 
@@ -252,7 +252,7 @@ def forked(texts, folder, prepare=lambda: None, pause=0.0):
 
 
 def refused_or_whole(folder: Path, good: dict[str, bytes]) -> None:
-    assert whole_manifest(folder) is None or bytes_of(folder) == good
+    assert complete_manifest(folder) is None or bytes_of(folder) == good
 
 
 def killed_at(number: int, after: bool) -> None:
@@ -362,4 +362,4 @@ def test_opening_reads_only_maps(texts, tmp_path):
     corpus = build(texts, tmp_path / "cache")
     assert isinstance(corpus.tokens.base, np.memmap)
     assert not corpus.tokens.flags.writeable
-    assert tokenized_corpus.whole_manifest(tmp_path / "cache") == corpus.manifest
+    assert tokenized_corpus.complete_manifest(tmp_path / "cache") == corpus.manifest

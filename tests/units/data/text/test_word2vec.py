@@ -61,13 +61,13 @@ def test_the_binary_form(end):
     ("content", "told"),
     [
         (b"2 2\na 1 2\nb 1 x\n", r"line 3: not a word vector: .*got could not convert string to float: 'x'"),
-        (b"2 2\na 1 2\nb 1\n", r"line 3: another width: expected 2 numbers, got 1"),
-        (b"a 1 2\nb 1 2\n\nc 1 2 3\n", r"line 4: another width: expected 2 numbers, got 3"),
+        (b"2 2\na 1 2\nb 1\n", r"line 3: wrong width: expected 2 numbers, got 1"),
+        (b"a 1 2\nb 1 2\n\nc 1 2 3\n", r"line 4: wrong width: expected 2 numbers, got 3"),
         (b"3 2\na 1 2\nb 1 2\n", r"not whole: expected 3 words, as its first line says, got 2"),
         (b"2 2\na 1 2\nb\xff 1 2\n", r"line 3: not UTF-8: got byte 0xff"),
         (b"2 2\na 1 2\nb 1 nan\n", r"line 3: not a word vector: expected finite numbers"),
         (b"a 1 2\nword\n", r"line 2: not a word vector"),
-        (b"", r"holds no word vectors"),
+        (b"", r"has no word vectors"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(content, told):
@@ -77,7 +77,7 @@ def test_a_broken_file_is_named_with_its_line(content, told):
 
 
 def test_a_word_that_cannot_be_written_leaves_no_file():
-    with pytest.raises(UserError, match="no spaces in it, got 'new york'"):
+    with pytest.raises(UserError, match="a word without spaces, got 'new york'"):
         write_vectors(Path("v.txt"), ["new york"], np.ones((1, 2), np.float32))
     assert list(Path().iterdir()) == []
     with pytest.raises(UserError, match=r"cannot read nowhere.txt"):

@@ -1,1 +1,1 @@
-"""Batching."""
+"""Batches of texts: padding and packing, masking, translation pairs, question windows, prefetching."""

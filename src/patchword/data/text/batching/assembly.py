@@ -1,4 +1,4 @@
-"""From encoded texts to what a model reads: a text or a pair in the frame of its tokenizer; cut, or in windows."""
+"""Assemble model inputs from encoded texts: add special tokens, truncate, or split into windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,14 +18,14 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Limit:
-    """length: tokens a model reads at once, the special ones included. stride: 0 cuts a longer text off; otherwise it
-    is read in windows that begin so many tokens apart."""
+    """length: maximum number of tokens, special tokens included. stride: 0 truncates longer texts; otherwise they are
+    split into windows that begin `stride` tokens apart."""
 
     length: int
     stride: int = 0
 
     def starts(self, tokens: int, room: int) -> list[int]:
-        """where the windows of a text begin"""
+        """Return the starts of the windows of a text. room: tokens that fit into a window."""
         if tokens <= room or not self.stride:
             return [0]
         return list(range(0, tokens - room + min(self.stride, room), min(self.stride, room)))
@@ -34,7 +34,7 @@ class Limit:
 def sentences(
     tokenizer: Tokenizer, name: str, texts: Sequence[str], pairs: Sequence[str] | None, limit: Limit
 ) -> Examples:
-    """Single texts, or pairs of texts of which the longer is cut first."""
+    """Build examples of single texts, or of pairs whose longer text is truncated first."""
     encoded = tokenizer.ids_of(texts)
     if pairs is not None:
         return _paired(tokenizer, name, encoded, tokenizer.ids_of(pairs), limit.length - tokenizer.frame.paired)
@@ -48,7 +48,7 @@ def sentences(
     owner = [number for number, begins in enumerate(starts) for _ in begins]
     windowed = sum(len(begins) > 1 for begins in starts)
     shortened = sum(len(ids) > room and len(begins) == 1 for ids, begins in zip(encoded, starts, strict=True))
-    return collected(tokenizer, name, made, owner, shortened=shortened, windowed=windowed)
+    return collect(tokenizer, name, made, owner, shortened=shortened, windowed=windowed)
 
 
 def _paired(tokenizer: Tokenizer, name: str, first: Sequence[Ids], second: Sequence[Ids], room: int) -> Examples:
@@ -59,11 +59,11 @@ def _paired(tokenizer: Tokenizer, name: str, first: Sequence[Ids], second: Seque
         for left, right, (ours, theirs) in zip(first, second, kept, strict=True)
     ]
     shortened = int((lengths[0] + lengths[1] > room).sum())
-    return collected(tokenizer, name, made, range(len(made)), shortened=shortened)
+    return collect(tokenizer, name, made, range(len(made)), shortened=shortened)
 
 
 def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths]:
-    """Lengths after the longer of two gave up tokens until there is room; of two alike it is the second, as in BERT."""
+    """Return the lengths of two texts after truncating the longer one to fit; the second one if equal, as in BERT."""
     half = room // 2
     return (
         np.minimum(first, np.maximum(room - half, room - second)),
@@ -72,7 +72,7 @@ def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths
 
 
 def joined(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
-    """The ids with the special tokens around them, and the segment of each. A text of nothing has one token, too."""
+    """Add special tokens; return ids and segments. An empty text without special tokens gets one placeholder token."""
     ids, segments = tokenizer.frame.around(first, second)
     return (ids, segments) if len(ids) else (np.array([tokenizer.stand_in], np.int32), np.zeros(1, np.int32))
 
@@ -84,9 +84,10 @@ def words(
     tags: Sequence[Sequence[int]] | None,
     length: int,
 ) -> tuple[Examples, Ragged]:
-    """Sentences of words, each word tagged at its first piece; a long sentence is continued in another text.
+    """Build examples of tagged words. The first token of a word has its tag; a long sentence continues in a new
+    example.
 
-    Also answers, for each token, the number of the word that begins there, IGNORE elsewhere.
+    Also returns, per token, the index of the word that begins there, IGNORE elsewhere.
     """
     pieces: list[tuple[Ids, Ids, Ids, Ids]] = []
     frame, owner, windowed = tokenizer.frame, list[int](), 0
@@ -103,13 +104,13 @@ def words(
                 target[begun != IGNORE] = np.asarray(tags[number], np.int32)[begun[begun != IGNORE]]
             pieces.append((row, segment, target, begun))
             owner.append(number)
-    examples = collected(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
+    examples = collect(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
     targets, words = (Ragged.of([piece[part] for piece in pieces]) for part in (2, 3))
     return replace(examples, targets=targets), words
 
 
 def _stretches(found: Encoding, room: int) -> list[tuple[int, int]]:
-    """A sentence in parts of at most `room` tokens that begin with a word; a word of more tokens is cut."""
+    """Split a sentence before words into parts of at most `room` tokens; a longer word is split."""
     starts = np.flatnonzero(np.diff(found.words, prepend=-1) != 0)
     parts, begin = [], 0
     while len(found.ids) - begin > room:
@@ -120,7 +121,7 @@ def _stretches(found: Encoding, room: int) -> list[tuple[int, int]]:
     return [*parts, (begin, len(found.ids))]
 
 
-def collected(
+def collect(
     tokenizer: Tokenizer,
     name: str,
     texts: Sequence[tuple[Ids, Ids]],
@@ -129,7 +130,7 @@ def collected(
     shortened: int = 0,
     windowed: int = 0,
 ) -> Examples:
-    """texts: the ids and segments of each, as `joined` makes them"""
+    """Collect examples. texts: ids and segments of each, as returned by `joined`."""
     ids = Ragged.of([text for text, _ in texts])
     lost = () if tokenizer.unknown is None else (tokenizer.unknown,)
     unknown = float(torch.isin(ids.values, torch.tensor(lost, dtype=ids.values.dtype)).float().mean())

@@ -1,4 +1,4 @@
-"""Batches of texts: which, in which order, padded to one length or one behind the other in a row."""
+"""Batches of texts: their order, and padding or packing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from patchword.data.text.batching.packing import fitted
 from patchword.data.text.batching.prefetch import prefetched
 from patchword.data.text.batching.ragged import Ragged
 
-IGNORE = -100  # the target of a token that nothing is asked of
-_SORTED = 32  # batches whose texts are sorted by length together
-_TOGETHER, _TEXTS = 8, 1024  # batches that are made together, at most, and their texts
+IGNORE = -100  # the target of a token without a prediction
+_SORTED_BATCHES = 32  # number of batches whose texts are sorted by length together
+_TOGETHER, _TEXTS = 8, 1024  # maximum batches that are made together, and their texts
 
 
 @dataclass(frozen=True)
 class Form:
-    """How token ids become what a model reads. pad: the id of [PAD]. in_row: without padding.
+    """How token ids become the input of a model. pad: the id of [PAD]. in_row: packed into one row, without padding.
 
-    languages: of each segment its language; every segment then begins at position 0 (XLM). None: neither is told.
+    languages: the language id of each segment; every segment then begins at position 0 (XLM). None: no language ids.
     """
 
     pad: int
@@ -37,10 +37,10 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Some texts and what is to be learned from them.
+    """Texts and their training targets.
 
-    labels: (texts,) or (texts, numbers), of whole texts. targets: for each token, IGNORE where nothing is asked.
-    asks_places: the model is to answer at the asked tokens alone. shares: (texts,) how much each counts; None: alike.
+    labels: (texts,) or (texts, numbers), of whole texts. targets: per token, IGNORE for tokens without a prediction.
+    asks_places: predict only at the tokens with a target. shares: (texts,) loss weights; None: equal weights.
     """
 
     ids: Ragged
@@ -61,12 +61,12 @@ class TextBatch:
 
     @cached_property
     def weight(self) -> int:
-        """how many terms the mean of the loss has"""
+        """number of terms in the mean of the loss"""
         return len(self) if self.targets is None else max(1, len(self._places))
 
     @property
     def tokens(self) -> int:
-        """of all its texts, without padding"""
+        """number of tokens of all texts, without padding"""
         return len(self.ids.values)
 
     def split(self, parts: int) -> list["TextBatch"]:
@@ -87,7 +87,7 @@ class TextBatch:
         )
 
     def apart(self, sizes: list[int]) -> "list[TextBatch]":
-        """its first so many texts, the next so many, and so on"""
+        """Split into consecutive batches of these sizes."""
         rows = (None if part is None else part.parts(sizes) for part in (self.ids, self.segments, self.targets))
         each = (None if part is None else part.split(sizes) for part in (self.samples, self.labels, self.shares))
         columns = [part or repeat(None, len(sizes)) for part in (*rows, *each)]
@@ -98,7 +98,7 @@ class TextBatch:
 
     @cached_property
     def text(self) -> Text:
-        """what the model reads, on the device"""
+        """the input of the model, on the device"""
         places = self._places if self.asks_places else None
         if self.form.in_row:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
@@ -107,11 +107,13 @@ class TextBatch:
             ids, segments = self.ids.padded(self.form.pad).long(), self.segments.padded(0).long()
             mask = self.ids.mask()
             text = Text(ids, segments, None if mask.all() else mask, predict_at=places)
-        return (text if self.form.languages is None else self._spoken(text, self.form.languages)).to(self.device)
+        return (text if self.form.languages is None else self._with_languages(text, self.form.languages)).to(
+            self.device
+        )
 
-    def _spoken(self, text: Text, languages: tuple[int, ...]) -> Text:
-        """with the language of each token, and its place in its own segment"""
-        assert text.segments is not None, "segments tell the language"
+    def _with_languages(self, text: Text, languages: tuple[int, ...]) -> Text:
+        """Add the language of each token, and its position in its segment."""
+        assert text.segments is not None, "the language follows from the segment"
         number = torch.arange(text.ids.shape[1])
         place = number if text.packed is None else text.packed.position_id
         begun = (number * (text.segments.diff(dim=1, prepend=text.segments[:, :1]) > 0)).cummax(1).values
@@ -120,39 +122,41 @@ class TextBatch:
 
     @cached_property
     def answers(self) -> Tensor:
-        """the labels, on the device; float32 if they are not whole numbers"""
+        """the labels, on the device; float32 if they are not integers"""
         assert self.labels is not None, "these texts have no labels"
         labels = self.labels.float() if self.labels.is_floating_point() else self.labels
         return to_device(labels, self.device)
 
     @cached_property
     def text_weights(self) -> Tensor | None:
-        """the shares, on the device"""
+        """the loss weights of the texts, on the device"""
         return None if self.shares is None else to_device(self.shares, self.device)
 
     @cached_property
     def flat_targets(self) -> Tensor:
-        """(tokens,) the target of each token, numbered as in `text`, on the device"""
+        """(tokens,) the target of each token in the order of `text`, on the device"""
         return to_device(self._flat, self.device)
 
     @cached_property
     def asked_targets(self) -> Tensor:
-        """(count,) the targets of the asked tokens alone, on the device"""
+        """(count,) the targets of the tokens with a prediction, on the device"""
         return to_device(self._flat.index_select(0, self._places), self.device)
 
     @cached_property
     def _places(self) -> Tensor:
-        """(count,) the tokens something is asked of, numbered as in `text`"""
-        return torch.from_numpy(np.flatnonzero((self._flat != IGNORE).numpy()))  # torch's own takes ten times as long
+        """(count,) flat indices of the tokens with a target"""
+        return torch.from_numpy(
+            np.flatnonzero((self._flat != IGNORE).numpy())
+        )  # torch's nonzero takes ten times as long
 
     @cached_property
     def _flat(self) -> Tensor:
-        assert self.targets is not None, "this batch asks nothing of single tokens"
+        assert self.targets is not None, "this batch has no token targets"
         targets = self.targets.values if self.form.in_row else self.targets.padded(IGNORE).flatten()
         return targets.long()
 
     def ready(self) -> "TextBatch":
-        """Itself, with what a step needs made and sent to the device."""
+        """Compute the tensors of a training step and send them to the device; return the batch."""
         _ = self.text, self.weight, self.text_weights
         if self.labels is not None:
             _ = self.answers
@@ -163,12 +167,12 @@ class TextBatch:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Texts as tokens, with what is to be learned from them.
+    """Tokenised texts with their training targets.
 
-    owner: (texts,) which row of the file each came from; a long one can be read in several windows.
-    shortened: rows of which something was cut off. windowed: rows that are read in several windows.
-    unknown: share of the tokens that the vocabulary does not have.
-    shares: (texts,) how much each counts in training, 1 on average; None: alike.
+    owner: (texts,) row of the file of each text; a long row can have several windows.
+    shortened: number of truncated rows. windowed: number of rows with several windows.
+    unknown: fraction of tokens that are unknown.
+    shares: (texts,) loss weights, 1 on average; None: equal weights.
     """
 
     name: str
@@ -194,7 +198,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class TextBatches:
-    """The batches of a set. An epoch is a fixed order; a run can start in the middle of one."""
+    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one."""
 
     examples: Examples
     size: int
@@ -204,30 +208,30 @@ class TextBatches:
         return max(1, len(self.examples) // self.size)
 
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
-        """Texts of like length are together; a last batch too small to fill is left out. Those of this process."""
+        """Yield this process's part of the batches, from number `first`. Texts of similar length share a batch."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
         return made_ahead(lambda index: self.examples.batch(index, self.form), batches, group)
 
     def packed(self, tokens: int) -> Sequence[TextBatch]:
-        """Every text once, the longest first, as many in a batch as so many tokens hold."""
-        return self._lazily(fitted(self.examples.ids.lengths, tokens, self.form.in_row))
+        """Return batches of every text once, longest first, with at most `tokens` tokens each."""
+        return self._lazy(fitted(self.examples.ids.lengths, tokens, self.form.in_row))
 
     def whole(self) -> Sequence[TextBatch]:
-        """Every text once, the longest first."""
-        return self._lazily(self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size))
+        """Return batches of every text once, longest first."""
+        return self._lazy(self.examples.ids.lengths.argsort(descending=True, stable=True).split(self.size))
 
-    def _lazily(self, parts: Sequence[Tensor]) -> Sequence[TextBatch]:
-        """each batch is made when it is asked for"""
+    def _lazy(self, parts: Sequence[Tensor]) -> Sequence[TextBatch]:
+        """Make each batch when it is accessed."""
         return LazySequence(lambda index: self.examples.batch(index, self.form), parts)
 
 
 def made_ahead(
     make: Callable[[Tensor], TextBatch], batches: Sequence[Tensor], group: WorkSharing = SINGLE
 ) -> Iterator[TextBatch]:
-    """The batches of the texts of these numbers, those of this process, in other threads. Whatever is done there stops
-    the thread that trains for a moment, be it for many texts or few: small batches are made together.
+    """Yield this process's part of the batches with these text indices, made ahead in other threads.
 
-    make: what is learned from a text must not depend on the others
+    Each call in another thread interrupts the training thread for a moment, whatever its size, so small batches are
+    made together. make: the targets of a text must not depend on the other texts.
     """
 
     def several(indices: Sequence[Tensor]) -> list[TextBatch]:
@@ -240,10 +244,10 @@ def made_ahead(
 
 
 def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The numbers of the texts of each batch: shuffled, sorted by length within stretches, and the batches shuffled."""
+    """Return the text indices of each batch: shuffle, sort by length within stretches, shuffle the batches."""
     full = len(lengths) // size * size or len(lengths)
     shuffled = order(seed, epoch, len(lengths))[:full]
-    stretch = torch.arange(full) // (size * _SORTED)
+    stretch = torch.arange(full) // (size * _SORTED_BATCHES)
     key = stretch * (int(lengths.max()) + 1) + lengths[shuffled]
     batches = shuffled[key.argsort(stable=True)].split(size)
     return [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]

@@ -1,6 +1,6 @@
-"""Which tokens are masked together: each alone, the pieces of a word, a few words in a row, or phrases and names.
+"""Groups of tokens that are masked together: single tokens, whole words, n-grams of words, or phrases and names.
 
-A grouping numbers the tokens that may be masked: equal numbers go together, and grow from one group to the next.
+A grouping assigns a group index to each token that may be masked; indices increase from group to group.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ _LENGTH = 25  # purpose of the random numbers
 class Tokens:
     """The tokens of a batch that may be masked, in order.
 
-    ids: what they are. follows: True where the one before is its neighbour in the text.
-    numbers: of each its place among all places of all samples, which random numbers follow from.
+    ids: token ids. follows: True if the previous entry is the previous token of the text.
+    numbers: unique index of (sample, position), from which random numbers are computed.
     """
 
     ids: Tensor
@@ -34,13 +34,13 @@ class Tokens:
 
 class Grouping(Protocol):
     def __call__(self, tokens: Tokens) -> Tensor:
-        """(tokens,) the number of the group of each"""
+        """Return (tokens,) the group index of each token."""
         ...
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Each token for itself (BERT)."""
+    """Single tokens (BERT)."""
 
     def __call__(self, tokens: Tokens) -> Tensor:
         return torch.arange(len(tokens.ids), device=tokens.ids.device)
@@ -48,7 +48,7 @@ class Alone:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """All pieces of a word. continues: (vocabulary,), True for a piece that goes on with a word."""
+    """Whole words. continues: (vocabulary,), True for entries that continue a word."""
 
     continues: Tensor
 
@@ -59,9 +59,9 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class NGrams:
-    """One, two or three words in a row, n of them with a probability that falls as 1 / n (ALBERT; SpanBERT before it).
+    """N-grams of one to three words; length n has probability proportional to 1 / n (ALBERT, after SpanBERT).
 
-    Every text is parted into such runs anew in every epoch; how long a run is, its first word draws.
+    Every text is split into n-grams anew in every epoch; the length is drawn for the first word of an n-gram.
     """
 
     words: Words
@@ -73,14 +73,14 @@ class NGrams:
         chances = 1 / torch.arange(1, self.longest + 1, dtype=torch.float64)
         draw = uniform(tokens.seed, tokens.epoch, tokens.numbers[first], _LENGTH).double()
         lengths = 1 + torch.searchsorted((chances / chances.sum()).cumsum(0)[:-1].to(draw.device), draw, right=True)
-        broken = ~tokens.follows[first]  # where a text begins, or behind a token that may not be masked
+        broken = ~tokens.follows[first]  # first word of a text, or after a token that may not be masked
         return (_runs(lengths, broken).cumsum(0) - 1)[word]
 
 
 def _runs(lengths: Tensor, broken: Tensor) -> Tensor:
-    """(words,) True where a run begins, if each takes as many words as its first says and none goes over a break.
+    """Return (words,) True where a run begins. A run has the length of its first word and does not cross a break.
 
-    All stretches between breaks are followed at once, a run of each at a time.
+    All stretches between breaks are processed in parallel, one run per step.
     """
     begins = torch.zeros_like(broken)
     stretches = broken.nonzero()[:, 0]
@@ -95,7 +95,7 @@ def _runs(lengths: Tensor, broken: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Phrases and names as wholes (ERNIE). goes_on: of a text's ids, where a token goes on with the unit before."""
+    """Whole phrases and names (ERNIE). goes_on: for the ids of a text, True where a token continues a unit."""
 
     goes_on: GoesOn
 
@@ -108,7 +108,7 @@ class Units:
 
 
 def phrases(units: Sequence[Sequence[int]]) -> GoesOn:
-    """Units given as a list: where several could begin, the longest does."""
+    """Units from a list of id sequences: at each position the longest match is taken."""
     lengths = sorted({len(unit) for unit in units if len(unit) > 1}, reverse=True)
     table = {size: {tuple(unit) for unit in units if len(unit) == size} for size in lengths}
 
@@ -124,9 +124,9 @@ def phrases(units: Sequence[Sequence[int]]) -> GoesOn:
 
 
 def segmented(spell: Callable[[Sequence[int]], Sequence[str]], cut: Callable[[str], Sequence[str]]) -> GoesOn:
-    """Units found by a segmenter. spell: the tokens as written, ## and the like left out; cut: a text in units.
+    """Units from a segmenter. spell: ids -> tokens as text, without ## and the like. cut: text -> units.
 
-    A token that begins inside a unit goes on with it.
+    A token that begins inside a unit continues it.
     """
 
     def goes_on(ids: Sequence[int]) -> list[bool]:

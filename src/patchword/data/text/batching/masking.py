@@ -1,8 +1,8 @@
-"""Which tokens a masked language model has to guess, and what it sees in their place (Devlin et al., 2019, 3.1).
+"""Token masking of masked language models (Devlin et al., 2019, section 3.1).
 
-Of the tokens of each sequence an exact share is chosen, not one by one with a probability. Of the chosen, 80% become
-[MASK], 10% stay, 10% become a random entry of the vocabulary. Everything random is a function of (seed, epoch, sample,
-place): another mask at every epoch, the same whatever else is in the batch.
+An exact fraction of the tokens of each sequence is chosen. Of these, 80% become [MASK], 10% stay and 10% become a
+random entry of the vocabulary. All random numbers are functions of (seed, epoch, sample, position), so the mask changes
+per epoch and does not depend on the rest of the batch.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,11 @@ from patchword.data.text.batching.ragged import Numbers, Ragged, ends, ranges
 
 _CHOICE, _FATE, _RANDOM = 14, 15, 16  # purposes of the random numbers
 ALONE = Alone()
-_PLACES = 2**20  # more than a sequence has; numbers each place of each sample
+_PLACES = 2**20  # more than the tokens of a sequence; indexes each position of each sample
 
 
 class Masked(NamedTuple):
-    """ids: the values of the batch as the model sees them. places: the chosen ones among them, in order. labels: what
-    stood there."""
+    """ids: the masked input. places: the indices of the chosen tokens, in order. labels: their original ids."""
 
     ids: Tensor
     places: Tensor
@@ -34,7 +33,7 @@ class Masked(NamedTuple):
 
 
 class Vocabulary(Protocol):
-    """What masking needs of a tokenizer."""
+    """The part of a tokenizer's interface that masking needs."""
 
     @property
     def vocabulary(self) -> int: ...
@@ -46,8 +45,8 @@ class Vocabulary(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Masking:
-    """share: of the tokens that are not special. most: the limit for a sequence. grouping: which are masked together.
-    replacements: the ids that a random token is drawn from."""
+    """share: fraction of the non-special tokens to mask. most: maximum per sequence. grouping: tokens masked together.
+    replacements: the ids from which a random token is drawn."""
 
     mask: int
     special: Tensor
@@ -65,21 +64,21 @@ class Masking:
         grouping: Grouping | None = None,
         random_specials: bool = True,
     ) -> "Masking":
-        """random_specials: a random token may be [CLS] or [PAD], as in BERT; without, it is an ordinary one."""
+        """Build from a tokenizer. random_specials: random tokens may be special ones such as [PAD], as in BERT."""
         if tokenizer.mask is None:
             raise UserError(
                 "the vocabulary has no [MASK]",
                 hint="masked language models need it; models that read left to right (gpt-pretrain) do not",
             )
         if not 0 < share < 1:
-            raise UserError("the share of masked tokens", expected="more than 0, less than 1", got=share)
+            raise UserError("the fraction of masked tokens", expected="more than 0, less than 1", got=share)
         special = torch.zeros(tokenizer.vocabulary, dtype=torch.bool)
         special[list(tokenizer.specials)] = True
         drawn = torch.arange(tokenizer.vocabulary)[~special | random_specials]
         return cls(tokenizer.mask, special, drawn, share, most, grouping or ALONE)
 
     def apply(self, ids: Ragged, samples: Tensor, seed: int, epoch: int) -> Masked:
-        """samples: the number of each row's example in the set."""
+        """Mask a batch. samples: (rows,) index of each example in the data set."""
         offsets = ids.offsets.numpy()
         found = np.flatnonzero((~self.special).index_select(0, ids.values).numpy())
         counts = np.diff(np.searchsorted(found, offsets))
@@ -103,15 +102,15 @@ class Masking:
         return Masked(ids.values.scatter(0, places, shown.to(ids.values.dtype)), places, labels)
 
     def _budget(self, counts: Numbers) -> Numbers:
-        """how many of so many are chosen"""
+        """Return the number of tokens to mask, for `counts` candidates per row."""
         found: Numbers = np.rint(counts * self.share).astype(np.int64).clip(1, self.most)
         return found
 
 
 def _lowest(draw: NDArray[np.float32], counts: Numbers, budget: Numbers) -> Numbers:
-    """The numbers of the lowest draws of each row, in order. counts: of the rows, which lie one behind the other.
+    """Return the sorted indices of the lowest draws of each row. counts: lengths of the concatenated rows.
 
-    Row, draw and number are sorted as one number: that takes a tenth of the time of sorting places by two keys.
+    Row, draw and index are sorted as one integer, which takes a tenth of the time of sorting by two keys.
     """
     digits = max(1, len(draw).bit_length())
     assert len(counts).bit_length() + 24 + digits < 64, "a batch of so many tokens fits into 64 bits"
@@ -126,7 +125,7 @@ def _lowest(draw: NDArray[np.float32], counts: Numbers, budget: Numbers) -> Numb
 
 
 def _chosen(rows: Tensor, draw: Tensor, words: Tensor, budget: Tensor) -> Tensor:
-    """The numbers of the chosen candidates, in order: the words of a row by their draw, as many as its budget holds."""
+    """Return the sorted indices of the chosen candidates: the words of a row by their draw, within its budget."""
     sizes = torch.bincount(words)
     first = ends(sizes)[:-1]
     word_rows = rows[first]
@@ -137,9 +136,9 @@ def _chosen(rows: Tensor, draw: Tensor, words: Tensor, budget: Tensor) -> Tensor
 
 
 def _within(offsets: Tensor, sizes: Tensor, rows: Tensor, budget: Tensor) -> Tensor:
-    """(words,) whether each is taken; a word that would go over the budget of its row is passed over.
+    """Return (words,) True for the words that are taken; a word that would exceed the budget of its row is skipped.
 
-    Sizes of one need no search. Otherwise the words of all rows are offered together, one of each row at a time.
+    If all sizes are one, no search is needed. Otherwise all rows are processed in parallel, one word per step.
     """
     rank = torch.arange(len(sizes), device=sizes.device) - offsets[rows]
     if len(sizes) == 0 or int(sizes.max()) == 1:

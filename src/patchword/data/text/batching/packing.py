@@ -1,13 +1,13 @@
-"""Batches of as many texts as a number of tokens holds, so that each costs alike, be they long or short."""
+"""Batches with a fixed number of tokens, so that batches of short and long texts cost the same."""
 
 import torch
 from torch import Tensor
 
 
 def filled(order: Tensor, lengths: Tensor, tokens: int) -> list[Tensor]:
-    """The numbers in `order`, cut where `tokens` are full; a text that is longer than that is a batch by itself.
+    """Split `order` into batches of at most `tokens` tokens; a longer text is a batch of its own.
 
-    For texts in a row, where a batch costs what its tokens cost.
+    For packed texts, where the cost of a batch is its number of tokens.
     """
     ends = lengths[order].cumsum(0)
     cuts, done, count = [], 0, len(order)
@@ -20,7 +20,7 @@ def filled(order: Tensor, lengths: Tensor, tokens: int) -> list[Tensor]:
 
 
 def fitted(lengths: Tensor, tokens: int, in_row: bool) -> list[Tensor]:
-    """All texts, the longest first, in batches of `tokens` at most, padding included where there is any."""
+    """Return batches of all texts, longest first, with at most `tokens` tokens, including padding if not `in_row`."""
     order = lengths.argsort(descending=True, stable=True)
     if in_row:
         return filled(order, lengths, tokens)

@@ -1,4 +1,4 @@
-"""Batches of sentences and their translations: of about as many tokens each, pairs of like length together."""
+"""Batches of sentences and their translations, with similar numbers of tokens and pairs of similar length."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from patchword.data.text.batching.ragged import Ragged
 
 @dataclass(frozen=True)
 class PairForm:
-    """How pairs become what a model reads. pads: the padding of the source and of the target.
+    """How pairs become the input of a model. pads: padding ids of source and target.
 
-    begin: the token in front of every target. Sources and targets end with a token of their own.
+    begin: the token before every target. Sources and targets end with an end token.
     """
 
     pads: tuple[int, int]
@@ -28,14 +28,14 @@ class PairForm:
 
 
 def padded_text(ids: Ragged, pad: int, device: torch.device) -> Text:
-    """on the device"""
+    """Pad texts and send them to the device."""
     mask = ids.mask()
     return Text(ids.padded(pad).long(), mask=None if mask.all() else mask).to(device)
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """Some pairs. target: what is to be written, its end token included."""
+    """Some pairs. target: the tokens to predict, with the end token."""
 
     source: Ragged
     target: Ragged
@@ -51,7 +51,7 @@ class PairBatch:
 
     @property
     def weight(self) -> int:
-        """how many tokens are asked for"""
+        """number of predicted tokens"""
         return len(self.target.values)
 
     def split(self, parts: int) -> list["PairBatch"]:
@@ -64,7 +64,7 @@ class PairBatch:
 
     @cached_property
     def pair(self) -> Pair:
-        """What the model reads, on the device: targets one token later, behind the one that begins them."""
+        """the input of the model, on the device; targets are shifted right, after the begin token"""
         ids, there = self.target.padded(self.form.pads[1]).long(), self.target.mask()
         begun = torch.cat([ids.new_full((len(ids), 1), self.form.begin), ids[:, :-1]], 1)
         target = Text(begun, predict_at=there.flatten().nonzero()[:, 0])
@@ -77,21 +77,21 @@ class PairBatch:
 
     @cached_property
     def asked_targets(self) -> Tensor:
-        """(tokens,) what is to be written, on the device"""
+        """(tokens,) the target tokens, on the device"""
         return to_device(self.target.values.long(), self.device)
 
     def ready(self) -> "PairBatch":
-        """Itself, with what a step needs made and sent to the device."""
+        """Compute the tensors of a training step and send them to the device; return the batch."""
         _ = self.pair, self.asked_targets
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatches:
-    """The batches of a set of pairs. tokens: of a batch on its longer side, with padding.
+    """The batches of a set of pairs. tokens: maximum per batch on its longer side, with padding.
 
-    Pairs are sorted by length, those of one length in another order in every epoch; so the sizes of the batches are the
-    same in every epoch, and so is their number. A run can start in the middle of an epoch.
+    Pairs are sorted by length; pairs of equal length are shuffled per epoch. So the sizes and the number of batches are
+    the same in every epoch. A run can start in the middle of an epoch.
     """
 
     source: Ragged
@@ -104,26 +104,26 @@ class PairBatches:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """(pairs,) of the longer side of each"""
+        """(pairs,) the length of the longer side of each pair"""
         return self.source.lengths.maximum(self.target.lengths)
 
     @cached_property
     def sizes(self) -> list[int]:
-        """pairs of each batch, the shortest first"""
+        """number of pairs of each batch, shortest pairs first"""
         return filled(self.lengths.sort().values, self.tokens)
 
     def steps_per_epoch(self) -> int:
         return len(self.sizes)
 
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[PairBatch]:
-        """In a random order; of each batch, the pairs that are this process's."""
+        """Yield this process's part of the batches in random order, from number `first`."""
         shuffled = order(seed, epoch, len(self))
         batches = shuffled[self.lengths[shuffled].argsort(stable=True)].split(self.sizes)
         chosen = [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]
         return prefetched(lambda index: self.batch(group.share(index)).ready(), chosen[first:])
 
     def whole(self) -> Sequence[PairBatch]:
-        """Every pair once, the shortest first; each batch is made when it is asked for."""
+        """Return batches of every pair once, shortest first; each batch is made when it is accessed."""
         return LazySequence(self.batch, self.lengths.argsort(stable=True).split(self.sizes))
 
     def batch(self, index: Tensor) -> PairBatch:
@@ -131,9 +131,9 @@ class PairBatches:
 
 
 def filled(lengths: Tensor, tokens: int) -> list[int]:
-    """How many texts go into each batch. lengths: of the texts, the shortest first
+    """Return the number of texts of each batch. lengths: of the texts, in ascending order.
 
-    A batch is padded to its last text: it ends before the one with which it would have too many tokens.
+    A batch is padded to its last text; it ends before the text with which it would have too many tokens.
     """
     sizes, begun = list[int](), 0
     for number, length in enumerate(lengths.tolist()):

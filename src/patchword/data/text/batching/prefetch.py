@@ -1,4 +1,4 @@
-"""Work done ahead of the one who asks for it."""
+"""Prefetching: compute items in other threads before they are needed."""
 
 import os
 from collections import deque
@@ -14,14 +14,14 @@ Made = TypeVar("Made")
 
 
 def prefetched(make: Callable[[Item], Made], items: Sequence[Item], workers: int | None = None) -> Iterator[Made]:
-    """make(item) of each, in order, some of them ahead in other threads, each of which uses one core."""
+    """Yield make(item) for each item in order, computed ahead in threads that use one core each."""
     workers = min(workers or min(6, os.cpu_count() or 2), len(items))
     if workers == 0:
         return
     threads, started = torch.get_num_threads(), Barrier(workers + 1)
 
     def alone() -> None:
-        torch.set_num_threads(1)  # of this thread, but also of every later one: hence it is set back below
+        torch.set_num_threads(1)  # of this thread and also of every later one, so it is reset below
         started.wait()
 
     with ThreadPoolExecutor(workers, initializer=alone) as pool:

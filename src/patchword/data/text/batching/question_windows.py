@@ -1,4 +1,4 @@
-"""Questions over a text, read in windows: question and part of the context as a pair (Devlin et al., 2018, 4.2)."""
+"""Windows of question answering: the question and a part of the context as a pair (Devlin et al., 2018, 4.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from patchword.data.text.batching.assembly import Limit, collected, joined
+from patchword.data.text.batching.assembly import Limit, collect, joined
 from patchword.data.text.batching.batches import IGNORE, Examples
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.squad import Question
@@ -14,15 +14,16 @@ from patchword.data.text.tokenizers.encoding import Encoding
 from patchword.data.text.tokenizers.template import Ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
-LONGEST_QUESTION = 64  # tokens; half of the window, if that is less
+LONGEST_QUESTION = 64  # tokens; at most half of the window
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The windows of all questions. labels of the examples: (windows, 2), the first and last token of the answer;
-    both 0, which is [CLS] in BERT, where the window does not hold it.
+    """The windows of all questions. labels of the examples: (windows, 2), the first and last token of the answer; both
+    0,
+    which is [CLS] in BERT, if the window does not contain it.
 
-    starts, ends: for each token its characters in the context, IGNORE where no answer may be.
+    starts, ends: per token its character span in the context, IGNORE for tokens that cannot be part of an answer.
     """
 
     examples: Examples
@@ -53,14 +54,14 @@ def windows(tokenizer: Tokenizer, name: str, questions: Sequence[Question], limi
             inside = answer is not None and begin <= answer[0] and answer[1] < begin + min(room, len(context) - begin)
             labels.append([place - begin + shift for place in answer] if answer and inside else [0, 0])
             owner.append(number)
-    examples = collected(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
+    examples = collect(tokenizer, name, [piece[:2] for piece in pieces], owner, windowed=windowed)
     examples = replace(examples, labels=torch.tensor(labels))
     places = [Ragged.of([piece[part] for piece in pieces]) for part in (2, 3)]
     return Windows(examples, tuple(questions), *places)
 
 
 def _answer_tokens(question: Question, context: Encoding) -> tuple[int, int] | None:
-    """The first and last token of the context that the first answer touches, of those whose place is known."""
+    """Return the first and last context token of the first answer with a known start."""
     placed = [(answer.start, answer.text) for answer in question.answers if answer.start is not None]
     if not placed:
         return None

@@ -1,4 +1,4 @@
-"""Many rows of different length in one array."""
+"""Rows of different lengths in one array."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ragged:
-    """values: the rows one behind the other. offsets: (rows + 1,) int64, where each begins and the last ends."""
+    """values: the concatenated rows. offsets: (rows + 1,) int64, the start of each row and the end of the last."""
 
     values: Tensor
     offsets: Tensor
 
     @classmethod
     def of(cls, rows: Sequence[Any], dtype: torch.dtype = torch.int32) -> "Ragged":
-        """From arrays or lists of numbers."""
+        """Build from arrays or lists of numbers."""
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         joined = np.concatenate([np.asarray(row) for row in rows]) if len(rows) else np.zeros(0)
         return cls(torch.as_tensor(joined).to(dtype), ends(lengths))
@@ -38,14 +38,14 @@ class Ragged:
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     def take(self, index: Tensor) -> "Ragged":
-        """The rows of these numbers, in this order."""
+        """Return the rows with these indices, in this order."""
         lengths = self.lengths[index]
         offsets = ends(lengths)
         shift = (self.offsets[index] - offsets[:-1]).repeat_interleave(lengths)
         return Ragged(self.values[torch.arange(int(offsets[-1])) + shift], offsets)
 
     def parts(self, sizes: Sequence[int]) -> "list[Ragged]":
-        """The first so many rows, the next so many, and so on; their values are not copied."""
+        """Split into consecutive groups of rows with these sizes, without copying values."""
         places = [0, *accumulate(sizes)]
         begins = self.offsets[places].tolist()
         return [
@@ -54,14 +54,14 @@ class Ragged:
         ]
 
     def padded(self, fill: int) -> Tensor:
-        """(rows, longest)"""
+        """Return (rows, longest), padded with `fill`."""
         longest = int(self.lengths.max()) if len(self) else 0
         table = torch.full((len(self), longest), fill, dtype=self.values.dtype)
         table[self.mask()] = self.values
         return table
 
     def mask(self) -> Tensor:
-        """(rows, longest), True where a row has a value"""
+        """Return (rows, longest), True where a row has a value."""
         longest = int(self.lengths.max()) if len(self) else 0
         return torch.arange(longest) < self.lengths[:, None]
 
@@ -72,6 +72,6 @@ def ends(lengths: Tensor) -> Tensor:
 
 
 def ranges(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1, ... of each range, one behind the other"""
+    """Return the concatenated ranges start, start + 1, ..., start + length - 1."""
     before = np.cumsum(lengths) - lengths
     return np.arange(int(lengths.sum())) + (starts - before).repeat(lengths)

@@ -1,4 +1,4 @@
-"""Documents out of text files: the ways in which people write many of them into one file."""
+"""Read documents from text files, in each of the common formats for several documents per file."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,26 @@ from patchword.data.shards.manifest import is_sharded, text_shards
 from patchword.data.text.formats import passages as readers
 from patchword.data.text.formats.passages import Passage, is_wrapped, lines, opened
 
-Form = Literal["line", "blank", "doc", "file", "jsonl"]
-FORMS: dict[Form, str] = {
-    "line": "one document a line",
+DocumentFormat = Literal["line", "blank", "doc", "file", "jsonl"]
+DOCUMENT_FORMATS: dict[DocumentFormat, str] = {
+    "line": "one document per line",
     "blank": "documents between blank lines",
     "doc": "documents in <doc> ... </doc>",
-    "file": "one document a file",
-    "jsonl": "one JSON record a line, the document in its field text",
+    "file": "one document per file",
+    "jsonl": "one JSON object per line, with the document in its field text",
 }
-RECORDS: tuple[Form, ...] = ("doc", "jsonl")  # text of these can be UTF-8 and wrong all the same
-_IN_FOLDERS = {"", ".txt", ".text", ".md", ".jsonl", ".ndjson"}  # Wikipedia extractors write names without an ending
+RECORDS: tuple[DocumentFormat, ...] = ("doc", "jsonl")  # formats in which valid UTF-8 can still be a fault
+_IN_FOLDERS = {
+    "",
+    ".txt",
+    ".text",
+    ".md",
+    ".jsonl",
+    ".ndjson",
+}  # Wikipedia extractors write file names without a suffix
 _JSON = {".jsonl", ".ndjson"}
-_HEAD = 2**18  # bytes looked at to tell the form
-_PART = 2**20  # bytes of a line held at once
+_HEAD = 2**18  # bytes read to detect the format
+_PART = 2**20  # bytes of a line that are in memory at once
 _READERS = {
     "line": readers.by_line,
     "blank": readers.by_blank,
@@ -36,22 +43,22 @@ _READERS = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """A text file as it was when it was first read."""
+class TextSource:
+    """The state of a text file when it was first read. changed: modification time in nanoseconds."""
 
     path: str
-    form: Form
+    form: DocumentFormat
     size: int
     changed: int  # nanoseconds
     digest: str
 
 
 def text_files(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Files as they are, folders by all texts in them, sorted: the order of a corpus is that of its names."""
-    found: dict[Path, Path] = {}  # with the name each is sorted by: of a shard, wherever it lies, the one in its set
+    """List the given files and the text files of the given folders, sorted by name: the order of the corpus."""
+    found: dict[Path, Path] = {}  # file -> sort key; a shard is sorted as if it were in the folder of its set
     missing = [path for path in paths if not (path.is_dir() or path.is_file())]
     for path in missing:
-        tell(UserError(f"there is no file or folder {path}"), "a file or folder that is not there")
+        tell(UserError(f"there is no file or folder {path}"), "a missing file or folder")
     for path in paths:
         if path.is_dir():
             found |= (
@@ -68,7 +75,7 @@ def text_files(paths: Sequence[Path]) -> tuple[Path, ...]:
         )
     for path in sorted(found):
         if not path.stat().st_size:
-            doubt("a file without text", str(path))
+            doubt("an empty file", str(path))
     return tuple(sorted(found, key=found.__getitem__))
 
 
@@ -78,25 +85,27 @@ def _is_text(path: Path, folder: Path) -> bool:
 
 
 def _shards(folder: Path) -> dict[Path, Path]:
-    """The files of a corpus in shards; any that is missing or cut short is told."""
+    """List the files of a corpus in shards; missing or truncated ones are reported."""
     return {path: folder / path.name for path in text_shards(folder)}
 
 
-def form_of(path: Path, documents: str = "auto") -> Form:
-    """How a file holds its documents: as asked for, or read off its name and its beginning.
+def document_format(path: Path, documents: str = "auto") -> DocumentFormat:
+    """Return the document format of a file: the given one, or with "auto" the one detected from its name and beginning.
 
-    JSON lines are known by the name (.jsonl, .ndjson) or the first record, <doc> blocks by the first line. Markdown,
-    and text whose lines are wrapped, is one document; other text with blank lines has its documents between them;
-    else each line is one.
+    JSON lines are detected by the name (.jsonl, .ndjson) or the first record, <doc> blocks by the first line. Markdown
+    and text with wrapped lines is one document per file. In other text, blank lines separate documents; without blank
+    lines each line is a document.
     """
-    if documents not in ("auto", *get_args(Form)):
-        raise UserError("documents", expected=["auto", *FORMS], got=documents, hint=nearest(documents, FORMS))
+    if documents not in ("auto", *get_args(DocumentFormat)):
+        raise UserError(
+            "documents", expected=["auto", *DOCUMENT_FORMATS], got=documents, hint=nearest(documents, DOCUMENT_FORMATS)
+        )
     if path.suffix.lower() in _JSON:
         return "jsonl"
-    return _looks_like(path) if documents == "auto" else cast(Form, documents)
+    return _detect_format(path) if documents == "auto" else cast(DocumentFormat, documents)
 
 
-def _looks_like(path: Path) -> Form:
+def _detect_format(path: Path) -> DocumentFormat:
     with opened(path) as file:
         head = file.read(_HEAD).decode("utf-8-sig", errors="replace").strip().split("\n")
     if head[0].startswith(("<doc ", "<doc>")):
@@ -109,8 +118,8 @@ def _looks_like(path: Path) -> Form:
     return "blank" if len(blocks) > 1 else "line"
 
 
-def passages(path: Path, form: Form) -> Iterator[Passage]:
-    """The passages of a file in their order. A record of JSON is held whole; other lines in parts, if they are long."""
+def passages(path: Path, form: DocumentFormat) -> Iterator[Passage]:
+    """Yield the passages of a file in order. A JSON record is read whole; other long lines are read in parts."""
     try:
         yield from _READERS[form](path, lines(path, part=-1 if form == "jsonl" else _PART))
     except UserError as error:
@@ -118,33 +127,33 @@ def passages(path: Path, form: Form) -> Iterator[Passage]:
 
 
 def examine(files: Sequence[Path], documents: str = "auto") -> int:
-    """Reads every file to its end, keeps nothing, and answers how many documents there are.
+    """Read every file to its end and return the number of documents.
 
-    For a report (data/faults.py), which then has all that is wrong with any line of any file.
+    Inside `one_report()` this collects the faults of every line of every file.
     """
-    forms = {path: attempt(form_of, path, documents) for path in files}
+    forms = {path: attempt(document_format, path, documents) for path in files}
     found = (passages(path, form) for path, form in forms.items() if form is not None)
     return sum(passage.begins for some in found for passage in some)
 
 
-def sources_of(files: Sequence[Path], documents: str, known: Sequence[Source] = ()) -> tuple[Source, ...]:
-    """With the digest of each; a file that has its known size and time of change is not read again."""
+def sources_of(files: Sequence[Path], documents: str, known: Sequence[TextSource] = ()) -> tuple[TextSource, ...]:
+    """Describe the files, with digests; a file whose size and modification time are known is not read again."""
     before = {(source.path, source.size, source.changed): source.digest for source in known}
-    found = (attempt(_source, path.absolute(), documents, before) for path in files)
+    found = (attempt(_text_source, path.absolute(), documents, before) for path in files)
     return tuple(source for source in found if source is not None)
 
 
-def _source(path: Path, documents: str, known: dict[tuple[str, int, int], str]) -> Source:
+def _text_source(path: Path, documents: str, known: dict[tuple[str, int, int], str]) -> TextSource:
     state = path.stat()
     place = (str(path), state.st_size, state.st_mtime_ns)
-    return Source(str(path), form_of(path, documents), *place[1:], known.get(place) or digest(path))
+    return TextSource(str(path), document_format(path, documents), *place[1:], known.get(place) or digest(path))
 
 
-def check_unchanged(sources: Sequence[Source]) -> None:
+def check_unchanged(sources: Sequence[TextSource]) -> None:
     for source in sources:
         state = Path(source.path).stat()
         if (state.st_size, state.st_mtime_ns) != (source.size, source.changed):
-            raise UserError(f"{source.path} changed while it was read", hint="try again when it is finished")
+            raise UserError(f"{source.path} changed while it was read", hint="try again when nothing writes to it")
 
 
 def digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Examples of pretraining as ranges of a corpus's tokens, and how batches are put together from them."""
+"""Pretraining examples as ranges of a corpus's tokens, and the assembly of batches from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from patchword.data.text.tokenizers.template import Frame
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Examples as ranges of the corpus's tokens. label: 0 if B follows A, 1 if it is from elsewhere, -1 without a B."""
+    """Examples as token ranges of the corpus. label: 0 if B follows A, 1 if B is from another place, -1 without B."""
 
     corpus: Corpus
     frame: Frame
@@ -30,27 +30,27 @@ class Plan:
 
     @property
     def lengths(self) -> Numbers:
-        """of the examples, special tokens included"""
+        """(examples,) number of tokens of each example, special tokens included"""
         first, second = self.a_end - self.a_start, self.b_end - self.b_start
         return first + second + self._specials(second)
 
     def batch(self, index: Tensor) -> tuple[Ragged, Ragged, Tensor]:
-        """ids of A, or of A and B, in their frame (int32), segments (0, and 1 from B on), labels (int64)"""
+        """Return ids with special tokens (int32), segments (0 for A, 1 for B) and labels (int64) of these examples."""
         chosen = index.numpy()
         a_start, b_start = self.a_start[chosen], self.b_start[chosen]
         first, second = self.a_end[chosen] - a_start, self.b_end[chosen] - b_start
         offsets = np.concatenate([[0], np.cumsum(first + second + self._specials(second))])
         ids, segments = np.zeros(offsets[-1], np.int32), np.zeros(offsets[-1], np.int32)
         place, frame = offsets[:-1], self.frame
-        put(ids, place, frame.before)
+        _put(ids, place, frame.before)
         place = place + len(frame.before)
         ids[ranges(place, first)] = self.corpus.tokens[ranges(a_start, first)]
         place = place + first
         paired = second > 0
-        put(ids, place[paired], frame.between)
+        _put(ids, place[paired], frame.between)
         place = place + len(frame.between) * paired
         ids[ranges(place, second)] = self.corpus.tokens[ranges(b_start, second)]
-        put(ids, place + second, frame.after)
+        _put(ids, place + second, frame.after)
         segments[ranges(place, (second + len(frame.after)) * paired)] = 1
         rows = torch.from_numpy(offsets)
         labels = torch.from_numpy(self.label[chosen])
@@ -60,7 +60,7 @@ class Plan:
         return self.frame.single + len(self.frame.between) * (second > 0)
 
 
-def put(ids: NDArray[np.int32], places: Numbers, tokens: Sequence[int]) -> None:
-    """the same tokens at each place, one behind the other"""
+def _put(ids: NDArray[np.int32], places: Numbers, tokens: Sequence[int]) -> None:
+    """Write the token sequence into `ids` at each of the places."""
     for shift, token in enumerate(tokens):
         ids[places + shift] = token

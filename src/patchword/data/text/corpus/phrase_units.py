@@ -1,6 +1,6 @@
-"""Units of a text that belong together, as phrases and names do: what ERNIE masks as a whole (Sun et al., 2019).
+"""Phrases and names ("units") of a text, which ERNIE masks as a whole (Sun et al., 2019).
 
-Chinese has no spaces between words: a segmenter finds them, or the user gives them, as a list or by a mark between.
+Chinese has no spaces between words: a segmenter finds them, or the user gives them as a list or with a separator.
 """
 
 import re
@@ -13,30 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.word_spans import Place, stands_alone
+from patchword.data.text.corpus.word_spans import Place, is_whole_word
 from patchword.data.text.formats.text_io import lines_of, read_utf8
 from patchword.data.text.tokenizers.encoding import Encoding
 
 
 def cut(text: str) -> list[str]:
-    """The words of a Chinese text, with white space and marks as words of their own; together they are the text."""
+    """Segment a Chinese text into words, white space and punctuation; joined, they are the text again."""
     try:
         import rjieba
     except ImportError:
         raise UserError(
-            "finding the words of Chinese texts needs rjieba",
+            "the word segmentation of Chinese texts needs the package rjieba",
             hint="pip install 'patchword[zh]', or give the units as a file",
         ) from None
     return list(rjieba.cut(text))
 
 
 def units(text: str) -> list[Place]:
-    """The words of a Chinese text as places, white space left out."""
+    """Return the character spans of the words of a Chinese text, without white space."""
     return placed(cut(text))
 
 
 def placed(words: Iterable[str]) -> list[Place]:
-    """Where words stand in the text that they make up, white space left out."""
+    """Return the spans of words in the text that they form when joined, without white space."""
     found, start = list[Place](), 0
     for word in words:
         if word.strip():
@@ -46,34 +46,34 @@ def placed(words: Iterable[str]) -> list[Place]:
 
 
 def separated(text: str, separator: str) -> tuple[str, list[Place]]:
-    """A text with a mark between its units: the text without the marks, and the places of the units in it."""
+    """Remove the separators between units; return the text and the spans of its units."""
     if not separator:
-        raise UserError("the mark between units is empty")
+        raise UserError("the separator of units is empty", expected="one or more characters")
     words = text.split(separator)
     return "".join(words), placed(words)
 
 
 @dataclass(frozen=True)
 class UnitList:
-    """Units that are known beforehand, such as names. Where several could begin, the longest does."""
+    """A given list of units, such as names. At each position the longest matching unit is taken."""
 
     units: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> "UnitList":
-        """One unit a line; empty lines are passed over."""
+        """Read one unit per line; empty lines are skipped."""
         found = tuple(dict.fromkeys(unit for line in lines_of(read_utf8(path)) if (unit := line.strip())))
         if not found:
-            raise UserError(f"{path} is empty", expected="one unit a line")
+            raise UserError(f"{path} is empty", expected="one unit per line")
         return cls(found)
 
     def places(self, text: str) -> list[Place]:
-        """Where units of the list stand; as a part of a longer word none does."""
+        """Return the spans of the listed units in a text; a match inside a longer word does not count."""
         found, start = list[Place](), 0
         while match := self._firsts.search(text, start):
             place = match.start()
             ends = (end for size in self._sizes[match[0]] if (end := place + size) <= len(text))
-            whole = (end for end in ends if text[place:end] in self._known and stands_alone(text, place, end))
+            whole = (end for end in ends if text[place:end] in self._known and is_whole_word(text, place, end))
             end = next(whole, 0)
             if end:
                 found.append((place, end))
@@ -86,7 +86,7 @@ class UnitList:
 
     @cached_property
     def _sizes(self) -> dict[str, list[int]]:
-        """by the first letter: how long units are, the longest first"""
+        """first letter -> lengths of the units that begin with it, longest first"""
         found: dict[str, set[int]] = {}
         for unit in self.units:
             found.setdefault(unit[0], set()).add(len(unit))
@@ -98,9 +98,9 @@ class UnitList:
 
 
 def unit_numbers(found: Encoding, places: Sequence[Place]) -> NDArray[np.int32]:
-    """The number of the unit of each piece, from 0 on; pieces outside of all units keep the words they belong to.
+    """Number the units of the tokens from 0; outside of all units, each word is a unit.
 
-    A piece belongs to the unit in which it begins.
+    A token belongs to the unit in which it begins.
     """
     starts, ends = np.array(places, np.int64).reshape(-1, 2).T
     unit = np.searchsorted(starts, found.starts, side="right") - 1

@@ -1,9 +1,9 @@
-"""The examples of one epoch of pretraining: pairs for next-sentence prediction, or sentences packed without it.
+"""The pretraining examples of one epoch: pairs for next-sentence prediction, or packed sentences without it.
 
-For every sentence it is drawn what a chunk would be that began there: how far it reaches, where it parts into A and B,
-whether B is kept or taken from another document, and so which sentence the next chunk begins at. The chunks of the
-epoch are those met when these steps are followed from the first sentence on. All draws are functions of (seed, epoch,
-sentence) and come from arrays; only the following is a loop.
+For every sentence, the random choices of a chunk that would begin there are drawn: its end, its split into A and B,
+whether B comes from another document, and therefore the sentence at which the next chunk begins. The chunks of the
+epoch are found by following these steps from the first sentence. All draws are functions of (seed, epoch, sentence) and
+are computed as arrays; only following the steps is a loop.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _BLOCK = 2**20  # sentences planned at once
 
 @dataclass(frozen=True)
 class _Draws:
-    """The random numbers of an epoch, by purpose and sentence."""
+    """The random numbers of an epoch, indexed by purpose and sentence."""
 
     seed: int
     epoch: int
@@ -40,11 +40,11 @@ class _Draws:
         return drawn.numpy().astype(np.float64)
 
     def below(self, sentences: Numbers, purpose: int, limit: Numbers | int) -> Numbers:
-        """whole numbers from 0 to limit - 1"""
+        """Return integers from 0 to limit - 1."""
         return (self.uniform(sentences, purpose) * limit).astype(np.int64)
 
     def target(self, sentences: Numbers, room: int, short: float) -> Numbers:
-        """How long an example should get: as long as there is room, or with probability `short` less."""
+        """Draw the target length of examples: the full length, or a shorter one with probability `short`."""
         shorter = 2 + self.below(sentences, _TARGET, room - 1)
         return np.where(self.uniform(sentences, _SHORT) < short, shorter, room)
 
@@ -59,14 +59,14 @@ def plan_pairs(
     short: float = 0.1,
     random_share: float = 0.5,
 ) -> Plan:
-    """Next-sentence pairs as in BERT: a chunk's sentences as A and B, or A and sentences of another document.
+    """Plan next-sentence pairs as in BERT: B is the rest of the chunk, or sentences of another document.
 
-    length: tokens of an example at most, special ones included.
+    length: maximum number of tokens of an example, special tokens included.
 
-    What a chunk does not use then begins the next one. A chunk of one sentence always gets a B from elsewhere, so more
-    than `random_share` of the pairs do where documents are short. Two things differ from BERT's script: the shorter
-    target is drawn for each chunk instead of each document, and how many tokens a side that is too long loses in front
-    and how many behind is drawn evenly.
+    Sentences that a chunk does not use begin the next one. A chunk of one sentence always gets a random B, so with
+    short documents more than `random_share` of the pairs have one. There are two differences from BERT's script: the
+    shorter target length is drawn per chunk and not per document, and the number of tokens that a side loses at its
+    front and at its end is drawn uniformly.
     """
     chosen = np.arange(len(corpus)) if documents is None else documents
     room, draws, at = _room(length, frame.paired), _Draws(seed, epoch), corpus.sentences
@@ -74,22 +74,22 @@ def plan_pairs(
         raise UserError(
             "next-sentence pairs need two documents",
             got=len(chosen),
-            hint="give more texts, say how documents are separated, or pack sentences without pairs",
+            hint="give more texts, set how documents are separated, or pack sentences without pairs",
         )
 
-    def parted(sentences: Numbers, stop: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-        """where chunks would end, where B would begin, whether it would come from elsewhere"""
+    def split_chunks(sentences: Numbers, stop: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+        """Return the ends of the chunks, the starts of B, and whether B comes from another document."""
         target = draws.target(sentences, room, short)
         end = np.minimum(np.searchsorted(at, at[sentences] + target), stop)
         middle = sentences + 1 + draws.below(sentences, _PARTING, end - sentences - 1)
         return end, middle, (middle == end) | (draws.uniform(sentences, _OTHER) < random_share)
 
     def following(sentences: Numbers, stop: Numbers) -> Numbers:
-        end, middle, elsewhere = parted(sentences, stop)
+        end, middle, elsewhere = split_chunks(sentences, stop)
         return np.where(elsewhere, middle, end)
 
     begin, owner = _chunks(corpus, chosen, following)
-    end, middle, elsewhere = parted(begin, corpus.documents[chosen[owner] + 1])
+    end, middle, elsewhere = split_chunks(begin, corpus.documents[chosen[owner] + 1])
     other = draws.below(begin, _DOCUMENT, len(chosen) - 1)
     other = chosen[other + (other >= owner)]
     first, last = corpus.documents[other], corpus.documents[other + 1]
@@ -113,9 +113,9 @@ def plan_order(
     documents: Numbers | None = None,
     short: float = 0.1,
 ) -> Plan:
-    """Pairs that follow each other, half of them exchanged, as in ALBERT. label: 1 if they are.
+    """Plan sentence-order pairs as in ALBERT: consecutive segments, half of them swapped. label: 1 if swapped.
 
-    A chunk of one sentence makes no pair.
+    A chunk of one sentence gives no pair.
     """
     plan = plan_pairs(corpus, frame, length, seed, epoch, documents, short, random_share=0.0)
     kept = np.flatnonzero(plan.label == 0)
@@ -142,7 +142,7 @@ def plan_packed(
     documents: Numbers | None = None,
     short: float = 0.1,
 ) -> Plan:
-    """Whole sentences of one document, as many as there is room for; a sentence too long for that is cut."""
+    """Plan examples of as many whole sentences of one document as fit; a longer sentence is split."""
     chosen = np.arange(len(corpus)) if documents is None else documents
     room, draws, at = _room(length, frame.single), _Draws(seed, epoch), corpus.sentences
 
@@ -161,14 +161,14 @@ def plan_packed(
 
 def _room(length: int, specials: int) -> int:
     if length < specials + 2:
-        raise UserError("the length of an example", expected=f"at least {specials + 2}", got=length)
+        raise UserError("the length of an example is too small", expected=f"at least {specials + 2}", got=length)
     return length - specials
 
 
 def _chunks(
     corpus: Corpus, chosen: Numbers, following: Callable[[Numbers, Numbers], Numbers]
 ) -> tuple[Numbers, Numbers]:
-    """The sentences at which chunks begin, and which of the chosen documents each is in."""
+    """Return the first sentence of each chunk, and the index of its document among the chosen ones."""
     counts = corpus.documents[chosen + 1] - corpus.documents[chosen]
     begins, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for block in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(np.cumsum(counts) // _BLOCK)) + 1):

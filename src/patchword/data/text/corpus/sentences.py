@@ -1,9 +1,9 @@
-"""Cutting a passage into sentences, by a small rule rather than a model.
+"""Split a passage into sentences by a small rule, without a model.
 
-A sentence ends at . ! or ? (perhaps with closing quotes or brackets) when white space and then a capital letter or a
-letter of a script without cases follow, and at their CJK forms wherever they stand. "Mr." and its like, and initials
-("J. Smith", "the U.S. Army"), end none. What is longer than 2,000 characters is cut at a space: lists, tables, and
-texts without marks would otherwise become one sentence of a whole file.
+A sentence ends at . ! or ? (optionally with closing quotes or brackets) if white space follows, and then a capital
+letter or a letter of a script without case. It always ends at the CJK forms of these marks. Abbreviations such as "Mr."
+and initials ("J. Smith", "the U.S. Army") do not end a sentence. A sentence of more than 2,000 characters is split at a
+space; otherwise lists, tables and texts without punctuation would become one sentence per file.
 """
 
 import re
@@ -13,14 +13,14 @@ LONGEST = 2000  # characters
 _MARKS = re.compile(r"""([.!?…。！？｡]+)["'”’»)\]_*」』）》】]*""")
 _NEXT = re.compile(r"""\s+["'“‘«(\[¿¡_*]*(\w)""")
 _LAST_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,7}$")
-_SHORTENED = re.compile(  # those that capitals follow; after "No." and "vol." come figures, which begin no sentence
+_SHORTENED = re.compile(  # abbreviations before capitals; "No." and "vol." precede digits, which begin no sentence
     "mr|mrs|ms|dr|prof|st|sr|jr|messrs|mme|mlle|rev|fr|hon|gen|col|maj|capt|lt|sgt|adm|gov|sen|rep|pres|vs|cf|ca|al|mt",
     re.IGNORECASE,
 )
 
 
 def sentences(passage: str) -> list[str]:
-    """The sentences of a passage, without the white space around them; none is empty."""
+    """Return the non-empty sentences of a passage, without surrounding white space."""
     found, start = [], 0
     for marks in _MARKS.finditer(passage):
         if marks[1][0] in "。！？｡" or _ends(passage, marks):

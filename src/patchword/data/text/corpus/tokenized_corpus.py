@@ -1,4 +1,4 @@
-"""A tokenised corpus as it lies in its folder: three files, read through memory maps, and their manifest."""
+"""A tokenised corpus in its folder: three memory-mapped files and their manifest."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.data.randomness import uniform
-from patchword.data.text.corpus.documents import Source, digest
+from patchword.data.randomness import HELD_OUT_DOCUMENTS, uniform
+from patchword.data.text.corpus.documents import TextSource, digest
 
 PARTS = ("tokens", "sentences", "documents")
-_HELD_OUT = 13  # purpose of the random numbers
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """key: of the texts, the tokenizer and the rules. seconds: spent tokenising. digests: of the three files."""
+    """key: hash of texts, tokenizer and cache version.
+
+    seconds: time spent on tokenising. digests: of the three files.
+    """
 
     key: str
     vocabulary: int
@@ -31,11 +33,11 @@ class Manifest:
     unknown: int
     seconds: float
     digests: dict[str, str]
-    sources: tuple[Source, ...]
+    sources: tuple[TextSource, ...]
 
 
 class Tokens(Protocol):
-    """Tokens in a row: an array, or what can be indexed like one."""
+    """A sequence of tokens: an array, or an object that is indexed like one."""
 
     @property
     def nbytes(self) -> int: ...
@@ -44,9 +46,9 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """tokens: all of them in a row. sentences: offsets into the tokens. documents: offsets into the sentences.
+    """tokens: the concatenated tokens. sentences: offsets into the tokens. documents: offsets into the sentences.
 
-    Offsets are int64 and one more than there are; len() counts documents.
+    Offsets are int64, one more than there are sentences or documents; len() is the number of documents.
     """
 
     manifest: Manifest
@@ -56,7 +58,7 @@ class Corpus:
 
     @classmethod
     def mapped(cls, folder: Path, manifest: Manifest) -> "Corpus":
-        tokens = np.asarray(np.memmap(part_file(folder, "tokens"), token_type(manifest.vocabulary), "r"))
+        tokens = np.asarray(np.memmap(part_file(folder, "tokens"), token_dtype(manifest.vocabulary), "r"))
         return cls(manifest, tokens, mapped_offsets(folder, "sentences"), mapped_offsets(folder, "documents"))
 
     def __len__(self) -> int:
@@ -68,15 +70,15 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """bytes of the three files"""
+        """size of the three files in bytes"""
         return self.tokens.nbytes + self.sentences.nbytes + self.documents.nbytes
 
     def fingerprint(self) -> str:
         return self.manifest.key
 
     def split(self, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The documents to learn from, and the share set aside: always the same ones, whatever the seed of a run."""
-        draw = uniform(0, 0, torch.arange(len(self)), _HELD_OUT).numpy()
+        """Return the training documents and the held-out ones; the split does not depend on the seed of a run."""
+        draw = uniform(0, 0, torch.arange(len(self)), HELD_OUT_DOCUMENTS).numpy()
         count = min(len(self) - 1, max(1, round(len(self) * share))) if share > 0 else 0
         aside = np.zeros(len(self), bool)
         aside[np.argsort(draw, kind="stable")[:count]] = True
@@ -88,19 +90,19 @@ def part_file(folder: Path, part: str) -> Path:
 
 
 def mapped_offsets(folder: Path, part: str) -> NDArray[np.int64]:
-    """Read where they lie; numpy's own class for maps would make every slice slower."""
+    """Map an offset file as a plain array; slicing a np.memmap object is slower."""
     return np.asarray(np.memmap(part_file(folder, part), np.int64, "r"))
 
 
-def token_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
+def token_dtype(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
     return np.uint16 if vocabulary <= 2**16 else np.uint32
 
 
-def whole_manifest(folder: Path, parts: Sequence[str] = PARTS) -> Manifest | None:
-    """None unless a manifest is there and each of the files is what it says."""
+def complete_manifest(folder: Path, parts: Sequence[str] = PARTS) -> Manifest | None:
+    """Return the manifest if it exists and the digest of every file agrees, else None."""
     with suppress(UserError, TypeError, KeyError, OSError):
         fields = read_json(folder / "manifest.json")
-        manifest = Manifest(**{**fields, "sources": tuple(Source(**source) for source in fields["sources"])})
+        manifest = Manifest(**{**fields, "sources": tuple(TextSource(**source) for source in fields["sources"])})
         if all(digest(part_file(folder, part)) == manifest.digests[part] for part in parts):
             return manifest
     return None

@@ -1,4 +1,4 @@
-"""A text as the numbers of its words, every different word spelled once, and batches of it for a model that spells."""
+"""A corpus of word ids with one spelling per distinct word, and its batches for character-based models (ELMo)."""
 
 import hashlib
 from array import array
@@ -17,14 +17,14 @@ from patchword.data.text.corpus.sentences import sentences
 from patchword.data.text.corpus.word_counts import Cut
 from patchword.data.text.tokenizers.characters import BEGIN, END, UNKNOWN, CharacterReader, SpelledBatch
 
-ENDS = (END, BEGIN, UNKNOWN)  # numbers 0, 1 and 2
+ENDS = (END, BEGIN, UNKNOWN)  # word ids 0, 1 and 2
 
 
 @dataclass(frozen=True, eq=False)
 class WordCorpus:
-    """words: all that were seen, the most frequent first, behind those of the vocabulary it began with.
+    """words: the given vocabulary, then all other words of the text, most frequent first.
 
-    sentences: int32 numbers of words, with the two ends of each sentence.
+    sentences: int32 word ids, with the begin and end markers of each sentence.
     """
 
     words: tuple[str, ...]
@@ -32,7 +32,7 @@ class WordCorpus:
 
     @classmethod
     def read(cls, texts: Iterable[str], cut: Cut, known: tuple[str, ...] = ENDS) -> "WordCorpus":
-        """known: words that keep their numbers, the two ends and the unknown first."""
+        """Read a corpus. known: words that keep their ids; the first three are the end, begin and unknown markers."""
         numbers = {word: number for number, word in enumerate(known)}
         values, lengths = array("i"), array("i")
         for text in texts:
@@ -58,13 +58,13 @@ class WordCorpus:
 
 
 def _ranked(seen: np.ndarray, names: tuple[str, ...], known: int) -> list[int]:
-    """The numbers of words in their new order: new ones by how often they were seen, equal ones by their letters."""
+    """Return the word ids in their new order: known words first, the others by falling count, then alphabetically."""
     counts = np.bincount(seen, minlength=len(names))
     return [*range(known), *sorted(range(known, len(names)), key=lambda number: (-counts[number], names[number]))]
 
 
 def pieces(texts: Ragged, longest: int) -> Ragged:
-    """The same, a text of more tokens in as many parts as it needs, of like length."""
+    """Split every text of more than `longest` tokens into parts of nearly equal length."""
     lengths = texts.lengths
     parts = -(-lengths // longest)
     of = torch.arange(len(texts)).repeat_interleave(parts)
@@ -74,10 +74,10 @@ def pieces(texts: Ragged, longest: int) -> Ragged:
 
 
 def by_words(lengths: Tensor, most: int, seed: int, epoch: int) -> list[Tensor]:
-    """The numbers of the texts of each batch: of like length, `most` tokens with their padding, and shuffled.
+    """Return the text indices of each batch: texts of similar length, at most `most` tokens with padding, shuffled.
 
-    Where batches end depends on the lengths alone, so that every epoch has as many, and which texts of one length are
-    together is drawn anew.
+    The batch sizes depend on the lengths alone, so every epoch has the same number of batches. Which texts of equal
+    length share a batch changes per epoch.
     """
     shuffled = order(seed, epoch, len(lengths))
     ranked = shuffled[lengths[shuffled].argsort(stable=True)]
@@ -86,7 +86,7 @@ def by_words(lengths: Tensor, most: int, seed: int, epoch: int) -> list[Tensor]:
 
 
 def _sizes(lengths: np.ndarray, most: int) -> list[int]:
-    """lengths: rising. How many texts each batch has."""
+    """Return the number of texts of each batch. lengths: in ascending order."""
     found, begin = list[int](), 0
     while begin < len(lengths):
         some = lengths[begin : begin + max(1, most // int(lengths[begin]))]
@@ -98,9 +98,9 @@ def _sizes(lengths: np.ndarray, most: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class SpelledTexts:
-    """Texts to learn from. vocabulary: so many of the words are told apart, the others are the unknown one.
+    """Training texts. vocabulary: number of words that are predicted; all others count as the unknown word.
 
-    spelling: (words, characters) int16 of all words, made once.
+    spelling: (words, characters) int16, the characters of every word.
     """
 
     texts: Ragged
@@ -113,13 +113,13 @@ class SpelledTexts:
         return len(self.texts)
 
     def batch(self, index: Tensor) -> SpelledBatch:
-        """On the device, every different word of the batch spelled once."""
+        """Return the batch on the device, with one spelling per distinct word."""
         chosen = self.texts.take(index)
         numbers, mask = chosen.padded(-1), chosen.mask()
         words, which = chosen.values.unique(return_inverse=True)
         ids = torch.zeros(numbers.shape, dtype=torch.int64)
         ids[mask] = which
-        told = torch.where(numbers < self.vocabulary, numbers, 2).long().masked_fill(~mask, IGNORE)
+        targets = torch.where(numbers < self.vocabulary, numbers, 2).long().masked_fill(~mask, IGNORE)
         spelling = self.reader.trimmed(self.spelling[words.long()]).long()
         text = Text(ids, mask=None if mask.all() else mask, spelling=spelling)
-        return SpelledBatch(text, told).to(self.device)
+        return SpelledBatch(text, targets).to(self.device)

@@ -1,4 +1,4 @@
-"""The words of a text and how often each was seen, and a text as the numbers of its words."""
+"""Word counts of a text, the vocabulary made from them, and texts as word ids."""
 
 import re
 import tempfile
@@ -16,20 +16,20 @@ from patchword.core.errors import UserError
 Cut = Callable[[str], list[str]]
 Cutting = Literal["words", "marks", "spaces"]
 CUTTINGS: dict[Cutting, str] = {
-    "words": "lower-case runs of letters and digits; marks are left out",
-    "marks": "words as they are written, and every mark by itself",
-    "spaces": "what stands between spaces, as it is: for text that was cut before",
+    "words": "lower-case runs of letters and digits, without punctuation",
+    "marks": "words as written, and every punctuation mark as a word",
+    "spaces": "split at white space only, for text that is already tokenised",
 }
-END = -1  # of a sentence
+END = -1  # marks the end of a sentence
 _UNKNOWN = -2
-_HELD = 2**20  # numbers held before they go to the file
+_HELD = 2**20  # ids in memory before they are written to the file
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _WORD_OR_MARK = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 
 def cut_of(name: str) -> Cut:
     if name not in get_args(Cutting):
-        raise UserError("cut", expected=", ".join(CUTTINGS), got=name)
+        raise UserError("unknown way to split text into words", expected=", ".join(CUTTINGS), got=name)
     ways: dict[Cutting, Cut] = {"words": _plain, "marks": _WORD_OR_MARK.findall, "spaces": str.split}
     return ways[cast(Cutting, name)]
 
@@ -40,7 +40,7 @@ def _plain(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """counts: (words,) int64. Most frequent words first, and equal ones by their letters: one text, one order."""
+    """counts: (words,) int64. Words are sorted by falling count, then alphabetically, so the order is deterministic."""
 
     words: tuple[str, ...]
     counts: np.ndarray
@@ -54,12 +54,12 @@ class Vocabulary:
 
     @property
     def total(self) -> int:
-        """how many words the text has, without the rare ones"""
+        """number of words of the text, without the rare ones"""
         return int(self.counts.sum())
 
     @classmethod
     def count(cls, texts: Iterable[str], cut: Cut, least: int = 5, most: int | None = None) -> "Vocabulary":
-        """Of words seen `least` times, and of these the `most` frequent."""
+        """Count words and keep those with at least `least` occurrences; of these, the `most` frequent."""
         found = Counter[str]()
         for text in texts:
             found.update(cut(text))
@@ -68,18 +68,18 @@ class Vocabulary:
             seen = f"{len(found):,} different words, {found.total():,} in all"
             raise UserError(
                 "too little text for word vectors",
-                expected=f"at least two words that are seen {least} times",
+                expected=f"at least two words that occur {least} times",
                 got=seen,
-                hint="give more text, or let rarer words in",
+                hint="give more text, or keep rarer words",
             )
         return cls(tuple(word for word, _ in kept), np.array([count for _, count in kept], np.int64))
 
 
 def number_words(texts: Iterable[str], cut: Cut, vocabulary: Vocabulary) -> np.ndarray:
-    """(numbers,) int32: the words of all sentences in a row, END after each; rare words are left out, as in word2vec.
+    """Return (ids,) int32: the word ids of all sentences with END after each; rare words are dropped, as in word2vec.
 
-    They lie in a file without a name, which the system removes with the last reader: memory stays as it is, whatever
-    the length of the text.
+    The ids are mapped from an unnamed temporary file, so the memory use does not grow with the text. The operating
+    system removes the file when the last reader closes it.
     """
     with tempfile.TemporaryFile() as file:
         size = 0

@@ -1,8 +1,8 @@
-"""Which words of a text stand near each other: frequent ones thinned out, windows drawn, false words added.
+"""Skip-gram pairs of a text: subsampling of frequent words, random windows and negative samples, as in word2vec.
 
-Neighbouring centres share a block: `centres` words in a row, the words around them, and `negatives` false words for
-all. Their pairs are then entries of one small matrix, found by a product, where pairs one by one would each fetch the
-same rows again (Ji et al., 2016). Every true pair is there once, as word2vec has it.
+Neighbouring centre words share a block: `centres` consecutive words, the words around them, and `negatives` negative
+samples for all of them. The scores of the pairs are then entries of one small matrix product; separate pairs would read
+the same embedding rows several times (Ji et al., 2016). Every positive pair occurs once, as in word2vec.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,20 @@ from torch import Tensor
 from patchword.data.randomness import integers, uniform
 from patchword.data.text.corpus.word_counts import Vocabulary
 
-CHUNK = 2**18  # words of the text prepared at once
-_OFTEN, _AGAIN = 16, 3  # times that the most frequent word is in a step, and that others are, at most
-_FEWEST = 4  # centres of a step
-_THINNED, _REACHED, _FALSE, _FINER = range(1, 5)  # purposes of random numbers
+CHUNK = 2**18  # words of the text that are prepared at once
+_MOST_OF_ONE_WORD, _MEAN_REPEATS = (
+    16,
+    3,
+)  # limits on the occurrences of the most frequent word, and of the average word, in a step
+_FEWEST_CENTRES = 4  # per step
+_KEEP, _WINDOW, _NEGATIVE, _NEGATIVE_LOW = range(1, 5)  # purposes of random numbers
 
 
-class Windows(NamedTuple):
-    """Blocks of neighbouring words.
+class PairBlocks(NamedTuple):
+    """Blocks of neighbouring words and their negative samples.
 
-    around: (blocks, reach + centres + reach) words, centres in the middle. near: (blocks, centres, around), 1 where a
-    centre has a word in its window. negatives: (blocks, count) false words for every pair of the block.
+    around: (blocks, window + centres + window) words, with the centres in the middle. near: (blocks, centres, around),
+    1 where a word is in the window of a centre. negatives: (blocks, count) negative samples of the block.
     """
 
     around: Tensor
@@ -37,7 +40,7 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """centres, negatives: of a block. blocks: of a step."""
+    """centres, negatives: number per block. blocks: number per step."""
 
     centres: int = 32
     negatives: int = 32
@@ -45,20 +48,23 @@ class Sizes:
 
     @classmethod
     def fitting(cls, shares: np.ndarray) -> "Sizes":
-        """All pairs of a step see the same vectors, so no word should be in it too often: few words, small steps.
+        """Choose sizes for which no word occurs too often in a step, since all pairs of a step use the same vectors.
 
-        False words are not counted: a frequent one is in every step some hundred times. That is for the step to bear.
+        Small vocabularies get small steps. Negative samples are not counted, although a frequent one occurs some
+        hundred times per step.
 
-        shares: of the words, in a text that was thinned out. Their squares' sum, times the words of a step, is how
-        often the word at some place is in it.
+        shares: relative word frequencies after subsampling. The sum of their squares, times the words of a step, is the
+        mean number of occurrences of a word in the step.
         """
-        words = min(_AGAIN / float((shares**2).sum()), _OFTEN / float(shares.max()), cls.blocks * cls.centres)
-        centres = min(max(round(words), _FEWEST), cls.centres)
+        words = min(
+            _MEAN_REPEATS / float((shares**2).sum()), _MOST_OF_ONE_WORD / float(shares.max()), cls.blocks * cls.centres
+        )
+        centres = min(max(round(words), _FEWEST_CENTRES), cls.centres)
         return cls(centres, blocks=max(int(words / centres), 1))
 
 
 class Drawing:
-    """What is random in a pass over a text: a function of the seed, the pass and the word's place, nothing else."""
+    """Draws the pairs of a pass over a text. Every draw is a function of seed, epoch and word position alone."""
 
     def __init__(
         self, vocabulary: Vocabulary, window: int = 5, sample: float = 1e-3, seed: int = 0, sizes: Sizes | None = None
@@ -72,9 +78,9 @@ class Drawing:
         self.false = torch.from_numpy(np.cumsum(false_probability(vocabulary.counts)))
 
     def crowd(self, threads: int) -> tuple[Tensor, Tensor]:
-        """(words,) of each table: how many of the threads' steps have a word in them, if one has.
+        """Return, per word of the input and of the output table, the expected number of threads that update it at once.
 
-        The others have it about as often as it is expected in a step: a frequent word, all; a rare one, none.
+        Given that one thread's step has the word, each other thread has it with its expected count per step, at most 1.
         """
         blocks, centres, false = self.sizes.blocks, self.sizes.centres, self.false.diff(prepend=torch.zeros(1))
         shares = torch.from_numpy(self.shares)
@@ -82,27 +88,27 @@ class Drawing:
         outputs = blocks * (centres * shares + self.sizes.negatives * false)
         return _together(inputs, threads), _together(outputs, threads)
 
-    def steps(self, numbers: np.ndarray, begin: int, epoch: int) -> Iterator[tuple[int, Windows]]:
-        """The windows of the part of a text that begins there, and how far into the text each step has come."""
+    def steps(self, numbers: np.ndarray, begin: int, epoch: int) -> Iterator[tuple[int, PairBlocks]]:
+        """Yield the steps of the chunk of a text that starts at `begin`, each with its end position in the text."""
         part = torch.from_numpy(np.array(numbers[begin : begin + CHUNK])).long()
         places = torch.arange(begin, begin + len(part))
         kept = part >= 0
         sentence = (~kept).cumsum(0)
-        kept &= uniform(self.seed, epoch, places, _THINNED) < self.keep[part.clamp(min=0)]
+        kept &= uniform(self.seed, epoch, places, _KEEP) < self.keep[part.clamp(min=0)]
         words, sentence, places = part[kept], sentence[kept], places[kept]
         if not len(words):
             return
         around = self._blocks(words)
         before, behind = map(self._blocks, self._reach(sentence, places, epoch))
-        false = self._false(len(around), begin, epoch)
+        false = self._negatives(len(around), begin, epoch)
         for first in range(0, len(around), self.sizes.blocks):
             some = slice(first, first + self.sizes.blocks)
             last = min((first + self.sizes.blocks) * self.sizes.centres, len(places)) - 1
-            yield int(places[last]) + 1, Windows(around[some], self._near(before[some], behind[some]), false[some])
+            yield int(places[last]) + 1, PairBlocks(around[some], self._near(before[some], behind[some]), false[some])
 
     def _reach(self, sentence: Tensor, places: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        """How many words before and behind each are in its window, which ends where its sentence does."""
-        drawn = integers(self.seed, epoch, places, _REACHED, 1, self.window)
+        """Return the number of words before and after each word in its window, which stays inside the sentence."""
+        drawn = integers(self.seed, epoch, places, _WINDOW, 1, self.window)
         _, lengths = torch.unique_consecutive(sentence, return_counts=True)
         ends = lengths.cumsum(0)
         index = torch.arange(len(sentence))
@@ -111,25 +117,25 @@ class Drawing:
         return torch.minimum(drawn, before).short(), torch.minimum(drawn, behind).short()
 
     def _blocks(self, row: Tensor) -> Tensor:
-        """(words,) -> (blocks, around): each block with the ends of its neighbours; 0 where there is no word"""
+        """(words,) -> (blocks, around): blocks that overlap by the window; 0 where there is no word"""
         size = self.sizes.centres
         filled = F.pad(row, (self.window, -len(row) % size + self.window))
         return filled.unfold(0, size + 2 * self.window, size)
 
     def _near(self, before: Tensor, behind: Tensor) -> Tensor:
-        """A word is not in its own window."""
+        """Return the mask of window members; a word is not in its own window."""
         middle = slice(self.window, self.window + self.sizes.centres)
         places = torch.arange(before.shape[1], dtype=torch.int16)
         offset = places - places[middle, None]
         near = (offset >= -before[:, middle, None]) & (offset <= behind[:, middle, None]) & (offset != 0)
         return near.float()
 
-    def _false(self, blocks: int, begin: int, epoch: int) -> Tensor:
-        """Places in the cumulated probability: 48 random bits, so that the rarest of a million words have theirs."""
+    def _negatives(self, blocks: int, begin: int, epoch: int) -> Tensor:
+        """Sample negatives from the cumulative distribution with 48 random bits, enough for very rare words."""
         count = self.sizes.negatives
         index = begin * count + torch.arange(blocks * count)
-        coarse = uniform(self.seed, epoch, index, _FALSE).double()
-        place = coarse + uniform(self.seed, epoch, index, _FINER).double() / 2**24
+        coarse = uniform(self.seed, epoch, index, _NEGATIVE).double()
+        place = coarse + uniform(self.seed, epoch, index, _NEGATIVE_LOW).double() / 2**24
         found = torch.searchsorted(self.false, place, right=True).clamp(max=len(self.false) - 1)
         return found.view(blocks, count)
 
@@ -139,7 +145,7 @@ def _together(expected: Tensor, threads: int) -> Tensor:
 
 
 def keep_probability(counts: np.ndarray, sample: float) -> np.ndarray:
-    """Of a word with the share f of a text: (sqrt(f / s) + 1) s / f, as word2vec's program has it; 1 with s = 0."""
+    """Return the subsampling probability (sqrt(f / s) + 1) s / f for frequency f, as in word2vec; 1 if s = 0."""
     if not sample:
         return np.ones(len(counts))
     share = counts / counts.sum()
@@ -148,7 +154,7 @@ def keep_probability(counts: np.ndarray, sample: float) -> np.ndarray:
 
 
 def false_probability(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
-    """Negative words are drawn by count ** 0.75 (Mikolov et al., 2013): rare ones a little more often than seen."""
+    """Return the negative sampling distribution, proportional to count ** 0.75 (Mikolov et al., 2013)."""
     weight = counts.astype(np.float64) ** power
     found: np.ndarray = weight / weight.sum()
     return found

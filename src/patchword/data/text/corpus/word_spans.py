@@ -1,16 +1,16 @@
-"""The words of a text that nobody has cut, and where a given word stands in it."""
+"""Find the words of a raw text, and the positions of a given word."""
 
 import re
 from functools import cache
 
 from tokenizers import Regex, pre_tokenizers
 
-from patchword.data.text.tokenizers.encoding import SPACES, mended, parts_of
+from patchword.data.text.tokenizers.encoding import SPACE_BREAK, repair_surrogates, split_text
 
 Place = tuple[int, int]  # characters [start, end)
-_CHINESE = "㐀-䶿一-鿿豈-﫿"  # characters that are words by themselves
+_CHINESE = "㐀-䶿一-鿿豈-﫿"  # each of these characters is a word
 _LETTER = re.compile(rf"[^\W{_CHINESE}]")
-_APART = "|".join(
+_SPLIT_OFF = "|".join(
     (
         rf"[{_CHINESE}]",
         r"(?:\b\p{L}\.){2,}",  # U.S.
@@ -23,34 +23,34 @@ _APART = "|".join(
 
 
 def word_places(text: str) -> list[Place]:
-    """Between white space, with marks and Chinese characters as words by themselves.
+    """Split at white space; punctuation marks and Chinese characters are words of their own.
 
-    As in treebanks, which taggers learn from, numbers and abbreviations stay whole, and it's is it and 's.
+    As in the treebanks that taggers are trained on, numbers and abbreviations stay whole; "it's" becomes "it", "'s".
     """
     found: list[Place] = []
-    for shift, part in parts_of(mended(text), SPACES):
+    for shift, part in split_text(repair_surrogates(text), SPACE_BREAK):
         found += [(shift + start, shift + end) for _, (start, end) in _splitter().pre_tokenize_str(part)]
     return found
 
 
 def places_of(word: str, text: str) -> list[Place]:
-    """Where a word stands, whatever its capitals; as a part of a longer word it does not count."""
+    """Return the spans of a word, ignoring case; a match inside a longer word does not count."""
     found = (match.span() for match in re.finditer(re.escape(word), text, re.IGNORECASE))
-    return [place for place in found if stands_alone(text, *place)]
+    return [place for place in found if is_whole_word(text, *place)]
 
 
-def stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether what is there is no part of a longer word; Chinese characters are words by themselves."""
-    return not _joined(text, start) and not _joined(text, end)
+def is_whole_word(text: str, start: int, end: int) -> bool:
+    """True if the span is not part of a longer word; a Chinese character is a word."""
+    return not _inside_word(text, start) and not _inside_word(text, end)
 
 
-def _joined(text: str, place: int) -> bool:
-    """Letters on both sides belong to one word."""
+def _inside_word(text: str, place: int) -> bool:
+    """True if letters on both sides of the position belong to one word."""
     around = text[max(0, place - 1) : place + 1]
     return 0 < place < len(text) and all(_LETTER.fullmatch(letter) for letter in around)
 
 
 @cache
 def _splitter() -> pre_tokenizers.PreTokenizer:
-    apart = pre_tokenizers.Split(Regex(_APART), "isolated")
+    apart = pre_tokenizers.Split(Regex(_SPLIT_OFF), "isolated")
     return pre_tokenizers.Sequence([apart, pre_tokenizers.Split(Regex(r"\s+"), "removed")])

@@ -1,4 +1,4 @@
-"""Words with a tag each: CoNLL, one word a line in columns, and CoNLL-U of the Universal Dependencies."""
+"""Tagged words: CoNLL, with one word per line in columns, and CoNLL-U of the Universal Dependencies."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -12,7 +12,7 @@ from patchword.data.text.formats.text_io import lines_of, read_utf8, require_fil
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 _WORD = re.compile(r"[0-9]+")
 UNEQUAL = "a line with another number of columns"
-_NO_WORD = re.compile(r"[0-9]+(-|\.)[0-9]+")  # 1-2 is written as one word, 1.1 is not written at all
+_NO_WORD = re.compile(r"[0-9]+(-|\.)[0-9]+")  # 1-2 is a multiword token, 1.1 an empty node
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Sentence:
     tags: tuple[str, ...]
     line: int  # of its first word in the file
     lines: tuple[int, ...] = field(default=(), compare=False)  # of each word
-    column: str = field(default="", compare=False)  # where its tags stood, as errors name it
+    column: str = field(default="", compare=False)  # of its tags, as error messages name it
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,10 @@ class _Line:
 
 
 def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
-    """column: where the tags stand, counted from 1 (CoNLL: the last if not said), or its CoNLL-U name (upos)."""
+    """Read tagged sentences.
+
+    column: of the tags, counted from 1 (CoNLL default: the last), or its CoNLL-U name (upos).
+    """
     require_file(path, (".conll", ".conllu"))
     universal = path.suffix.lower() == ".conllu"
     blocks = _blocks(_universal_lines(path) if universal else _plain_lines(path))
@@ -47,7 +50,9 @@ def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
         lines = tuple(line.number for line in block)
         sentences.append(Sentence(words, tags, lines[0], lines, _called(place, universal)))
     if not sentences:
-        raise UserError(f"{path} has no sentences", expected="a word and its tag on each line, sentences apart")
+        raise UserError(
+            f"{path} has no sentences", expected="one word and its tag per line, a blank line between sentences"
+        )
     if all(tag == "_" for sentence in sentences for tag in sentence.tags):
         what = f"{path}, {sentences[0].column}: the column of the tags is blank"
         raise UserError(what, got="_ for every word", hint="choose another column: label=NUMBER")
@@ -59,19 +64,19 @@ def _called(place: int, universal: bool) -> str:
 
 
 def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]) -> None:
-    """Refuses a tag that training did not see."""
+    """Report tags that are not in the training data."""
     for sentence in sentences:
         for number, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
             if tag not in known:
                 line = sentence.lines[number] if sentence.lines else sentence.line
                 where = ", ".join(filter(None, (f"{path}, line {line}", sentence.column, f"word {word!r}")))
-                hint = f"{nearest(tag, known)}\nif the tags stand elsewhere, name their column: label=NUMBER"
+                hint = f"{nearest(tag, known)}\nif the tags are in another column, set it: label=NUMBER"
                 error = UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=hint)
                 tell(error, "a tag that is not one of the known tags")
 
 
 def _plain_lines(path: Path) -> Iterator[_Line]:
-    """Cells between tabs, or between spaces where there is no tab: a word may hold a space of another kind."""
+    """Split lines at tabs, or at spaces if there is no tab; a word may contain other white space."""
     for number, line in enumerate(lines_of(read_utf8(path)), 1):
         text = line.rstrip("\r\n").strip(" ")
         cells = [cell.strip(" ") for cell in text.split("\t")] if "\t" in text else re.split(" +", text)
@@ -90,13 +95,13 @@ def _universal_lines(path: Path) -> Iterator[_Line]:
             continue
         if cells and not _WORD.fullmatch(cells[0]):
             where = f"{path}, line {number}, column 1"
-            tell(UserError(where, expected="the number of the word", got=repr(cells[0])), "a word without its number")
+            tell(UserError(where, expected="the index of the word", got=repr(cells[0])), "a word without its index")
             continue
         yield _Line(number, cells)
 
 
 def _blocks(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
-    """The lines between blank ones."""
+    """Yield the groups of lines between blank lines."""
     block: list[_Line] = []
     for line in lines:
         if line.cells:
@@ -109,7 +114,7 @@ def _blocks(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
 
 
 def _tag_place(path: Path, column: str | int | None, first: _Line, universal: bool) -> int:
-    """the number of the tags' cell, from 0"""
+    """Return the column of the tags, counted from 0."""
     count = len(first.cells)
     if universal and (column is None or str(column) in COLUMNS):
         return COLUMNS.index(str(column or "upos"))
@@ -140,5 +145,8 @@ def _is_sound(path: Path, line: _Line, first: _Line, needed: tuple[int, int]) ->
 
 def _unequal(path: Path, line: int, expected: str, count: int) -> UserError:
     return UserError(
-        f"{path}, line {line}: unequal columns", expected=expected, got=count, hint="a blank line ends a sentence"
+        f"{path}, line {line}: wrong number of columns",
+        expected=expected,
+        got=count,
+        hint="a blank line ends a sentence",
     )

@@ -29,7 +29,7 @@ _ENTAILED = ("entailment", "not_entailment")
 
 @dataclass(frozen=True)
 class GlueTask:
-    """labels stand in the order of the GLUE data sets; none means a regression from 0 to 5."""
+    """labels: in the order of the GLUE data sets; empty for a regression from 0 to 5."""
 
     folder: str
     text: str
@@ -38,8 +38,8 @@ class GlueTask:
     labels: tuple[str, ...]
     metrics: tuple[str, ...] = ("accuracy",)
     counts: str = "accuracy"  # the metric that chooses a checkpoint, and that BERT's table reports
-    written: tuple[str, ...] = ()  # the labels as the files write them, if in another way
-    header: tuple[str, ...] = ()  # of the files that have none
+    written: tuple[str, ...] = ()  # the labels in the files, if they differ from `labels`
+    header: tuple[str, ...] = ()  # column names, for files without a header
     short_rows: Literal["refuse", "drop"] = "refuse"
     may_be_empty: tuple[str, ...] = ()
 
@@ -77,7 +77,7 @@ GLUE: dict[str, GlueTask] = {
         metrics=("accuracy", "f1"),
         counts="f1",
         written=("0", "1"),
-        short_rows="drop",  # three rows of the published training file are cut short
+        short_rows="drop",  # three rows of the published training file are truncated
         may_be_empty=("text", "pair"),
     ),
     "mnli": GlueTask("MNLI", "sentence1", "sentence2", "gold_label", ("entailment", "neutral", "contradiction")),
@@ -88,7 +88,10 @@ GLUE: dict[str, GlueTask] = {
 
 
 def read_glue(task: str, folder: Path, part: GluePart = "train") -> Table:
-    """folder: the one that holds CoLA, SST-2 and so on, or the task's own. A test part has no label, MRPC's may."""
+    """Read a part of a task. folder: the one that contains CoLA, SST-2 and so on, or the task's own folder.
+
+    A test part has no labels, except MRPC's original file.
+    """
     if task not in GLUE:
         raise UserError(f"GLUE has no task {task!r}", hint=nearest(task, GLUE))
     entry = GLUE[task]
@@ -116,13 +119,13 @@ def _named(table: Table, task: GlueTask) -> list[str]:
 
 
 def glue_file(task: str, folder: Path, part: str) -> Path:
-    """Where a part of a task is; an error names the file that is missing."""
+    """Return the file of a part of a task, or raise an error that names the missing file."""
     files = _OTHER_FILES.get(task, _FILES)
     if part not in files:
         raise UserError(f"{task} has no part {part!r}", expected=", ".join(files))
     home = _home(GLUE[task].folder, folder)
     names = files[part]
-    if (home / "dev.tsv").is_file():  # then the published training file has the dev part in it
+    if (home / "dev.tsv").is_file():  # otherwise the published training file would include the dev part
         names = tuple(name for name in names if name != "msr_paraphrase_train.txt")
     for name in names:
         if (home / name).is_file():
@@ -131,9 +134,9 @@ def glue_file(task: str, folder: Path, part: str) -> Path:
 
 
 def _home(name: str, folder: Path) -> Path:
-    """The task's folder; capitals and hyphens of its name do not matter."""
+    """Find the task's folder; case and hyphens of its name are ignored."""
     if folder.is_file():
-        hint = f"give the folder it is in: {folder.parent}" if folder.suffix == ".tsv" else ""
+        hint = f"give its folder: {folder.parent}" if folder.suffix == ".tsv" else ""
         raise UserError(
             f"{folder} is a file", expected=f"the folder of GLUE, with {name} in it", got="a file", hint=hint
         )
@@ -142,7 +145,7 @@ def _home(name: str, folder: Path) -> Path:
     for path in [folder.resolve(), *sorted(folder.iterdir())]:
         if _plain(path.name) == _plain(name) and path.is_dir():
             return folder if path == folder.resolve() else path
-    raise UserError(f"{folder} has no folder {name}", hint="the GLUE folder holds one for each task")
+    raise UserError(f"{folder} has no folder {name}", hint="the GLUE folder has one folder per task")
 
 
 def _plain(name: str) -> str:

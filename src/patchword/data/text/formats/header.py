@@ -1,4 +1,4 @@
-"""The first row of a table: the names of its columns, and what may be wrong with them."""
+"""The header of a table: its column names and their checks."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -7,8 +7,8 @@ from patchword.core.errors import UserError, nearest
 from patchword.data.faults import tell
 
 
-def places(path: Path, header: Collection[str], columns: Mapping[str, str], line: int = 1) -> list[int]:
-    """the number of each column asked for"""
+def column_indices(path: Path, header: Collection[str], columns: Mapping[str, str], line: int = 1) -> list[int]:
+    """Return the index of each requested column."""
     names = list(header)
     if twice := [name for name in names if name and names.count(name) > 1]:
         hint = _NO_HEADER if _is_data(names) else "rename one"
@@ -24,15 +24,15 @@ def places(path: Path, header: Collection[str], columns: Mapping[str, str], line
 
 
 def plain_name(name: str) -> str:
-    """A column's name without the space around it and the mark some programs put at the start of a file."""
+    """Remove white space and byte-order marks around a column name."""
     return name.strip(" \t\N{NO-BREAK SPACE}\N{ZERO WIDTH NO-BREAK SPACE}")
 
 
-_NO_HEADER = "is the line with the names of the columns missing? It must be the first: text,label"
+_NO_HEADER = "is the header missing? The first line must contain the column names: text,label"
 
 
 def _is_data(names: list[str]) -> bool:
-    """What no one would call a column: a number, or a sentence."""
+    """True if a name looks like data: a number or a sentence."""
     return any(_is_number(name) or len(name) > 40 or len(name.split()) > 5 for name in names)
 
 

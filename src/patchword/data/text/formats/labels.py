@@ -1,4 +1,4 @@
-"""The labels of a table: their names in order, their numbers, several at once, or a measure to regress on."""
+"""The labels of a table: class names and ids, multiple labels per row, or numbers for regression."""
 
 import json
 import math
@@ -17,7 +17,7 @@ MISSING = "a label that is NaN"
 
 
 def label_names(values: Iterable[str]) -> tuple[str, ...]:
-    """Each label once, in the order a person would list them: numbers by size, x2 before x10."""
+    """Return the distinct labels in natural order: numbers by size, x2 before x10."""
     names = set(values)
     if all(_number(name) is not None for name in names):
         return tuple(sorted(names, key=lambda name: (float(name), name)))
@@ -25,7 +25,7 @@ def label_names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor:
-    """(rows,) int64: the place of each label in `names`; a label that is not there is an error."""
+    """Return (rows,) int64, the index of each label in `names`; an unknown label is an error."""
     number = {name: index for index, name in enumerate(names)}
     cells = table.columns[role]
     for row, label in enumerate(cells):
@@ -35,21 +35,21 @@ def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor
 
 
 def tell_missing(table: Table, role: str = "label") -> None:
-    """What some programs write for a cell without a value would be a class of its own."""
+    """Report labels that are NaN, which some programs write for missing values."""
     for row, label in enumerate(table.columns[role]):
         if label.casefold() == "nan":
-            hint = "fill the cell, or remove the row; a class that is really called so needs another name"
+            hint = "fill the cell, or remove the row; if a class has this name, rename it"
             tell(UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING)
 
 
 def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:
-    """The labels of each row, of cells like `a|b|c` or a JSON list; an empty cell has none."""
+    """Return the labels of each row, from cells like `a|b|c` or a JSON list; an empty cell has none."""
     cells = enumerate(table.columns[role])
     return [attempt(_split, cell, separator, table.where(row, role)) or () for row, cell in cells]
 
 
 def label_flags(table: Table, names: Sequence[str], role: str = "label", separator: str = "|") -> Tensor:
-    """(rows, labels) bool: which labels each row has."""
+    """Return (rows, labels) bool, True for the labels of each row."""
     number = {name: index for index, name in enumerate(names)}
     flags = torch.zeros(len(table), len(names), dtype=torch.bool)
     for row, labels in enumerate(split_labels(table, role, separator)):
@@ -61,7 +61,7 @@ def label_flags(table: Table, names: Sequence[str], role: str = "label", separat
 
 
 def numbers(table: Table, role: str = "label") -> Tensor:
-    """(rows,) float64: what a regression learns."""
+    """Return (rows,) float64, the targets of a regression."""
     found = [_number(cell) for cell in table.columns[role]]
     for row, value in enumerate(found):
         if value is None:
@@ -69,7 +69,7 @@ def numbers(table: Table, role: str = "label") -> Tensor:
             comma = _number(cell.replace(",", ".", 1)) is not None
             hint = "write a decimal point, not a comma" if comma else ""
             error = UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
-            tell(error, "a label that is no finite number")
+            tell(error, "a label that is not a finite number")
     return torch.tensor([0.0 if value is None else value for value in found], dtype=torch.float64)
 
 
@@ -94,7 +94,7 @@ def _unseen(table: Table, row: int, role: str, label: str, names: Sequence[str])
 
 def _number(text: str) -> float | None:
     try:
-        value = float(text) if "_" not in text else math.nan  # Python reads 1_000, files do not mean it
+        value = float(text) if "_" not in text else math.nan  # Python would parse 1_000 as a number
     except ValueError:
         return None
     return value if math.isfinite(value) else None

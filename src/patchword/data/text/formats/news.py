@@ -1,5 +1,7 @@
-"""News articles as Grover reads them (Zellers et al., 2019): fields, each between a token that begins it and one that
-ends it. A model of such texts writes any field, given any others."""
+"""News articles in Grover's format (Zellers et al., 2019): fields, each between a begin and an end token.
+
+A model of such texts generates any field, given any others.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +17,9 @@ from patchword.data.faults import attempt
 from patchword.data.randomness import uniform
 from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
-FIELDS = ("domain", "date", "authors", "headline", "body")  # in the order in which they stand
-_THEIRS = {"headline": "title", "body": "article"}  # the authors' names in their vocabulary, where they are others
-_FIRST = 40  # the first of the purposes that a random number is for
+FIELDS = ("domain", "date", "authors", "headline", "body")  # in their usual order
+_THEIRS = {"headline": "title", "body": "article"}  # the authors' names, where they differ
+_FIRST = 40  # the first purpose of the random numbers
 
 Ids = NDArray[np.int32]
 
@@ -30,7 +32,7 @@ MARKS = tuple(mark for field in FIELDS for mark in _marks(field))
 
 
 class Pieces(Protocol):
-    """What is needed of a tokenizer."""
+    """The part of a tokenizer's interface that news articles need."""
 
     def ids_of(self, texts: Sequence[str]) -> list[Ids]: ...
 
@@ -46,23 +48,23 @@ class FieldTokens:
 
     @classmethod
     def of(cls, tokenizer: Pieces) -> "FieldTokens":
-        """By the names that the authors' vocabulary has: <|begintitle|>, <|endoftitle|>."""
+        """Look up the tokens by the names of the authors' vocabulary: <|begintitle|>, <|endoftitle|>."""
         found: list[dict[str, int]] = [{}, {}]
         for field in FIELDS:
             for numbers, name in zip(found, _marks(field), strict=True):
                 number = tokenizer.id_of(name)
                 if number is None:
-                    raise UserError("the tokenizer knows no fields of news", expected=f"{name} among its entries")
+                    raise UserError("the tokenizer has no tokens for news fields", expected=f"{name} among its entries")
                 numbers[field] = number
         return cls(*found)
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """How fields are dealt for training (section 4 of the paper).
+    """The random order and dropout of fields in training (section 4 of the paper).
 
-    bare: how often all but the body is dropped, so that a model learns to begin with it.
-    dropped: how often each other field is.
+    bare: probability of dropping all fields except the body, so that the model learns to begin with it.
+    dropped: probability of dropping each other field.
     """
 
     bare: float = 0.35
@@ -70,10 +72,12 @@ class Mixing:
     seed: int = 0
 
     def orders(self, articles: Sequence[Collection[str]], epoch: int, samples: Sequence[int]) -> list[list[str]]:
-        """Of articles with these fields the ones that stay, dealt to two sets by chance; one set stands behind the
-        other, each in its order. So each field is learned after any others.
+        """Return the fields of each article in training order.
 
-        samples: the articles' numbers; the same seed, epoch and number give the same order.
+        Fields are dropped at random; the others are split at random into two sets, one after the other, each in the
+        usual order. So the model sees each field after any others.
+
+        samples: indices of the articles; the same seed, epoch and index give the same order.
         """
         index = torch.tensor([*samples])
         purposes = range(_FIRST, _FIRST + 1 + 2 * len(FIELDS))
@@ -93,7 +97,7 @@ class Mixing:
 
 
 def article_ids(tokenizer: Pieces, tokens: FieldTokens, article: Mapping[str, str], order: Sequence[str]) -> Ids:
-    """The fields of an article in an order, each between its tokens."""
+    """Return the ids of the fields in the given order, each between its tokens."""
     check_fields(order)
     pieces = tokenizer.ids_of([article[field] for field in order])
     parts = [[[tokens.begin[field]], ids, [tokens.end[field]]] for field, ids in zip(order, pieces, strict=True)]
@@ -101,9 +105,9 @@ def article_ids(tokenizer: Pieces, tokens: FieldTokens, article: Mapping[str, st
 
 
 def prompt_ids(tokenizer: Pieces, tokens: FieldTokens, given: Mapping[str, str], wanted: str) -> Ids:
-    """The fields that are given, in their order, and the beginning of the one that is to be written."""
+    """Return the ids of the given fields in their usual order, and the begin token of the field to generate."""
     if wanted in given:
-        raise UserError(f"the field {wanted!r} is given and wanted", expected="one or the other")
+        raise UserError(f"the field {wanted!r} is both given and requested", expected="one or the other")
     check_fields([*given, wanted])
     known = article_ids(tokenizer, tokens, given, [field for field in FIELDS if field in given])
     return np.append(known, np.int32(tokens.begin[wanted]))
@@ -112,20 +116,20 @@ def prompt_ids(tokenizer: Pieces, tokens: FieldTokens, given: Mapping[str, str],
 def check_fields(fields: Sequence[str]) -> None:
     for field in fields:
         if field not in FIELDS:
-            raise UserError(f"news have no field {field!r}", hint=nearest(field, FIELDS))
+            raise UserError(f"news articles have no field {field!r}", hint=nearest(field, FIELDS))
     if len(set(fields)) < len(fields):
-        raise UserError("a field is there twice", got=", ".join(fields))
+        raise UserError("a field occurs twice", got=", ".join(fields))
 
 
 _NAMES = {"title": "headline", "text": "body", "article": "body", "publish_date": "date", "author": "authors"}
 
 
 def read_articles(path: Path) -> list[dict[str, str]]:
-    """JSON records, one a line, with some of the fields; other keys are passed over. Several authors are one text."""
+    """Read one JSON object per line with some of the fields; other keys are ignored. Authors are joined to one text."""
     lines = [(number, line.strip()) for number, line in enumerate(lines_of(read_utf8(path)), start=1) if line.strip()]
     if not lines:
         raise UserError(
-            f"{path} holds no articles", expected="a JSON record a line, e.g. {'headline': ..., 'body': ...}"
+            f"{path} has no articles", expected="one JSON object per line, e.g. {'headline': ..., 'body': ...}"
         )
     found = (attempt(_article, path, number, line) for number, line in lines)
     return [article for article in found if article is not None]

@@ -1,4 +1,4 @@
-"""What a table has besides its texts, to be handed on with the answers."""
+"""The other columns of a table, which are copied to the predictions."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ Cells = Mapping[str, Any]
 
 
 def other_columns(path: Path, but: Collection[str], form: Form | None = None) -> dict[int, Cells]:
-    """The line a row begins on -> its cells by their columns, without the columns of `but`."""
+    """Return line number of a row -> its cells by column, without the columns of `but`."""
     form = form or Form.of(path)
     if form.kind == "jsonl":
         return _fields(path, but)
@@ -36,7 +36,7 @@ def _header(path: Path, form: Form) -> list[str]:
 
 
 def _fields(path: Path, but: Collection[str]) -> dict[int, Cells]:
-    """What is neither a text nor a number is told as JSON, since it has to fit into a cell."""
+    """Read JSON lines. Values that are neither text nor number are written as JSON, since they must fit into a cell."""
     sources = ((line, source.strip()) for line, source in enumerate(lines_of(read_utf8(path)), 1))
     records = ((line, parse_json(source, path, line)) for line, source in sources if source)
     return {line: {name: _cell(value) for name, value in record.items() if name not in but} for line, record in records}

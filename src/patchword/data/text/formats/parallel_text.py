@@ -1,4 +1,4 @@
-"""Sentences and their translations: two files of as many lines, or one with a tab in each line; also as .gz."""
+"""Parallel text: two files with the same number of lines, or one file with a tab per line; also as .gz."""
 
 import gzip
 import zlib
@@ -10,12 +10,12 @@ from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
 from patchword.data.text.formats.text_io import lines_of, read_utf8
 
-_MOST = 2**31  # bytes that are unpacked
+_MOST = 2**31  # maximum unpacked size in bytes
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """Sentence by sentence: what was said, and the same in the other language."""
+    """Sentences and their translations."""
 
     name: str
     first: tuple[str, ...]
@@ -25,21 +25,23 @@ class Parallel:
         return len(self.first)
 
     def take(self, numbers: Sequence[int]) -> "Parallel":
-        """The pairs of these numbers, in this order."""
+        """Return the pairs with these indices, in this order."""
         return Parallel(
             self.name, tuple(self.first[number] for number in numbers), tuple(self.second[number] for number in numbers)
         )
 
 
 def read_parallel(paths: Sequence[Path]) -> Parallel:
-    """One .tsv file, or two text files; every line has to have its counterpart."""
+    """Read one .tsv file, or two text files with one sentence per line."""
     match list(paths):
         case [path]:
             return _of_one(path)
         case [first, second]:
             return _of_two(first, second)
     raise UserError(
-        "parallel texts", expected="one file with a tab in each line, or two files with a comma between", got=len(paths)
+        "parallel text needs one or two files",
+        expected="one file with a tab in each line, or two files separated by a comma",
+        got=len(paths),
     )
 
 
@@ -75,7 +77,7 @@ def _of_two(first: Path, second: Path) -> Parallel:
     if len(left) != len(right):
         shorter, number = (first, len(left)) if len(left) < len(right) else (second, len(right))
         error = UserError(
-            "parallel files have to have as many lines as each other",
+            "parallel files must have the same number of lines",
             expected=f"{len(left):,} lines in {second}, as in {first}",
             got=f"{len(right):,}",
             hint=f"line {number + 1} has no counterpart in {shorter}",
@@ -83,7 +85,7 @@ def _of_two(first: Path, second: Path) -> Parallel:
         tell(error)
     for path, lines in ((first, left), (second, right)):
         for number in (number for number, line in enumerate(lines, start=1) if not line.strip()):
-            tell(UserError(f"{path}, line {number}: empty", hint="leave the line out in both files"), "an empty line")
+            tell(UserError(f"{path}, line {number}: empty", hint="remove the line in both files"), "an empty line")
     if not left:
         raise UserError(f"{first} is empty")
     return Parallel(first.stem, tuple(map(str.strip, left)), tuple(map(str.strip, right)))
@@ -95,12 +97,12 @@ def _lines(path: Path) -> list[str]:
 
 
 def _unpacked(path: Path) -> str:
-    """The text of a packed file; what is broken, or grows beyond reason, is an error."""
+    """Return the text of a .gz file; a broken or too large file is an error."""
     try:
         with gzip.open(path) as file:
             data = file.read(_MOST + 1)
         if len(data) > _MOST:
-            raise UserError(f"{path} is too large to unpack here", expected=f"{_MOST / 2**30:g} GB at most")
+            raise UserError(f"{path} is too large to unpack", expected=f"{_MOST / 2**30:g} GB at most")
         return data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot unpack {path}", got=str(error)) from None

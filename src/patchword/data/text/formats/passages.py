@@ -1,9 +1,9 @@
-"""The readers of the forms: a file as a stream of passages, each with a note whether it begins a document.
+"""Readers of the document formats: a file as a stream of passages, each with a flag whether it begins a document.
 
-A passage is a line, or a paragraph whose lines an editor wrapped. A line without end is handed out in parts, so that
-no file is ever held whole.
+A passage is a line, or a paragraph whose lines an editor wrapped. A very long line is returned in parts, so that no
+file is in memory as a whole.
 
-What is wrong with a line is an error. While a report is made (data/faults.py), it is told, and the line is left out.
+A faulty line is an error. Inside a report (data/faults.py) the error is collected and the line is skipped.
 """
 
 import codecs
@@ -16,24 +16,24 @@ from typing import NamedTuple, cast
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
-from patchword.data.text.formats.text_io import NOT_UTF8, refuse_other
+from patchword.data.text.formats.text_io import NOT_UTF8, refuse_binary
 
-_MANY = 1000  # faults of one file, behind which it is not read on
+_MANY = 1000  # faults of one file after which reading stops
 _BLOCK = 2**20  # bytes
-_WRAPPED = range(50, 101)  # characters of a line that an editor broke
-_PARAGRAPH = 1000  # lines looked at together
+_WRAPPED = range(50, 101)  # characters of a line that an editor wrapped
+_PARAGRAPH = 1000  # maximum lines of a paragraph
 
 
 class Line(NamedTuple):
     number: int
     text: str
-    fresh: bool  # False where a long line goes on
+    fresh: bool  # False if it continues a long line
     read: int  # bytes of the file up to its end
 
 
 class Passage(NamedTuple):
     text: str
-    begins: bool  # a document
+    begins: bool  # True if it begins a document
     read: int  # bytes of the file up to its end
 
 
@@ -49,19 +49,19 @@ def is_wrapped(texts: Sequence[str]) -> bool:
 
 
 def lines(path: Path, part: int) -> Iterator[Line]:
-    """Bytes are decoded a line at a time, so that a broken one can be named; lines over `part` bytes come in parts."""
+    """Yield decoded lines, so that an error can name the broken one; lines over `part` bytes are split."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     number, fresh, read, begun, kept, broken = 1, True, 0, 0, "", list[int]()
     with opened(path) as file:
         for raw in chain(iter(lambda: file.readline(part), b""), [b""]):
             if not read:
-                refuse_other(path, raw)
+                refuse_binary(path, raw)
             try:
                 text = kept + decoder.decode(raw, final=not raw)
             except UnicodeDecodeError as error:
                 column = read - begun - len(decoder.getstate()[0]) + error.start + 1
                 if number not in broken[-1:]:
-                    _tell_broken(path, number, column, error)
+                    _report_broken(path, number, column, error)
                     broken.append(number)
                 _check_few(path, len(broken))
                 decoder.reset()
@@ -79,11 +79,11 @@ def lines(path: Path, part: int) -> Iterator[Line]:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether all of it is text, in UTF-8; found out many times faster than by reading lines."""
+    """True if the whole file is UTF-8 text; many times faster than reading lines."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with opened(path) as file:
         try:
-            refuse_other(path, file.peek(8))
+            refuse_binary(path, file.peek(8))
             for raw in chain(iter(lambda: file.read(_BLOCK), b""), [b""]):
                 decoder.decode(raw, final=not raw)
         except (UnicodeDecodeError, UserError):
@@ -91,7 +91,7 @@ def is_sound(path: Path) -> bool:
     return True
 
 
-def _tell_broken(path: Path, number: int, column: int, error: UnicodeDecodeError) -> None:
+def _report_broken(path: Path, number: int, column: int, error: UnicodeDecodeError) -> None:
     found = UserError(
         f"{path}, line {number}, byte {column} of the line: not UTF-8",
         got=f"byte {error.object[error.start]:#04x} ({error.reason})",
@@ -102,11 +102,11 @@ def _tell_broken(path: Path, number: int, column: int, error: UnicodeDecodeError
 
 def _check_few(path: Path, faults: int) -> None:
     if faults >= _MANY:
-        raise UserError(f"{path} has {_MANY:,} faults and more", hint="it was read no further: is it what it is named?")
+        raise UserError(f"{path} has {_MANY:,} or more faults", hint="reading stopped: is it really a text file?")
 
 
 def _at_a_space(text: str) -> tuple[str, str]:
-    """Where a long line may be parted: what can be handed out, and what belongs to the next part."""
+    """Split a part of a long line at its last space: return the text, and the rest for the next part."""
     head, space, tail = text.rpartition(" ")
     return (head, tail) if space else (text, "")
 
@@ -129,7 +129,7 @@ def by_blank(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
 
 
 def by_doc(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
-    """The blocks that Wikipedia extractors write; the title in the first line is a sentence like others."""
+    """Read the <doc> blocks of Wikipedia extractors; the title in the first line is an ordinary sentence."""
     begins, inside = True, False
     for line in source:
         text = line.text
@@ -141,17 +141,17 @@ def by_doc(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
                 outside = UserError(
                     f"{path}, line {line.number}: text outside of <doc> ... </doc>",
                     got=text[:60],
-                    hint='say how the documents are separated: documents="blank", "line" or "file"',
+                    hint='set how the documents are separated: documents="blank", "line" or "file"',
                 )
                 tell(outside)
-                inside = True  # all up to the next block is one fault
+                inside = True  # one fault for all text up to the next block
             yield Passage(text, begins, line.read)
             begins = False
         inside &= not closes
 
 
 def by_file(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
-    """Paragraphs end at blank lines; the lines of one that an editor wrapped are joined."""
+    """Read paragraphs, which end at blank lines; wrapped lines are joined."""
     begins, paragraph = True, list[Line]()
     for line in chain(source, [Line(0, "", True, 0)]):
         if line.text:
@@ -183,4 +183,4 @@ def _field(path: Path, line: Line) -> str:
         got = sorted(record) if isinstance(record, dict) else type(record).__name__
         raise UserError(f"{path}, line {line.number}: no document", expected='{"text": "..."}', got=got)
     text = cast(str, record["text"])
-    return text if text.isascii() else text.encode(errors="replace").decode()  # JSON can spell half a character
+    return text if text.isascii() else text.encode(errors="replace").decode()  # JSON can contain a lone surrogate

@@ -1,4 +1,4 @@
-"""Questions on a text with their answers: SQuAD 1.1 and 2.0, and CMRC 2018, DRCD and XQuAD, which share the form."""
+"""Question answering data: SQuAD 1.1 and 2.0, and CMRC 2018, DRCD and XQuAD, which use the same format."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _KINDS: dict[type, str] = {
 @dataclass(frozen=True)
 class Answer:
     text: str
-    start: int | None  # its first character in the context; None: it is not there, and serves for scoring only
+    start: int | None  # first character in the context; None: not found, used for scoring only
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True)
 class _Node:
-    """A value inside the file, with its path, which every error names."""
+    """A value of the JSON file with its location, which error messages name."""
 
     path: Path
     place: str
@@ -62,18 +62,20 @@ class _Node:
 
 
 def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "left out"] = "needed") -> list[Question]:
-    """Every question in the order of the file.
+    """Read all questions in the order of the file.
 
-    repair: an answer that is not at its start but once elsewhere is taken from there; one that is nowhere, or in
-    several places, keeps its text for scoring and loses its start; a question may be blank. Otherwise all of these
-    are errors. answers: "left out" reads questions alone, to be answered.
+    repair: an answer that is not at its start but occurs once elsewhere gets that start; one that does not occur, or
+    occurs several times, keeps its text for scoring and has no start; a question may be blank. Without repair these are
+    errors. answers: "left out" reads only the questions, for prediction.
     """
     require_file(path, (".json",))
     root = _Node(path, "", parse_json(read_utf8(path), path))
     questions: list[Question] = []
     seen: dict[str, str] = {}
     for article in root.items("data"):
-        title = article.field("title", str, default="").value or article.place  # articles without a title are several
+        title = (
+            article.field("title", str, default="").value or article.place
+        )  # articles without a title are told apart by position
         for paragraph in article.items("paragraphs"):
             context = paragraph.text("context")
             for node in paragraph.items("qas"):
@@ -81,8 +83,8 @@ def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "lef
                 if question is None:
                     continue
                 if question.id in seen:
-                    where = f"{path}: {node.place}.id is that of {seen[question.id]} too"
-                    tell(UserError(where, got=repr(question.id)), "an id that is there twice")
+                    where = f"{path}: {node.place}.id is a duplicate of {seen[question.id]}"
+                    tell(UserError(where, got=repr(question.id)), "a duplicate id")
                 seen[question.id] = node.place
                 questions.append(question)
     if not questions:
@@ -112,18 +114,18 @@ def _answer(node: _Node, context: str, repair: bool) -> Answer:
         return Answer(text, start)
     places = [found.start() for found in re.finditer(f"(?={re.escape(text)})", context)]
     if repair:
-        return Answer(text, _mended(context, start, places))
+        return Answer(text, _repaired_start(context, start, places))
     at = ", ".join(map(str, places[:5])) + (", ..." if len(places) > 5 else "")
     raise UserError(
         f"{node.path}: {node.place}.text is not in its context at answer_start {start}",
         expected=repr(text[:80]),
         got=repr(context[start : start + len(text)][:80]) if start >= 0 else None,
-        hint=(f"it is at {at}" if places else "it is nowhere in the context") + "; repair=true reads the file anyhow",
+        hint=(f"it is at {at}" if places else "it is not in the context") + "; repair=true reads the file anyway",
     )
 
 
-def _mended(context: str, start: int, places: list[int]) -> int | None:
-    """Some files count the units of UTF-16, two for a rare character; else the only place is the right one."""
+def _repaired_start(context: str, start: int, places: list[int]) -> int | None:
+    """Find the start of a misplaced answer. Some files count UTF-16 units; else a unique occurrence is taken."""
     for place in places:
         if len(context[:place].encode("utf-16-le")) == 2 * start:
             return place

@@ -1,4 +1,4 @@
-"""Tables of texts: CSV, TSV and JSON lines, with the columns named by the user."""
+"""Tables of texts in CSV, TSV and JSON lines; the user names the columns."""
 
 import csv
 import json
@@ -9,44 +9,44 @@ from typing import Any, Literal, cast
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, tell
-from patchword.data.text.formats.header import missing_column, places, plain_name
+from patchword.data.text.formats.header import column_indices, missing_column, plain_name
 from patchword.data.text.formats.text_io import (
     check_characters,
-    doubt_line_ends,
     lines_of,
     parse_json,
     read_utf8,
     require_file,
+    warn_mixed_line_ends,
 )
 
 KINDS = (".csv", ".tsv", ".jsonl")
-TEXTS = frozenset({"text", "pair"})  # the roles whose cells are left as they are; others lose the space around them
-_LARGEST_CELL = 2**31 - 1  # characters; the csv module refuses more than 131,072 unless told
+TEXTS = frozenset({"text", "pair"})  # roles whose cells keep surrounding white space; it is removed from others
+_LARGEST_CELL = 2**31 - 1  # characters; the default of the csv module is 131,072
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a table is written down."""
+    """The file format of a table."""
 
     kind: Literal["csv", "tsv", "jsonl"]
-    quoted: bool = True  # False: quotation marks are characters like others, as in GLUE's files
-    header: tuple[str, ...] = ()  # the names of the columns, if the file does not begin with them
+    quoted: bool = True  # False: quotation marks are ordinary characters, as in GLUE's files
+    header: tuple[str, ...] = ()  # column names, for files without a header
     short_rows: Literal["refuse", "drop"] = "refuse"
 
     @classmethod
     def of(cls, path: Path) -> "Form":
-        """By the ending of the file's name."""
+        """Return the format of a file by its suffix."""
         kind = path.suffix.lower().removeprefix(".")
         if path.is_dir():
             require_file(path, KINDS)
         if kind not in ("csv", "tsv", "jsonl"):
-            raise UserError(f"{path}: the kind of table is not clear", expected="a name in .csv, .tsv or .jsonl")
+            raise UserError(f"{path}: unknown table format", expected="a file name ending in .csv, .tsv or .jsonl")
         return cls(cast(Literal["csv", "tsv", "jsonl"], kind))
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns that were asked for, by role: "text", "pair", "label"."""
+    """The requested columns of a table by role: "text", "pair", "label"."""
 
     path: Path
     names: dict[str, str]  # role -> name of the column in the file
@@ -57,26 +57,26 @@ class Table:
         return len(self.lines)
 
     def where(self, row: int, role: str) -> str:
-        """the place of a cell, as errors name it"""
+        """Return the location of a cell for error messages."""
         return _place(self.path, self.lines[row], self.names[role])
 
 
 def read_table(
     path: Path, columns: Mapping[str, str], form: Form | None = None, may_be_empty: Collection[str] = ()
 ) -> Table:
-    """columns: role -> name of its column. Cells must not be empty, but for the roles of `may_be_empty`."""
+    """Read a table. columns: role -> column name. may_be_empty: roles whose cells may be empty."""
     form = form or Form.of(path)
     require_file(path, KINDS)
     text = read_utf8(path)
     if not text or text.isspace():
         raise UserError(f"{path} is empty", expected="a table")
-    doubt_line_ends(path, text)
+    warn_mixed_line_ends(path, text)
     rows = _records(path, text, columns) if form.kind == "jsonl" else _rows(path, text, columns, form)
     table = Table(path, dict(columns), {role: [] for role in columns}, [])
     any_row = False
     for line, cells in rows:
         any_row = True
-        wrong = [  # every cell of the row is looked at
+        wrong = [  # checks every cell of the row
             role
             for (role, name), cell in zip(columns.items(), cells, strict=True)
             if not _is_sound(path, line, role, name, cell, may_be_empty)
@@ -86,25 +86,25 @@ def read_table(
             for role, cell in zip(columns, cells, strict=True):
                 table.columns[role].append(cell if role in TEXTS else cell.strip())
     if not any_row:
-        raise UserError(f"{path} has no rows", expected="rows below the names of the columns")
+        raise UserError(f"{path} has no rows", expected="rows below the header")
     return table
 
 
 def _is_sound(path: Path, line: int, role: str, name: str, cell: str, may_be_empty: Collection[str]) -> bool:
-    """A cell without a fault; one with a fault is told."""
+    """True for a valid cell; faults are reported."""
     if role not in may_be_empty and not cell.strip():
         hint = "fill the cell, or remove the row"
         tell(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
         return False
     if "\0" in cell:
-        hint = "no text has one: the file is damaged, or is in UTF-16 without its mark"
+        hint = "the file is damaged, or it is UTF-16 without a byte-order mark"
         tell(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
         return False
     return True
 
 
 def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iterator[tuple[int, list[str]]]:
-    """The chosen cells of each row of a CSV or TSV, and the line it begins on: a quoted cell can have several."""
+    """Yield (line, requested cells) of each row of a CSV or TSV; a quoted cell can span several lines."""
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))
     reader = csv.reader(
         lines_of(text),
@@ -112,7 +112,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
         quoting=csv.QUOTE_MINIMAL if form.quoted else csv.QUOTE_NONE,
         strict=True,
     )
-    header, chosen, line = form.header, places(path, form.header, columns) if form.header else [], 1
+    header, chosen, line = form.header, column_indices(path, form.header, columns) if form.header else [], 1
     while True:
         try:
             row = next(reader)
@@ -124,13 +124,17 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
             row = []
         if row and not header:
             header = tuple(map(plain_name, row))
-            chosen = places(path, header, columns, line)
-        elif row and not (form.short_rows == "drop" and len(row) < len(header)) and _is_whole(path, line, row, header):
+            chosen = column_indices(path, header, columns, line)
+        elif (
+            row
+            and not (form.short_rows == "drop" and len(row) < len(header))
+            and _has_all_cells(path, line, row, header)
+        ):
             yield line, [row[place] for place in chosen]
         line = reader.line_num + 1
 
 
-def _is_whole(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> bool:
+def _has_all_cells(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> bool:
     if len(row) == len(header):
         return True
     if len(row) < len(header):
@@ -141,12 +145,12 @@ def _is_whole(path: Path, line: int, row: list[str], header: tuple[str, ...]) ->
             "a text with the separator in it needs quotation marks",
         )
     error = UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
-    tell(error, "a row of another length than the names of the columns")
+    tell(error, "a row whose length differs from the header")
     return False
 
 
 def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
-    """The chosen fields of the JSON object on each line."""
+    """Yield (line, requested fields) of the JSON object on each line."""
     for line, source in enumerate(lines_of(text), 1):
         if not source.strip():
             continue

@@ -1,6 +1,6 @@
-"""Word vectors in word2vec's files: a line with the number of words and the width, then a word and its numbers a line.
+"""Word vectors in word2vec's text format: a first line with the number of words and the width, then one word per line.
 
-GloVe's files, which have no first line, are read, too; and word2vec's binary ones, known by their name: .bin.
+GloVe's files, which have no first line, and word2vec's binary files (.bin) are read, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ import numpy as np
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
 
-_FORM = "a first line `words width`, then a word and its numbers a line"
+_FORM = "a first line `words width`, then one word and its numbers per line"
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Nine digits tell every float32 apart, so that what is read is what was written."""
+    """Write word vectors with nine digits, which are enough to read back every float32 exactly."""
     for word in words:
         if not word or any(letter.isspace() for letter in word):
-            raise UserError("a word cannot be written", expected="no spaces in it", got=repr(word))
+            raise UserError("cannot write a word vector", expected="a word without spaces", got=repr(word))
     form = " ".join(["%.9g"] * vectors.shape[1])
     with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n")
@@ -26,7 +26,7 @@ def write_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None
 
 
 def read_vectors(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """The words and their vectors, (words, width) float32; of a word that comes twice, the first."""
+    """Return the words and their vectors, (words, width) float32; of duplicate words, the first is kept."""
     try:
         with path.open("rb") as file:
             first = file.readline()
@@ -38,12 +38,12 @@ def read_vectors(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
     except OSError as error:
         raise UserError(f"cannot read {path}", got=error.strerror) from None
     if not found:
-        raise UserError(f"{path} holds no word vectors", expected=_FORM)
+        raise UserError(f"{path} has no word vectors", expected=_FORM)
     return tuple(found), np.stack(list(found.values()))
 
 
 def _head(line: bytes) -> tuple[int, int] | None:
-    """The number of words and the width, if the line says that."""
+    """Parse a first line: the number of words and the width, or None."""
     fields = line.split()
     if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields):
         return None
@@ -60,7 +60,7 @@ def _lines(path: Path, head: tuple[int, int] | None) -> Iterator[tuple[str, np.n
             width = width or len(vector)
             if len(vector) != width:
                 raise UserError(
-                    f"{path}, line {number}: another width", expected=f"{width} numbers", got=f"{len(vector)}"
+                    f"{path}, line {number}: wrong width", expected=f"{width} numbers", got=f"{len(vector)}"
                 )
             count += 1
             yield word, vector
@@ -84,7 +84,7 @@ def _line(place: str, raw: bytes) -> tuple[str, np.ndarray]:
 
 
 def _binary(path: Path, head: tuple[int, int] | None, begin: int) -> Iterator[tuple[str, np.ndarray]]:
-    """After each word a space, then its float32 numbers; most programs put a line end behind them."""
+    """Read the binary format: each word, a space, its float32 numbers, and from most programs a line feed."""
     if head is None:
         raise UserError(f"{path} is not a binary file of word vectors", expected="a first line `words width`")
     count, width = head

@@ -1,1 +1,1 @@
-"""Tokenizers."""
+"""Tokenizers: WordPiece, byte-pair, unigram and character vocabularies; loading, training, encoding and saving."""

@@ -1,7 +1,7 @@
-"""Pairs of pieces merged, most frequent first: over bytes (GPT-2, RoBERTa, Grover), and over letters (GPT-1, XLM).
+"""Byte-pair encoding: over bytes (GPT-2, RoBERTa, Grover) and over letters (GPT-1, XLM).
 
-Over bytes nothing is unknown. A word carries the space in front of it, written as `Ġ`; over letters its last piece
-ends in `</w>`.
+Over bytes no text is unknown; a word includes the preceding space, written as `Ġ`. Over letters the last piece of a
+word ends in `</w>`.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from patchword.core.errors import UserError
-from patchword.data.text.tokenizers.encoding import ANY_PLACE, mended, parts_of
+from patchword.data.text.tokenizers.encoding import WORD_BREAK, repair_surrogates, split_text
 from patchword.data.text.tokenizers.special_tokens import ENDS, KNOWN, named
 from patchword.data.text.tokenizers.vocabulary_training import Casing, Learned, no_text
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's, numbered as it has them but for the mask
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's, with its ids except for the mask
 ENDING = "</w>"
 _BYTES = 256
 
@@ -25,7 +25,10 @@ Merges = Sequence[tuple[str, str]]
 def over_bytes(
     vocabulary: Mapping[str, int], merges: Merges, names: Mapping[str, str] | None = None, prefix: bool = False
 ) -> Tokenizer:
-    """RoBERTa's and GPT-2's rules. prefix: the first word of a text has a space in front, too."""
+    """Build a tokenizer with the rules of RoBERTa and GPT-2.
+
+    prefix: prepend a space to the first word of a text, too.
+    """
     library = Tokenizer(models.BPE(dict(vocabulary), list(merges)))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     library.decoder = decoders.ByteLevel()
@@ -41,9 +44,10 @@ def over_bytes(
 def over_letters(
     vocabulary: Mapping[str, int], merges: Merges, names: Mapping[str, str] | None = None, casing: Casing = "uncased"
 ) -> Tokenizer:
-    """GPT-1's rules, and XLM's if its tokens are there. Words are cut as BERT cuts them.
+    """Build a tokenizer with the rules of GPT-1, or of XLM if the vocabulary has its tokens. Words are split as in
+    BERT.
 
-    XLM's own program used a tokenizer for each language, which keeps some marks with their words.
+    XLM's own code used one tokenizer per language, which keeps some punctuation marks with their words.
     """
     lower, xlm = casing == "uncased", "<special1>" in vocabulary
     unknown = named("unk_token", vocabulary, names or {})
@@ -62,7 +66,7 @@ def over_letters(
 
 
 def add_specials(library: Tokenizer, names: Mapping[str, str]) -> None:
-    """Those that the vocabulary has. The mask takes the space in front of it, as a word in its place would."""
+    """Add the special tokens of the vocabulary. The mask includes the preceding space, as a word in its place does."""
     vocabulary = library.get_vocab()
     for field in (*KNOWN, *ENDS):
         if name := named(field, vocabulary, names):
@@ -70,9 +74,9 @@ def add_specials(library: Tokenizer, names: Mapping[str, str]) -> None:
 
 
 def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Sequence[str] = ()) -> Learned:
-    """The entries: specials, marks, bytes, then pieces in the order in which they were merged. Nothing can be unknown.
+    """Learn a byte-level vocabulary: special tokens, marks, bytes, then pieces in the order of their merges.
 
-    marks: entries that no text is cut into, such as those between the fields of news.
+    marks: entries that text never produces, such as the field tokens of news articles.
     """
     smallest = len(SPECIALS) + len(marks) + _BYTES
     if vocabulary < smallest:
@@ -82,7 +86,7 @@ def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Se
     def counting() -> Iterator[str]:
         nonlocal count
         for text in texts:
-            for _, part in parts_of(mended(text), ANY_PLACE):
+            for _, part in split_text(repair_surrogates(text), WORD_BREAK):
                 found = part.split()
                 words.update(map(hash, found))
                 count += sum(map(len, found))
@@ -106,6 +110,6 @@ def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Se
 
 
 def merges_of(model: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """As a tokenizer.json lists them; older ones write a pair as one string."""
+    """Read the merges of a tokenizer.json; older files write a pair as one string."""
     pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
     return [(first, second) for first, second in pairs]

@@ -1,8 +1,8 @@
-"""Words as their characters, for models that spell; and the words of a vocabulary, for what such a model learns.
+"""Words as characters, the input of character-based models (ELMo); and word lists, the vocabulary of their targets.
 
-A word is the bytes of its UTF-8 form between two marks, filled up to one length. A sentence has a word that begins it
-and one that ends it, each a mark of its own in the place of bytes. Numbers are one above the bytes and marks: 0 is left
-for places where there is no word.
+A word is the bytes of its UTF-8 form between a begin and an end symbol, padded to one length. A sentence begins and
+ends with a special word, which has a symbol of its own in place of the bytes. Ids are shifted by one: 0 is reserved for
+positions without a word.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from patchword.core.to_device import to_device
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.ragged import Ragged
 
-SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, FILL = range(257, 262)  # as the model reads them
+SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, FILL = range(257, 262)  # ids as the model reads them
 SYMBOLS = 262
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
@@ -32,11 +32,11 @@ Sentences = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class CharacterReader:
-    """From words to characters.
+    """Converts words to character ids.
 
-    limit: characters of the longest word, with its two marks; the rest of a longer one is not read.
-    spare: characters of the widest filter. So many fillings behind the longest word answer as all up to the limit
-        would, because a filter that reads nothing else answers alike everywhere; the others are left out.
+    limit: maximum number of characters of a word, with its begin and end symbols; longer words are truncated.
+    spare: width of the widest convolution filter. This many padding characters after the longest word give the same
+        result as padding up to `limit`, because a filter over padding alone gives the same output everywhere.
     """
 
     limit: int = 50
@@ -44,10 +44,10 @@ class CharacterReader:
 
     def __post_init__(self) -> None:
         if self.limit < 3:
-            raise UserError("a word needs room for its two marks and a character", expected="3 or more", got=self.limit)
+            raise UserError("the character limit of a word is too small", expected="3 or more", got=self.limit)
 
     def __call__(self, sentences: Sentences) -> Text:
-        """ids (sentences, words + 2, characters) with the mask of what is there; sentences are padded behind"""
+        """Return ids (sentences, words + 2, characters) and the mask of words; sentences are padded at the end."""
         if isinstance(sentences, str) or any(isinstance(sentence, str) for sentence in sentences):
             raise UserError("a sentence is a list of words", expected='[["the", "cat"], ...]', got="a string")
         lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
@@ -63,7 +63,7 @@ class CharacterReader:
         return Text(ids, mask=None if mask.all() else mask)
 
     def table(self, words: Sequence[str]) -> Tensor:
-        """(words, characters) int16, all of one length; the words that begin and end a sentence are their marks"""
+        """Return (words, characters) int16, padded to `limit`; sentence begin and end have their own symbols."""
         spelled = torch.from_numpy(self._spelled(words).astype(np.int16))
         found = torch.full((len(words), self.limit), FILL, dtype=torch.int16)
         found[:, : spelled.shape[1]] = spelled
@@ -73,7 +73,7 @@ class CharacterReader:
         return found
 
     def trimmed(self, table: Tensor) -> Tensor:
-        """Some rows of it, without fillings that change no answer."""
+        """Remove the padding columns that do not change the model's output. table: rows of `table()`."""
         longest = int((table != FILL).any(0).sum())
         return table[:, : min(self.limit, longest + self.spare)]
 
@@ -92,19 +92,19 @@ class CharacterReader:
 
 
 def _mark(which: int, width: int) -> Tensor:
-    """the word that begins or ends a sentence"""
+    """Return the word that begins or ends a sentence."""
     return torch.tensor([WORD_BEGIN, which, WORD_END] + [FILL] * (width - 3))
 
 
 @dataclass(frozen=True)
 class WordList:
-    """The words that a language model tells apart, the most frequent first, behind the two ends and the unknown."""
+    """The output vocabulary of a language model: end, begin and unknown, then words by falling frequency."""
 
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], most: int | None = None) -> "WordList":
-        """most: how many words at most, besides the three."""
+        """Count the words of the sentences. most: maximum number of words besides the three special ones."""
         found = Counter(chain.from_iterable(sentences))
         for special in (BEGIN, END, UNKNOWN):
             found.pop(special, None)
@@ -119,14 +119,14 @@ class WordList:
         return {word: number for number, word in enumerate(self.words)}
 
     def numbers(self, sentences: Sentences) -> Ragged:
-        """of each sentence the numbers of its words, with its two ends"""
+        """Return the word ids of each sentence, with its begin and end."""
         find, unknown = self._number, self._number[UNKNOWN]
         rows = [[1, *(find.get(word, unknown) for word in sentence), 0] for sentence in sentences]
         return Ragged.of(rows, torch.int64)
 
 
 def followed(text: Text, words: Tensor) -> Tensor:
-    """The tokens, numbered through all texts, behind which stands another of the same text."""
+    """Return the flat indices of the tokens that are followed by another token of the same text."""
     there = words[:, 1:] != IGNORE
     if text.packed is not None:
         there &= text.packed.sequence_id.diff()[None] == 0
@@ -135,9 +135,9 @@ def followed(text: Text, words: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class SpelledBatch:
-    """Sentences that a language model learns from. words: (texts, tokens) of the vocabulary, IGNORE at the padding.
+    """A training batch of a language model. words: (texts, tokens) target word ids, IGNORE at the padding.
 
-    places: the tokens behind which stands another, if that is known: to find them on a GPU is to wait for it.
+    places: the flat indices of tokens with a successor, if known: computing them on a GPU would synchronise.
     """
 
     text: Text
@@ -163,12 +163,12 @@ class SpelledBatch:
 
     @cached_property
     def followed(self) -> Tensor:
-        """the tokens, numbered through all texts, behind which stands another of the same text"""
+        """the flat indices of the tokens that are followed by another token of the same text"""
         return followed(self.text, self.words) if self.places is None else self.places
 
     @property
     def weight(self) -> int:
-        """how many words are to be told: behind each token the next, and before each the previous"""
+        """number of predictions: the next word of each token, and the previous word of each token"""
         return 2 * len(self.followed)
 
     @property

@@ -1,4 +1,4 @@
-"""Texts through the `tokenizers` library into arrays, in bounded memory."""
+"""Encode texts into arrays with the `tokenizers` library, in bounded memory."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,21 +8,23 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-_PART = 100_000  # characters of a text that are encoded at once
-_TOGETHER = 2_000_000  # characters of all texts given to the library at once; a token takes it hundreds of bytes
-_HALVES = re.compile("[\ud800-\udfff]")  # of a character, which Python can hold and UTF-8 cannot
+_PART = 100_000  # characters of a text per call
+_TOGETHER = 2_000_000  # characters of all texts per call of the library, which uses hundreds of bytes per token
+_SURROGATES = re.compile("[\ud800-\udfff]")  # lone surrogates: Python strings can contain them, UTF-8 cannot
 
-# Where a text may be cut without changing a piece: before one of these.
-SPACES = re.compile("[ \t\n\r]")  # other white space is a control character to BERT, which removes it
-BERT_PLACE = re.compile(
+# A long text is split before one of these, where a split changes no token.
+SPACE_BREAK = re.compile("[ \t\n\r]")  # BERT removes other white space as control characters
+BERT_BREAK = re.compile(
     r"[ \t\n\r!-/:-@\[-`{-~、。，！？一-鿿]"
-)  # also marks and Chinese characters, words by themselves
-ANY_PLACE = re.compile(r"(?<=[^\W_]) (?=[^\W_])")  # a space between words belongs to the second, if to any
+)  # also punctuation and Chinese characters, which are words of their own
+WORD_BREAK = re.compile(
+    r"(?<=[^\W_]) (?=[^\W_])"
+)  # a space between two words, which belongs to the second one if to any
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The pieces of one text: ids, the characters [start, end) each stands for, and the number of its word."""
+    """The tokens of one text: their ids, character spans [start, end) and word indices."""
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int32]
@@ -33,13 +35,13 @@ class Encoding:
         return len(self.ids)
 
 
-def mended(text: str) -> str:
-    """Half a character becomes U+FFFD, which is as long, and which BERT passes over."""
-    return _HALVES.sub("\ufffd", text)
+def repair_surrogates(text: str) -> str:
+    """Replace lone surrogates by U+FFFD, which has the same length and which BERT ignores."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
-def parts_of(text: str, place: re.Pattern[str], limit: int = _PART) -> list[tuple[int, str]]:
-    """The text in parts of at least `limit` characters, each with its start, cut where no word is cut."""
+def split_text(text: str, place: re.Pattern[str], limit: int = _PART) -> list[tuple[int, str]]:
+    """Split a text at break points into parts of at least `limit` characters; return (start, part) pairs."""
     parts, start = [], 0
     while found := place.search(text, start + limit):
         parts.append((start, text[start : found.start()]))
@@ -68,12 +70,12 @@ def ids_of(library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Patter
 def encoded_words(
     library: tokenizers.Tokenizer, sentences: Sequence[Sequence[str]], unknown: int, spaced: bool = False
 ) -> list[Encoding]:
-    """Every word has a piece: the unknown one where the library finds none.
+    """Encode sentences of words. Every word gets a token: the unknown one if the library returns none.
 
-    spaced: a word but the first has a space in front, as it would in running text.
+    spaced: prepend a space to every word except the first, as in running text.
     """
     whole = [
-        [f" {word}" if spaced and place else word for place, word in enumerate(map(mended, sentence))]
+        [f" {word}" if spaced and place else word for place, word in enumerate(map(repair_surrogates, sentence))]
         for sentence in sentences
     ]
     answers = library.encode_batch(whole, is_pretokenized=True, add_special_tokens=False)
@@ -84,7 +86,7 @@ def encoded_words(
 
 
 def _within_words(answer: tokenizers.Encoding, spaced: bool) -> Encoding:
-    """Places count from the word's first letter, not from the space in front of it."""
+    """Convert the result; spans count from the first letter of the word, not from the space before it."""
     spans = np.array(answer.offsets, np.int32).reshape(-1, 2).T
     words = np.array(answer.word_ids, np.int32)
     spans = np.maximum(spans - (words > 0), 0).astype(np.int32) if spaced else spans
@@ -102,11 +104,11 @@ def _with_unknown(found: Encoding, sentence: Sequence[str], unknown: int) -> Enc
 
 
 def _batches(texts: Sequence[str], place: re.Pattern[str]) -> Iterator[list[tuple[int, int, str]]]:
-    """(number of the text, start of the part, part), a bounded number of characters at a time"""
+    """Yield lists of (text index, start of the part, part) with a bounded number of characters."""
     batch: list[tuple[int, int, str]] = []
     size = 0
     for owner, text in enumerate(texts):
-        for start, part in parts_of(mended(text), place):
+        for start, part in split_text(repair_surrogates(text), place):
             if batch and size + len(part) > _TOGETHER:
                 yield batch
                 batch, size = [], 0
@@ -123,7 +125,7 @@ def _arrays(answer: tokenizers.Encoding, part: str, start: int) -> Encoding:
 
 
 def _behind_spaces(first: NDArray[np.int32], last: NDArray[np.int32], part: str) -> NDArray[np.int32]:
-    """Where pieces begin without the spaces that some kinds carry in front of a word."""
+    """Move the starts of tokens past the spaces that some tokenizers keep at the front of a word."""
     spaces = np.append(np.frombuffer(part.encode("utf-32-le"), np.uint32) == ord(" "), False)
     if not spaces[first].any():
         return first

@@ -1,4 +1,4 @@
-"""Tokenizers out of the files that other programs write."""
+"""Load tokenizers from the files of other libraries."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from patchword.data.text.tokenizers.special_tokens import names_of
 from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.wordpiece import wordpiece
 
-NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer's folder has one; the first is preferred
+NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")  # files of a tokenizer folder, the preferred one first
 _EXPECTED = "tokenizer.json, vocab.txt, or vocab.json with merges.txt"
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 
 
-def library_of(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dict[str, str]]:
-    """The library's tokenizer, and the names of its special tokens where the files tell them."""
+def load_library(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dict[str, str]]:
+    """Load a tokenizer of the `tokenizers` library, and the names of its special tokens if the files have them."""
     path = encoder_folder(path) if path.is_dir() and not _has_tokenizer(path) else path
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
@@ -30,18 +30,18 @@ def library_of(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, dic
         what = f"{path} has no tokenizer" if path.is_dir() else f"there is no file {path}"
         raise UserError(what, expected=_EXPECTED)
     if path.suffix not in (".json", ".txt", "") or path.name == "merges.txt":
-        raise UserError(f"{path} is not a tokenizer", expected=f"a folder, {_EXPECTED}", got="another file")
+        raise UserError(f"{path} is not a tokenizer", expected=f"a folder, {_EXPECTED}", got=path.name)
     settings = _settings(folder)
     names = names_of(settings)
     if path.name == "vocab.json":
         return merged_pairs(path, settings, names), names
     if path.suffix == ".json":
-        return _whole(path), names
+        return _read_tokenizer_json(path), names
     entries = read_vocabulary(path)
     lower = settings.get("do_lower_case")
-    told: Casing | None = ("uncased" if lower else "cased") if isinstance(lower, bool) else None
+    given: Casing | None = ("uncased" if lower else "cased") if isinstance(lower, bool) else None
     chinese, accents = settings.get("tokenize_chinese_chars"), settings.get("strip_accents")
-    return wordpiece(entries, casing or told or judged(entries), chinese is not False, accents, names), names
+    return wordpiece(entries, casing or given or guess_casing(entries), chinese is not False, accents, names), names
 
 
 def _has_tokenizer(folder: Path) -> bool:
@@ -49,34 +49,34 @@ def _has_tokenizer(folder: Path) -> bool:
 
 
 def _refuse_sentencepiece(path: Path) -> None:
-    """Found alone, such a file would need a library of its own; the one that writes tokenizer.json has it."""
+    """Refuse SentencePiece files, which need another library; transformers converts them to tokenizer.json."""
     models = sorted(path.glob("*.model")) if path.is_dir() else [path] if path.suffix == ".model" else []
     if models:
         raise UserError(
-            f"{models[0]} is a SentencePiece model, which is not read",
+            f"{models[0]} is a SentencePiece model, which is not supported",
             expected="the tokenizer.json that belongs to it",
-            hint="the transformers library makes one: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+            hint="convert it with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
         )
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """The entries of a vocab.txt, one a line; the number of a line, from 0, is the entry's id."""
+    """Read the entries of a vocab.txt, one per line; the line number, from 0, is the id."""
     lines = read_utf8(path).split("\n")
     entries = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] in ("", "\r") else lines)]
     if not entries:
-        raise UserError(f"{path} is empty", expected="a vocabulary: one entry a line")
+        raise UserError(f"{path} is empty", expected="a vocabulary with one entry per line")
     first: dict[str, int] = {}
     for number, entry in enumerate(entries, 1):
         if not entry:
-            raise UserError(f"{path}, line {number}: no entry", expected="one entry a line")
+            raise UserError(f"{path}, line {number}: no entry", expected="one entry per line")
         if entry in first:
-            raise UserError(f"{path}, line {number}: {entry!r} is there already, in line {first[entry]}")
+            raise UserError(f"{path}, line {number}: {entry!r} is a duplicate of line {first[entry]}")
         first[entry] = number
     return entries
 
 
-def judged(entries: list[str]) -> Casing:
-    """A vocabulary learned from lower-case text has no capital, but in names such as [CLS] and [unused1]."""
+def guess_casing(entries: list[str]) -> Casing:
+    """Guess the casing: an uncased vocabulary has no capitals, except in names such as [CLS] and [unused1]."""
     words = (entry for entry in entries if not (entry.startswith("[") and entry.endswith("]")))
     return "cased" if any(word != word.lower() for word in words) else "uncased"
 
@@ -87,16 +87,16 @@ def _settings(folder: Path) -> dict[str, Any]:
         if (folder / name).is_file():
             values = read_json(folder / name)
             if not isinstance(values, dict):
-                raise UserError(f"{folder / name} is no list of settings", expected="{...}")
+                raise UserError(f"{folder / name} has no settings", expected="a JSON object")
             found |= values
     return found
 
 
-def _whole(path: Path) -> Tokenizer:
+def _read_tokenizer_json(path: Path) -> Tokenizer:
     text = read_utf8(path)
     try:
         library = Tokenizer.from_str(text)
-    except Exception as error:  # the library has no class of its own for this
+    except Exception as error:  # the library raises plain Exception
         raise UserError(f"{path} is not a tokenizer", got=str(error)) from None
     if not library.get_vocab_size():
         raise UserError(f"{path} has an empty vocabulary")

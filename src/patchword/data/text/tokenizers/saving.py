@@ -1,4 +1,4 @@
-"""Tokenizers into the files that other programs read."""
+"""Save tokenizers in the file formats of other libraries."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from patchword.data.text.tokenizers.word_boundaries import Marks
 
 
 def save_wordpiece(folder: Path, names: Mapping[str, str], entries: Sequence[str], rules: Any, casing: Casing) -> None:
-    """rules: the normalizer's settings"""
+    """Write vocab.txt and tokenizer_config.json of a BERT tokenizer. rules: the normalizer's settings."""
     settings = {
         "do_lower_case": casing == "uncased",
         "tokenize_chinese_chars": rules.get("handle_chinese_chars"),
@@ -25,7 +25,7 @@ def save_wordpiece(folder: Path, names: Mapping[str, str], entries: Sequence[str
 def save_other(
     folder: Path, names: Mapping[str, str], entries: Mapping[str, int], model: Mapping[str, Any], marks: Marks
 ) -> None:
-    """The class named reads tokenizer.json as it is. Merged pairs are also written as GPT-2's files have them."""
+    """Write tokenizer_config.json, whose class reads tokenizer.json as it is; for byte-pair also GPT-2's two files."""
     pairs = model["type"] == "BPE"
     settings = {"add_prefix_space": marks.prefix} if pairs and marks.spaced else {}
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **names, **settings})

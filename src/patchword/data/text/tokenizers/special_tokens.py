@@ -1,4 +1,4 @@
-"""Which entries of a vocabulary stand for something other than text."""
+"""Special tokens: the entries of a vocabulary that do not represent text."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from patchword.core.errors import UserError
 
-KNOWN = {  # by Hugging Face's fields: as BERT writes them, as RoBERTa does, as XLM does
+KNOWN = {  # Hugging Face's field -> the names in BERT, RoBERTa and XLM
     "cls_token": ("[CLS]", "<s>"),
     "sep_token": ("[SEP]", "</s>"),
     "pad_token": ("[PAD]", "<pad>"),
@@ -19,7 +19,7 @@ _NEEDED = ("cls_token", "sep_token", "pad_token", "unk_token")  # by BERT
 
 
 class Specials(NamedTuple):
-    """Their ids, in the order of KNOWN."""
+    """The ids of the special tokens, in the order of KNOWN."""
 
     cls: int | None
     sep: int | None
@@ -29,7 +29,7 @@ class Specials(NamedTuple):
 
 
 def names_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The names that settings give; a token is written as itself or as a record."""
+    """Read the names of special tokens from settings; a token is a string or an object."""
     found = {}
     for field in (*KNOWN, *ENDS):
         value = settings.get(field)
@@ -40,21 +40,21 @@ def names_of(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def named(field: str, vocabulary: Mapping[str, int], names: Mapping[str, str]) -> str | None:
-    """A special token of the vocabulary, by the name given, else by the usual ones."""
+    """Return the name of a special token if the vocabulary has it: the given name, else one of the usual names."""
     choices = (names[field],) if field in names else {**KNOWN, **ENDS}[field]
     return next((name for name in choices if name in vocabulary), None)
 
 
 def ending(vocabulary: Mapping[str, int], names: Mapping[str, str]) -> int | None:
-    """The token behind which a text is over."""
+    """Return the id of the token that ends a text."""
     found = named("eos_token", vocabulary, names) or named("sep_token", vocabulary, names)
     return None if found is None else vocabulary[found]
 
 
 def specials_of(library: Tokenizer, names: Mapping[str, str], origin: str) -> Specials:
-    """BERT's vocabularies lack the mask at most; others may lack any.
+    """Find the special tokens. WordPiece vocabularies need all of them except the mask; others may lack any.
 
-    GPT-2's files name its end as the unknown token, too, which pieces made of bytes never need.
+    GPT-2's files declare its end token as the unknown token too, which a byte-level vocabulary never needs.
     """
     vocabulary = library.get_vocab()
     found = {field: named(field, vocabulary, names) for field in KNOWN}
@@ -63,7 +63,7 @@ def specials_of(library: Tokenizer, names: Mapping[str, str], origin: str) -> Sp
         raise UserError(
             f"{origin} has no {names.get(lacking[0], KNOWN[lacking[0]][0])}",
             expected="[CLS], [SEP], [PAD] and [UNK] among its entries",
-            hint="it may belong to a model of another kind, such as GPT, which has no such tokens",
+            hint="it may belong to another type of model, such as GPT, which has no such tokens",
         )
     if found["unk_token"] is not None and found["unk_token"] == named("eos_token", vocabulary, names):
         found["unk_token"] = None
@@ -71,7 +71,7 @@ def specials_of(library: Tokenizer, names: Mapping[str, str], origin: str) -> Sp
 
 
 def mark_special(library: Tokenizer, found: Specials) -> None:
-    """Some files do not mark them, and text could then spell them."""
+    """Mark the tokens as special. Some files do not, and text could then produce them."""
     added = library.get_added_tokens_decoder()
     for number in found:
         name = None if number is None else library.id_to_token(number)

@@ -1,4 +1,4 @@
-"""What stands around a text, and around a pair of texts, before a model reads it."""
+"""The special tokens around a text or a pair of texts in the input of a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ Ids = NDArray[np.int32]
 class Frame:
     """The ids of the special tokens: `before` A `after`, and `before` A `between` B `after`.
 
-    BERT: [CLS] A [SEP] B [SEP]. RoBERTa: <s> A </s></s> B </s>. GPT: an end token behind each, or nothing.
-    From B on the segment is 1, which models without segments pass over.
+    BERT: [CLS] A [SEP] B [SEP]. RoBERTa: <s> A </s></s> B </s>. GPT: an end token after each text, or nothing.
+    From B on the segment is 1, which models without segments ignore.
     """
 
     before: tuple[int, ...] = ()
@@ -30,19 +30,19 @@ class Frame:
 
     @property
     def single(self) -> int:
-        """how many special tokens a text has"""
+        """number of special tokens of a single text"""
         return len(self.before) + len(self.after)
 
     @property
     def paired(self) -> int:
-        """how many a pair has"""
+        """number of special tokens of a pair"""
         return self.single + len(self.between)
 
     def specials(self, pair: bool) -> int:
         return self.paired if pair else self.single
 
     def around(self, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
-        """The ids with the special tokens, and the segment of each."""
+        """Add the special tokens; return the ids and the segment of each token."""
         parts = [self.before, first, self.after]
         if second is not None:
             parts[2:2] = [self.between, second]
@@ -53,12 +53,12 @@ class Frame:
         return ids, segments
 
     def place_of_second(self, first: int) -> int:
-        """where B begins behind an A of so many tokens"""
+        """Return the position of B after an A of `first` tokens."""
         return len(self.before) + first + len(self.between)
 
 
 def frame_in(processor: Mapping[str, Any] | None, origin: str) -> Frame | None:
-    """The frame that a tokenizer.json describes; None if it adds no tokens."""
+    """Return the frame that a tokenizer.json describes; None if it adds no tokens."""
     kind = (processor or {}).get("type")
     if processor is None or kind not in ("Sequence", "TemplateProcessing", "BertProcessing", "RobertaProcessing"):
         return None
@@ -73,7 +73,7 @@ def frame_in(processor: Mapping[str, Any] | None, origin: str) -> Frame | None:
 
 
 def _template(processor: Mapping[str, Any], origin: str) -> Frame | None:
-    """A template is a list of special tokens and of the places of A and B."""
+    """Read a template, a list of special tokens and of the positions of A and B."""
     ids = {name: tuple(token["ids"]) for name, token in processor["special_tokens"].items()}
     parts, order = [list[int]()], ""
     for piece in processor["pair"]:
@@ -87,14 +87,14 @@ def _template(processor: Mapping[str, Any], origin: str) -> Frame | None:
     before, after = (sum(some, ()) for some in (single[:middle], single[middle:]))
     if order != "AB" or [list(before), list(after)] != [parts[0], parts[2]]:
         raise UserError(
-            f"{origin} frames a pair of texts in an unknown way",
-            expected="the tokens in front and behind that a single text has",
+            f"{origin} adds special tokens to a pair of texts in an unknown way",
+            expected="the same first and last tokens as for a single text",
         )
     return Frame(before, tuple(parts[1]), after) if before or after or parts[1] else None
 
 
 def usual_frame(vocabulary: Mapping[str, int], cls: int | None, sep: int | None, end: int | None) -> Frame:
-    """What models with such tokens have, where the files do not tell."""
+    """Return the usual frame of models with these special tokens, for files that do not describe one."""
     if cls is None or sep is None:
         return Frame() if end is None else Frame((), (end,), (end,))
     if sep != vocabulary.get("</s>"):

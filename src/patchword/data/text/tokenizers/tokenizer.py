@@ -1,7 +1,7 @@
-"""Text into pieces and their numbers, and back. The `tokenizers` library does the work.
+"""Tokenizer: converts text to token ids and back, with the `tokenizers` library.
 
-Special tokens are never read out of text: "[SEP]" in a user's data is five ordinary characters. Whoever builds a
-model's input adds the specials by their ids; `encode_masked` alone knows "[MASK]".
+Special tokens are never parsed from text: "[SEP]" in a user's data is five ordinary characters. Code that builds a
+model's input adds special tokens by their ids; only `encode_masked` parses "[MASK]".
 """
 
 import json
@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 from patchword.core.errors import UserError
 from patchword.data.progress import Progress, nothing
 from patchword.data.text.tokenizers.encoding import (
-    ANY_PLACE,
-    BERT_PLACE,
-    SPACES,
+    BERT_BREAK,
+    SPACE_BREAK,
+    WORD_BREAK,
     Encoding,
     encoded,
     encoded_words,
     ids_of,
 )
-from patchword.data.text.tokenizers.loading import library_of
-from patchword.data.text.tokenizers.vocabulary import Lexicon
+from patchword.data.text.tokenizers.loading import load_library
+from patchword.data.text.tokenizers.vocabulary import TokenVocabulary
 from patchword.data.text.tokenizers.vocabulary_config import Wanted
 from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind
 
 
-class Tokenizer(Lexicon):
-    """A vocabulary and the rules that cut text into its entries."""
+class Tokenizer(TokenVocabulary):
+    """A vocabulary and the rules that split text into its entries."""
 
     @classmethod
     def train(
@@ -45,10 +45,10 @@ class Tokenizer(Lexicon):
         progress: Progress = nothing,
         kind: Kind = "wordpiece",
     ) -> "Tokenizer":
-        """A vocabulary learned from text files, .jsonl files, or folders of them.
+        """Train a tokenizer on text files, .jsonl files, or folders of them.
 
-        `casing`: uncased unless told otherwise, but for bytes. `least` is how often a piece must be seen, twice unless
-        told. `progress` is told the bytes read, and the bytes in all.
+        casing: default is uncased, for byte-level vocabularies cased. least: minimum count of a piece, default 2.
+        progress: called with bytes (read, total).
         """
         wanted = Wanted(kind, vocabulary, casing, least)
         return cls(wanted.library(wanted.from_files(files, progress)))
@@ -62,72 +62,74 @@ class Tokenizer(Lexicon):
         least: int | None = None,
         kind: Kind = "wordpiece",
     ) -> "Tokenizer":
-        """A vocabulary learned from texts, which are taken once."""
+        """Train a tokenizer on texts, which are iterated once."""
         wanted = Wanted(kind, vocabulary, casing, least)
         return cls(wanted.library(wanted.from_texts(texts)))
 
     @classmethod
     def read(cls, path: Path, casing: Casing | None = None) -> "Tokenizer":
-        """From a folder as Hugging Face writes it, a tokenizer.json, a vocab.txt, or a vocab.json beside a merges.txt.
+        """Load a Hugging Face folder, a tokenizer.json, a vocab.txt, or a vocab.json with its merges.txt.
 
-        A vocab.txt does not say whether it is cased: the settings beside it do, or `casing`, else its entries.
+        A vocab.txt has no casing: it is taken from `casing`, else from the settings file, else guessed from the
+        entries.
         """
-        found = cls(*library_of(Path(path), casing), origin=str(path))
+        found = cls(*load_library(Path(path), casing), origin=str(path))
         if casing and casing != found.casing:
-            raise UserError(f"{path} has rules of its own", expected=casing, got=found.casing)
+            raise UserError(f"{path} has another casing", expected=casing, got=found.casing)
         return found
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """The pieces of each text, without special tokens. A long text is taken in parts, with the same result."""
-        return [self._unspelled(found) for found in encoded(self._library, texts, self._place)]
+        """Encode texts without special tokens. A long text is encoded in parts, with the same result."""
+        return [self._without_specials(found) for found in encoded(self._library, texts, self._break)]
 
     def encode_masked(self, texts: Sequence[str]) -> list[Encoding]:
-        """As `encode`, but "[MASK]" in the text is the mask token; all other specials stay ordinary characters."""
+        """Like `encode`, but "[MASK]" in the text is the mask token; other special tokens stay ordinary characters."""
         mask = self.require_mask()
-        found = encoded(self._masked, texts, SPACES if self._is_bert else ANY_PLACE)
-        return [self._unspelled(one, mask) for one in found]
+        found = encoded(self._masked, texts, SPACE_BREAK if self._is_bert else WORD_BREAK)
+        return [self._without_specials(one, mask) for one in found]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[Encoding]:
-        """Sentences that are words already. `words` numbers the words given, `starts` and `ends` count within a word.
+        """Encode sentences that are split into words. `starts` and `ends` of the result count within a word.
 
-        Words have the pieces of running text, in which all but the first have a space in front. A word of which nothing
-        is left, such as a lone control character, is one unknown piece.
+        Words get the tokens of running text, where every word except the first has a space before it. A word without
+        tokens, such as a single control character, becomes one unknown token.
         """
         found = encoded_words(self._library, sentences, self.stand_in, self.spaced)
-        return [self._unspelled(one) for one in found]
+        return [self._without_specials(one) for one in found]
 
     def ids_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        """The ids that `encode` gives, and nothing else: faster, for large amounts of text."""
-        found = ids_of(self._library, texts, self._place)
+        """Return only the ids of `encode`; faster for large amounts of text."""
+        found = ids_of(self._library, texts, self._break)
         return found if self._allowed is None else [self._allowed[ids] for ids in found]
 
     @cached_property
     def _allowed(self) -> NDArray[np.int32] | None:
-        """(vocabulary,) what an entry is when text is read, where specials are pieces like any: those are unknown."""
+        """(vocabulary,) maps ids to allowed ids: special tokens that a unigram model produces become unknown."""
         if self._settings["model"]["type"] != "Unigram" or self.unknown is None:
             return None
         found = np.arange(self.vocabulary, dtype=np.int32)
         found[list(self.specials)] = self.unknown
         return found
 
-    def _unspelled(self, found: Encoding, mask: int | None = None) -> Encoding:
-        """Without special tokens, but for the mask asked for."""
+    def _without_specials(self, found: Encoding, mask: int | None = None) -> Encoding:
+        """Replace special tokens by the unknown token, except the given mask."""
         if self._allowed is None:
             return found
         return replace(found, ids=np.where(found.ids == mask, found.ids, self._allowed[found.ids]))
 
     @cached_property
-    def _place(self) -> re.Pattern[str]:
-        """Where a long text may be cut. BERT's marks and Chinese characters are words by themselves, unless an added
-        token can hold one."""
+    def _break(self) -> re.Pattern[str]:
+        """Where a long text may be split. In BERT, punctuation marks and Chinese characters are words of their own,
+        unless
+        an added token can contain one."""
         if not self._is_bert:
-            return ANY_PLACE
+            return WORD_BREAK
         marks = all(token["special"] for token in self._settings["added_tokens"])
-        return BERT_PLACE if marks and self._settings["normalizer"]["handle_chinese_chars"] else SPACES
+        return BERT_BREAK if marks and self._settings["normalizer"]["handle_chinese_chars"] else SPACE_BREAK
 
     @cached_property
     def _masked(self) -> tokenizers.Tokenizer:
-        """Specials are passed over in text, so the mask must not be one here. It takes the space that a word would."""
+        """A copy of the library's tokenizer in which the mask is not special, so that it is parsed from text."""
         added = [
             token | ({"special": False, "lstrip": token["lstrip"] or self.spaced} if token["id"] == self.mask else {})
             for token in self._settings["added_tokens"]

@@ -1,6 +1,6 @@
-"""Pieces with probabilities, of which the likeliest row is taken (Kudo, 2018), as ALBERT and XLM-R have them.
+"""Unigram language model tokenizer (Kudo, 2018): chooses the most probable segmentation, as in ALBERT and XLM-R.
 
-A word carries the space in front of it, written as `▁`.
+A word includes the preceding space, written as `▁`.
 """
 
 import json
@@ -8,17 +8,23 @@ from collections.abc import Iterable, Sequence
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from patchword.data.text.tokenizers.encoding import SPACES
-from patchword.data.text.tokenizers.vocabulary_training import Casing, Learned, alphabet, counted, repeated
+from patchword.data.text.tokenizers.encoding import SPACE_BREAK
+from patchword.data.text.tokenizers.vocabulary_training import (
+    Casing,
+    Learned,
+    choose_letters,
+    count_words,
+    repeat_words,
+)
 
-SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")  # as ALBERT writes and numbers them
+SPECIALS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")  # ALBERT's names and ids
 MARK = "▁"
 _STEP = 1e-4  # between the scores that the trainer gives to letters it has none for
 _DIGITS = 6  # of a score
 
 
 def unigram(entries: Sequence[str], scores: Sequence[float], casing: Casing) -> Tokenizer:
-    """ALBERT's rules over a vocabulary that begins with SPECIALS."""
+    """Build a tokenizer with the rules of ALBERT; the vocabulary begins with SPECIALS."""
     library = Tokenizer(models.Unigram(list(zip(entries, scores, strict=True)), SPECIALS.index("<unk>"), False))
     library.normalizer = _normalizer(casing)
     library.pre_tokenizer = _splitter()
@@ -40,16 +46,16 @@ def _splitter() -> pre_tokenizers.Sequence:
 
 
 def learn_unigram(texts: Iterable[str], vocabulary: int, casing: Casing) -> Learned:
-    """The entries: specials, then pieces by their score."""
+    """Learn a vocabulary: special tokens, then pieces by falling score."""
     normal = _normalizer(casing)
-    counts = counted(texts, SPACES, lambda word: normal.normalize_str(word).split())
-    letters, _, characters, unknown = alphabet(counts, vocabulary, len(SPECIALS) + len(MARK), marked=False)
+    counts = count_words(texts, SPACE_BREAK, lambda word: normal.normalize_str(word).split())
+    letters, _, characters, unknown = choose_letters(counts, vocabulary, len(SPECIALS) + len(MARK), marked=False)
     trainer = trainers.UnigramTrainer(
         vocab_size=vocabulary, special_tokens=list(SPECIALS), unk_token="<unk>", show_progress=False
     )
     library = Tokenizer(models.Unigram())
     library.pre_tokenizer = _splitter()
-    library.train_from_iterator(repeated(counts, letters), trainer)
+    library.train_from_iterator(repeat_words(counts, letters), trainer)
     pieces = _settled(json.loads(library.to_str())["model"]["vocab"][len(SPECIALS) :])
     entries = (*SPECIALS, *(piece for piece, _ in pieces))
     scores = (*(0.0 for _ in SPECIALS), *(score for _, score in pieces))
@@ -57,7 +63,7 @@ def learn_unigram(texts: Iterable[str], vocabulary: int, casing: Casing) -> Lear
 
 
 def _settled(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Equal for equal texts: the trainer adds up in any order, and gives letters without a score one by chance."""
+    """Make scores deterministic: the trainer sums in any order and gives letters without a score a random one."""
     least = min(score for _, score in pieces)
     letters = sum(len(piece) == 1 for piece, _ in pieces)
 

@@ -1,4 +1,4 @@
-"""What a vocabulary tells of its entries: their names and numbers, which are special, which begin a word."""
+"""The entries of a tokenizer's vocabulary: ids and names, special tokens, word boundaries."""
 
 import hashlib
 import json
@@ -20,13 +20,13 @@ from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.word_boundaries import Flags, Marks, marks_of
 
 
-class Lexicon:
-    """The entries of a vocabulary. cls, sep, pad, unknown, mask and end are the ids of special tokens it has."""
+class TokenVocabulary:
+    """The entries of a vocabulary. cls, sep, pad, unknown, mask, end: ids of special tokens, None if missing."""
 
     def __init__(
         self, library: tokenizers.Tokenizer, names: Mapping[str, str] | None = None, origin: str = "the tokenizer"
     ) -> None:
-        """`names` are the special tokens by Hugging Face's fields (cls_token ...), where they are not the usual."""
+        """names: special tokens with unusual names, by Hugging Face's fields (cls_token ...)."""
         library.no_truncation()
         library.no_padding()
         library.encode_special_tokens = True
@@ -43,7 +43,7 @@ class Lexicon:
         self.casing: Casing = "uncased" if normal is not None and "A" not in normal.normalize_str("A") else "cased"
 
     def words_of(self, ids: ArrayLike) -> NDArray[np.int32]:
-        """The number of the word that each piece belongs to, by the pieces alone; a special token counts as a word."""
+        """Return the word index of each token, from the ids alone; a special token counts as a word."""
         numbers = np.asarray(ids, np.int64)
         starts: Flags = ~self.continues[numbers]
         starts[:1] = True
@@ -52,7 +52,7 @@ class Lexicon:
         return np.cumsum(starts, dtype=np.int32) - 1
 
     def decode(self, ids: ArrayLike) -> str:
-        """Readable text, without the special tokens; spaces are where they usually are, not where they were."""
+        """Return readable text without special tokens; spaces are placed by rule, not as in the original text."""
         return self._library.decode(np.asarray(ids, np.int64).tolist(), skip_special_tokens=True)
 
     def tokens(self, ids: ArrayLike) -> list[str]:
@@ -60,7 +60,7 @@ class Lexicon:
         return ["" if token is None else token for token in found]
 
     def written(self, ids: ArrayLike) -> list[str]:
-        """The pieces as text has them, without the marks of their kind: `ing` for `##ing`, `the` for `Ġthe`."""
+        """Return tokens as they appear in text: `ing` for `##ing`, `the` for `Ġthe`."""
         return [self._marks.written(token) for token in self.tokens(ids)]
 
     def id_of(self, token: str) -> int | None:
@@ -76,36 +76,39 @@ class Lexicon:
 
     @cached_property
     def continues(self) -> NDArray[np.bool_]:
-        """(vocabulary,) True for pieces that go on with a word: `##ing`, or all without a space in front, as `ing` of
-        `Ġwalk ing`. Where pieces mark the end of a word, no piece is known to go on; `words_of` tells it for rows."""
+        """(vocabulary,) True for entries that continue a word: `##ing`, or `ing` after `Ġwalk`. If the vocabulary marks
+        word ends instead, all are False; use `words_of` for sequences."""
         found = self._marks.continues(self._library.get_vocab(), self._apart)
         if self.spaced and self.unknown is not None:
-            found[self.unknown] = True  # the space in front of it is a piece of its own
+            found[self.unknown] = True  # the space before it is a token of its own
         return found
 
     @cached_property
     def frame(self) -> Frame:
-        """What stands around a text and a pair."""
-        told = frame_in(self._settings["post_processor"], self._origin)
-        return told or usual_frame(self._library.get_vocab(), self.cls, self.sep, self.end)
+        """The special tokens around a text and around a pair of texts."""
+        declared = frame_in(self._settings["post_processor"], self._origin)
+        return declared or usual_frame(self._library.get_vocab(), self.cls, self.sep, self.end)
 
     @property
     def spaced(self) -> bool:
-        """Whether a word in the middle of a text carries its space, so that alone it has other pieces."""
+        """True if a word in the middle of a text includes its space, so that alone it has other tokens."""
         return self._marks.spaced
 
     @property
     def stand_in(self) -> int:
-        """An entry for a text or a word of which nothing is left."""
+        """The id that replaces a text or a word without tokens."""
         return next((number for number in (self.unknown, self.pad, self.end) if number is not None), 0)
 
     def fingerprint(self) -> str:
-        """Differs when any text could be cut otherwise, or a special token has another number."""
+        """Return a hash that changes if any text could be split differently or a special token has another id."""
         rules = [self._settings[name] for name in ("normalizer", "pre_tokenizer", "model", "added_tokens")]
         return hashlib.sha256(json.dumps([rules, self._found], sort_keys=True).encode()).hexdigest()
 
     def save(self, folder: Path) -> None:
-        """As Hugging Face reads it. tokenizer.json comes last and is preferred: a reader finds the old or the new."""
+        """Save in Hugging Face's format.
+
+        tokenizer.json is preferred and written last: readers find the old or the new one.
+        """
         entries = self._library.get_vocab()
         fields = KNOWN if self._is_bert else {**KNOWN, **ENDS}
         names = {field: name for field in fields if (name := named(field, entries, self._names))}
@@ -127,7 +130,7 @@ class Lexicon:
 
     @cached_property
     def _apart(self) -> list[int]:
-        """entries that are no pieces"""
+        """ids of added and special tokens"""
         return [*self._library.get_added_tokens_decoder(), *self.specials]
 
     @cached_property

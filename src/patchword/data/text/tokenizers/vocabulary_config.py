@@ -1,4 +1,4 @@
-"""The kinds of vocabularies that can be learned."""
+"""The configuration of a vocabulary to be trained: WordPiece, byte-level, unigram or news."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from patchword.data.text.tokenizers.unigram import learn_unigram, unigram
 from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind, Learned, texts_in
 from patchword.data.text.tokenizers.wordpiece import learn, wordpiece
 
-LEAST = 2  # times a piece must be seen
+LEAST = 2  # default minimum count of a piece
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A vocabulary to learn. casing: None is what models of its kind have. least: how often a piece must be seen."""
+    """A vocabulary to train. casing: None is the default of its kind. least: minimum count of a piece."""
 
     kind: Kind = "wordpiece"
     vocabulary: int = 30_000
@@ -28,16 +28,16 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.kind in ("bytes", "news") and self.casing == "uncased":
-            raise UserError("pieces of bytes keep capitals", expected="cased, or another kind", got="uncased")
+            raise UserError("byte-level vocabularies are cased", expected="cased, or another kind", got="uncased")
         if self.kind == "unigram" and self.least is not None:
-            raise UserError("unigram pieces are chosen by their probability", got="a number of times they must be seen")
+            raise UserError("unigram pieces are chosen by probability", expected="no minimum count", got=self.least)
 
     def from_files(self, files: Sequence[Path], progress: Progress = nothing) -> Learned:
-        """From text files, .jsonl files, or folders of them. `progress` hears the bytes read, and the bytes in all."""
+        """Train on text files, .jsonl files, or folders of them. progress: called with bytes (read, total)."""
         return self.from_texts(self.texts(files, progress))
 
     def texts(self, files: Sequence[Path], progress: Progress = nothing) -> Iterator[str]:
-        """What files hold, as models of this kind read it."""
+        """Yield the texts of files, as models of this kind read them."""
         if self.kind == "news":
             return (text for path in files for article in read_articles(path) for text in article.values())
         return texts_in(files, progress)

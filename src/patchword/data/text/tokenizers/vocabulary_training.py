@@ -1,4 +1,4 @@
-"""What learning a vocabulary has in common, whatever its pieces are."""
+"""Parts of vocabulary training that all kinds of vocabularies share."""
 
 import re
 from collections import Counter
@@ -12,27 +12,28 @@ import numpy as np
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt
 from patchword.data.progress import Progress
-from patchword.data.text.corpus.documents import form_of, passages, text_files
-from patchword.data.text.tokenizers.encoding import mended, parts_of
+from patchword.data.text.corpus.documents import document_format, passages, text_files
+from patchword.data.text.tokenizers.encoding import repair_surrogates, split_text
 
 Kind = Literal["wordpiece", "bytes", "unigram", "news"]
 Casing = Literal["cased", "uncased"]
-LONGEST = 100  # characters of a word; longer ones are not learned from
-_ESSENTIAL = 0.9995  # of all characters read must have an entry
-_WANTED = 0.9999  # of them should, if there is room
-_COUNTED = 2**25  # characters read before their words are brought into form
-_LETTERS = 1000  # as many as BERT has are kept if there is room, however rare
+LONGEST = 100  # characters of a word; longer ones are ignored
+_ESSENTIAL = 0.9995  # fraction of all characters that must have an entry
+_WANTED = 0.9999  # fraction that should have one if the vocabulary has room
+_COUNTED = 2**25  # characters read before their words are normalised
+_LETTERS = 1000  # letters kept if there is room, however rare; BERT's number
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A vocabulary, and what the text was like: its characters without white space, those that got no entry.
+    """A trained vocabulary and statistics of its text.
 
-    merges: of pairs of pieces, the first learned first. scores: of the entries, where pieces have a probability.
+    words: number of distinct words. characters: number without white space. unknown: characters without an entry.
+    merges: byte-pair merges, first learned first. scores: log-probabilities of unigram entries.
     """
 
     entries: tuple[str, ...]
-    words: int  # different ones
+    words: int
     characters: int
     unknown: int
     merges: tuple[tuple[str, str], ...] = ()
@@ -40,17 +41,17 @@ class Learned:
 
 
 def texts_in(files: Sequence[Path], progress: Progress) -> Iterator[str]:
-    """The passages of text files, .jsonl files, or folders of them; the bytes read are told, and the bytes in all."""
+    """Yield the passages of text files, .jsonl files, or folders of them. progress: called with bytes (read, total)."""
     found = text_files(files)
     sizes = [path.stat().st_size for path in found]
-    before, told = 0, 0
+    before, reported = 0, 0
     for path, size in zip(found, sizes, strict=True):
-        form = attempt(form_of, path)
+        form = attempt(document_format, path)
         for passage in passages(path, form) if form is not None else ():
             yield passage.text
-            if (done := before + passage.read) > told + 2**18:
+            if (done := before + passage.read) > reported + 2**18:
                 progress(done, sum(sizes))
-                told = done
+                reported = done
         before += size
     progress(before, before)
 
@@ -59,10 +60,10 @@ def no_text() -> UserError:
     return UserError("no text to train a tokenizer on", expected="at least one word")
 
 
-def counted(texts: Iterable[str], place: re.Pattern[str], words: Callable[[str], Iterable[str]]) -> Counter[str]:
-    """How often each word is seen. Words are counted as they are written first: far fewer are brought into form.
+def count_words(texts: Iterable[str], place: re.Pattern[str], words: Callable[[str], Iterable[str]]) -> Counter[str]:
+    """Count words. Written words are counted first and normalised afterwards, since there are far fewer of them.
 
-    place: where a long text may be cut. words: what a written word is made into.
+    place: where a long text may be split. words: normalises and splits a written word.
     """
     written, found, size = Counter[str](), Counter[str](), 0
 
@@ -73,7 +74,7 @@ def counted(texts: Iterable[str], place: re.Pattern[str], words: Callable[[str],
         written.clear()
 
     for text in texts:
-        for _, part in parts_of(mended(text), place):
+        for _, part in split_text(repair_surrogates(text), place):
             written.update(part.split())
             size += len(part)
             if size > _COUNTED:
@@ -85,11 +86,13 @@ def counted(texts: Iterable[str], place: re.Pattern[str], words: Callable[[str],
     return found
 
 
-def alphabet(counts: Counter[str], vocabulary: int, specials: int, marked: bool) -> tuple[set[str], set[str], int, int]:
-    """The letters that get an entry, those seen within words, the number of characters, and of those without an entry.
+def choose_letters(
+    counts: Counter[str], vocabulary: int, specials: int, marked: bool
+) -> tuple[set[str], set[str], int, int]:
+    """Return the letters with an entry, the letters seen within words, and the counts of all and of unknown characters.
 
-    Most frequent first. Those that make up 99.95% of the text must fit; rarer ones take half of the entries at most.
-    marked: a letter within a word has an entry of its own.
+    The most frequent letters are chosen. Those that make up 99.95% of the text must fit; rarer ones use at most half of
+    the entries. marked: a letter within a word has a second entry.
     """
     seen, inner = Counter[str](), set[str]()
     for word, count in counts.items():
@@ -112,8 +115,8 @@ def alphabet(counts: Counter[str], vocabulary: int, specials: int, marked: bool)
     return found, inner, total, total - sum(seen[letter] for letter in found)
 
 
-def repeated(counts: Counter[str], letters: set[str]) -> Iterator[str]:
-    """The library counts for itself, so each word comes as often as it was seen; what will be unknown does not."""
+def repeat_words(counts: Counter[str], letters: set[str]) -> Iterator[str]:
+    """Yield each word as often as it occurs, since the library counts; words with unknown letters are skipped."""
     for word, count in sorted(counts.items()):
         if len(word) <= LONGEST and letters.issuperset(word):
             for done in range(0, count, 4096):

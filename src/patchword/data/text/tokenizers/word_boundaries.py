@@ -1,7 +1,7 @@
-"""How the pieces of a vocabulary tell where words begin.
+"""How the entries of a vocabulary mark word boundaries.
 
-WordPiece marks what goes on with a word (##ing). Pieces of bytes and unigrams mark what begins one, by the space in
-front (Ġthe, ▁the). Pieces over letters mark what ends one (the</w>): there, only the piece before tells.
+WordPiece marks entries that continue a word (##ing). Byte-level and unigram entries mark the begin of a word by the
+preceding space (Ġthe, ▁the). Letter-level entries mark the end of a word (the</w>): there, the previous token decides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from tokenizers import decoders
 
 Flags = NDArray[np.bool_]
-_SPACES = ("Ġ", "Ċ", "ĉ", "č")  # space, line end, tab, return, as pieces of bytes write them
+_SPACES = ("Ġ", "Ċ", "ĉ", "č")  # space, line feed, tab, carriage return in byte-level entries
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Any of: before what goes on with a word, before what begins one, behind what ends one.
+    """The marks of a vocabulary: prefix of continuing entries, prefixes of word begins, suffix of word ends.
 
-    spaced: a word in the middle of a text carries its space. prefix: the first one is given one, too.
-    bytes: every letter of a piece stands for a byte.
+    spaced: a word in the middle of a text includes its space. prefix: the first word gets a space, too.
+    bytes: every letter of an entry represents a byte.
     """
 
-    going_on: str = ""
+    continuation: str = ""
     begins: tuple[str, ...] = ()
     ends: str = ""
     spaced: bool = False
@@ -32,26 +32,26 @@ class Marks:
     bytes: bool = False
 
     def continues(self, vocabulary: Mapping[str, int], special: Iterable[int]) -> Flags:
-        """(entries,) whether each piece goes on with a word; none of them where only ends are marked."""
+        """(entries,) True for entries that continue a word; all False if only ends are marked."""
         found = np.zeros(max(vocabulary.values()) + 1, np.bool_)
         if self.begins:
             found[[number for piece, number in vocabulary.items() if not piece.startswith(self.begins)]] = True
-        elif self.going_on:
-            found[[number for piece, number in vocabulary.items() if piece.startswith(self.going_on)]] = True
+        elif self.continuation:
+            found[[number for piece, number in vocabulary.items() if piece.startswith(self.continuation)]] = True
         found[list(special)] = False
         return found
 
     def written(self, piece: str) -> str:
-        """As it stands in text. Bytes that are a part of a character alone become U+FFFD."""
+        """Return an entry as it appears in text. Incomplete characters become U+FFFD."""
         if self.bytes:
             return str(decoders.ByteLevel().decode([piece])).removeprefix(" ")
-        for mark in (self.going_on, *self.begins):
+        for mark in (self.continuation, *self.begins):
             if mark and piece.startswith(mark) and piece != mark:
                 return piece.removeprefix(mark)
         return piece.removesuffix(self.ends) if self.ends else piece
 
     def ending(self, vocabulary: Mapping[str, int], special: Iterable[int]) -> Flags | None:
-        """(entries,) whether each piece is the last of a word; None where that is not marked."""
+        """(entries,) True for entries that end a word; None if ends are not marked."""
         if not self.ends:
             return None
         found = np.zeros(max(vocabulary.values()) + 1, np.bool_)
@@ -61,7 +61,7 @@ class Marks:
 
 
 def marks_of(settings: Mapping[str, Any]) -> Marks:
-    """Of a tokenizer.json."""
+    """Read the marks from the settings of a tokenizer.json."""
     model = settings["model"]
     parts = list(_parts(settings["pre_tokenizer"]))
     for part in parts:
@@ -70,11 +70,11 @@ def marks_of(settings: Mapping[str, Any]) -> Marks:
         if part["type"] == "Metaspace":
             prefix = part.get("prepend_scheme", "always" if part.get("add_prefix_space", True) else "never")
             return Marks(begins=(part["replacement"],), spaced=True, prefix=prefix != "never")
-    return Marks(going_on=model.get("continuing_subword_prefix") or "", ends=model.get("end_of_word_suffix") or "")
+    return Marks(continuation=model.get("continuing_subword_prefix") or "", ends=model.get("end_of_word_suffix") or "")
 
 
 def _parts(rule: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
-    """A rule, or the rules in a row that it is made of."""
+    """Yield a rule and all rules that it contains."""
     if rule is None:
         return
     yield rule

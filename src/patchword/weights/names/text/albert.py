@@ -46,7 +46,7 @@ NAMES = TextNames(
         ),
         Head("tags", "AlbertForTokenClassification", ("classifier.weight",), "classifier"),
     ),
-    twice=("predictions.decoder.weight", "predictions.decoder.bias"),
+    duplicates=("predictions.decoder.weight", "predictions.decoder.bias"),
     pooler="pooler",
     activation=("hidden_act", "gelu_new"),
     fields={**FIELDS, "embedding": "embedding_size"},

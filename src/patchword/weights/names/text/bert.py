@@ -12,8 +12,8 @@ NAMES = TextNames(
     encoder=EMBEDDING_ROWS + block_rows(),
     words=BERT_WORDS,
     heads=bert_heads("Bert", "bert."),
-    twice=BERT_TWICE,
-    serves=("tinybert",),
+    duplicates=BERT_TWICE,
+    also_for=("tinybert",),
     expected={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
 )
 LAYOUTS = NAMES.layouts()

@@ -44,7 +44,7 @@ _NAMES = TextNames(
         Head("span", "BigBirdForQuestionAnswering", (_ANSWER + "qa_outputs.weight",), _ANSWER + "qa_outputs"),
         Head("tags", "BigBirdForTokenClassification", ("classifier.weight", _POOLER), "classifier"),
     ),
-    twice=BERT_TWICE,
+    duplicates=BERT_TWICE,
     pooler="pooler",
     activation=("hidden_act", "gelu_new"),
     fields={**FIELDS, "block": "block_size", "random_blocks": "num_random_blocks"},

@@ -41,7 +41,7 @@ NAMES = TextNames(
         ),
         Head("tags", "DistilBertForTokenClassification", ("classifier.weight",), "classifier"),
     ),
-    twice=("vocab_projector.weight",),
+    duplicates=("vocab_projector.weight",),
     pooler="",
     activation=("activation", "gelu"),
     fields={

@@ -12,7 +12,7 @@ NAMES = TextNames(
     encoder=EMBEDDING_ROWS + block_rows(),
     words=BERT_WORDS,
     heads=bert_heads("Ernie", "ernie."),
-    twice=BERT_TWICE,
+    duplicates=BERT_TWICE,
     expected={"use_task_id": (False, False), "is_decoder": (False, False)},
 )
 LAYOUTS = NAMES.layouts()

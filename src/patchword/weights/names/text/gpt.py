@@ -18,7 +18,7 @@ from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Shapes, rows
 from patchword.weights.names.text.huggingface_text import Pairs, TiedLayout
 
-_TURNED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
+_TRANSPOSED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
 _BLOCK = "encoder.blocks.{i}."
 _BLOCKS: Pairs = (
     (_BLOCK + "attention.sublayer.projection.joint.{p}", "h.{i}.attn.c_attn.{p}"),
@@ -51,15 +51,15 @@ class GptLayout(TiedLayout):
     """Matrices of blocks are (inputs, outputs) in the file."""
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
-        return super().to_ours(_turned(tensors))
+        return super().to_ours(_transposed(tensors))
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
-        return _turned(super().to_theirs(tensors))
+        return _transposed(super().to_theirs(tensors))
 
 
-def _turned(tensors: Mapping[str, Tensor]) -> Tensors:
+def _transposed(tensors: Mapping[str, Tensor]) -> Tensors:
     return {
-        name: tensor.T.contiguous() if _TURNED.fullmatch(name) and tensor.ndim == 2 else tensor
+        name: tensor.T.contiguous() if _TRANSPOSED.fullmatch(name) and tensor.ndim == 2 else tensor
         for name, tensor in tensors.items()
     }
 
@@ -74,7 +74,7 @@ class GptNames:
 
     family: str
     title: str
-    kind: str
+    model_type: str
     stem: str
     rows: Pairs
     heads: tuple[tuple[str, str, str], ...]
@@ -102,7 +102,7 @@ class GptNames:
             self.write_config,
             ("lm_head.weight", f"{prefix}h.{{i}}.attn.bias", f"{prefix}h.{{i}}.attn.masked_bias"),
             {"head": needed, "position": "learned", **({"pool": "last"} if head == "classes" else {})},
-            twin=("lm_head.weight", table),
+            tied=("lm_head.weight", table),
         )
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class GptNames:
         told |= {self.inner: hidden} if self.inner else {}
         told |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
         ends = {ours: theirs for ours, theirs, _ in self.heads}
-        written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.kind, told)
+        written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.model_type, told)
         has_classes = config["head"] in ("classes", "tags")  # a span's two outputs are their default
         return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
 

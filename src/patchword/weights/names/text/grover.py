@@ -37,11 +37,11 @@ class GroverLayout(Layout):
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         theirs = {_torch_name(name): name for name in tensors if not _OPTIMIZER.search(name)}
-        turned = {
+        transposed = {
             ours: tensors[name].T.contiguous() if name.endswith("/kernel") else tensors[name]
             for ours, name in theirs.items()
         }
-        ours, unknown = super().to_ours(turned)
+        ours, unknown = super().to_ours(transposed)
         return ours, [theirs[name] for name in unknown]
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:

@@ -42,7 +42,7 @@ class Head:
 
     ours: str
     theirs: str
-    tells: tuple[str, ...]
+    markers: tuple[str, ...]
     linear: str = ""
     pool: str = ""
 
@@ -64,14 +64,14 @@ class TextNames:
 
     family: str
     title: str
-    kinds: tuple[str, ...]
+    model_types: tuple[str, ...]
     prefix: str
     bare: str
     encoder: Pairs
     words: Pairs
     heads: tuple[Head, ...]
     table: str = "embeddings.word_embeddings.weight"
-    twice: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
     pooler: str = "pooler.dense"
     first: int = 0
     activation: tuple[str, str] = ("hidden_act", "gelu")
@@ -83,7 +83,7 @@ class TextNames:
     counts_blocks: bool = True
     pooling: str = "pooler"  # how a text becomes one vector under their heads
     needs: Mapping[str, Any] = field(default_factory=dict)  # fields of ours that they have only one value for
-    serves: tuple[str, ...] = ()  # other families of ours that are written under these names
+    also_for: tuple[str, ...] = ()  # other families of ours that are written under these names
 
     def layouts(self) -> tuple[Layout, ...]:
         """The first layout whose names are in a file is the file's, so those with more names stand first."""
@@ -104,16 +104,16 @@ class TextNames:
             "huggingface",
             self.family,
             self._rows(self.prefix, own_pooler=not head.pool) + rows(*self.words) + pool + linear,
-            (f"{self.prefix}{self.table}", *head.tells),
+            (f"{self.prefix}{self.table}", *head.markers),
             self._sizes_with_classes if head.ours in ("classes", "tags") else self.read_sizes,
             told,
             self.read_config,
             self.write_config,
-            (*self.twice, *(start + name for name in self.dropped for start in ("", self.prefix))),
+            (*self.duplicates, *(start + name for name in self.dropped for start in ("", self.prefix))),
             {**self.needs, "position": "learned", "head": head.ours} | ({"pool": self.pooling} if head.pools else {}),
-            self.serves,
-            kinds=self.kinds,
-            twin=(self.twice[0] if self.twice else "", f"{self.prefix}{self.table}"),
+            self.also_for,
+            model_types=self.model_types,
+            tied=(self.duplicates[0] if self.duplicates else "", f"{self.prefix}{self.table}"),
         )
 
     def _bare(self, prefix: str, head: str, pool: str, names: tuple[str, ...]) -> Layout:
@@ -129,8 +129,8 @@ class TextNames:
             self.write_config,
             tuple(start + name for name in self.dropped for start in ("", self.prefix)),
             {**self.needs, "position": "learned", "head": head} | ({"pool": pool} if head != "tokens" else {}),
-            self.serves,
-            kinds=self.kinds,
+            self.also_for,
+            model_types=self.model_types,
         )
 
     def _rows(self, prefix: str, own_pooler: bool) -> tuple[Row, ...]:
@@ -178,7 +178,7 @@ class TextNames:
             told[self.activation[0]] = next(
                 name for name, ours in ACTIVATIONS.items() if ours == card.config["activation"]
             )
-        written = huggingface_config(card, architecture, self.kinds[0], told)
+        written = huggingface_config(card, architecture, self.model_types[0], told)
         has_classes = card.config["head"] in ("classes", "tags")  # a span's two outputs are their default
         return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
 
@@ -190,10 +190,10 @@ class TiedLayout(Layout):
     twin: their names of the matrix and of the table.
     """
 
-    twin: tuple[str, str] = ("", "")
+    tied: tuple[str, str] = ("", "")
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
-        matrix, table = tensors.get(self.twin[0]), tensors.get(self.twin[1])
+        matrix, table = tensors.get(self.tied[0]), tensors.get(self.tied[1])
         if matrix is not None and table is not None and not torch.equal(matrix, table):
             raise UserError("this model scores words by another matrix than their table", expected="tied weights")
         return super().to_ours(tensors)

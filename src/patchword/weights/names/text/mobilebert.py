@@ -58,9 +58,9 @@ class MobileNames(TextNames):
         bare = [layout for head, pool in encoders for layout in self._encoders(head, pool)]
         return (*(self._with_head(head) for head in self.heads), *bare)
 
-    def _encoders(self, head: str, pool: str, *tells: str) -> list[Layout]:
+    def _encoders(self, head: str, pool: str, *markers: str) -> list[Layout]:
         """The encoder alone, with the prefix and without."""
-        parts = (_MIX, *tells)
+        parts = (_MIX, *markers)
         return [self._bare(at, head, pool, tuple(f"{at}{part}.weight" for part in parts)) for at in ("", self.prefix)]
 
     def read_sizes(self, shapes: Shapes) -> dict[str, Any]:
@@ -84,10 +84,10 @@ def _with_quarters(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _heads(pooler: bool) -> tuple[Head, ...]:
-    tells = ("mobilebert.pooler.dense.weight",) if pooler else ()
+    markers = ("mobilebert.pooler.dense.weight",) if pooler else ()
     found = bert_heads("MobileBert", "mobilebert.")
-    names = {head.ours: tuple(name for name in head.tells if ".pooler." not in name) for head in found}
-    return tuple(replace(head, tells=names[head.ours] + (tells if head.pools else ())) for head in found)
+    names = {head.ours: tuple(name for name in head.markers if ".pooler." not in name) for head in found}
+    return tuple(replace(head, markers=names[head.ours] + (markers if head.pools else ())) for head in found)
 
 
 def _names(pooler: bool) -> MobileNames:
@@ -100,7 +100,7 @@ def _names(pooler: bool) -> MobileNames:
         encoder=_ENCODER,
         words=(*BERT_WORDS, ("head.words.output.extra.weight", "cls.predictions.dense.weight")),
         heads=_heads(pooler),
-        twice=BERT_TWICE,
+        duplicates=BERT_TWICE,
         pooler="pooler.dense" if pooler else "",
         activation=("hidden_act", "relu"),
         fields={

@@ -28,7 +28,7 @@ NAMES = TextNames(
         ),
         Head("tags", "RobertaForTokenClassification", ("classifier.weight",), "classifier"),
     ),
-    twice=("lm_head.decoder.weight", "lm_head.decoder.bias"),
+    duplicates=("lm_head.decoder.weight", "lm_head.decoder.bias"),
     first=FIRST,
     expected={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
     written={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},

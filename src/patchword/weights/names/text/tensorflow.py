@@ -20,7 +20,7 @@ def modern(tensors: Tensors) -> Tensors:
         parts = re.sub(r"\blayer_(\d+)\b", r"layer.\1", name.removesuffix(":0").replace("/", ".")).split(".")
         if _GONE.search(".".join(parts)):
             continue
-        turned = parts[-1] == "kernel" and tensor.ndim == 2
+        transposed = parts[-1] == "kernel" and tensor.ndim == 2
         if parts[-1] == "output_weights" and len(parts) == 1:
             parts = ["classifier", "weight"]  # of the authors' classifier, whose names have no scope
         elif parts[-1] == "output_bias" and len(parts) == 1:
@@ -31,5 +31,5 @@ def modern(tensors: Tensors) -> Tensors:
             parts = [*parts, "weight"]
         else:
             parts = [*parts[:-1], _LAST.get(parts[-1], parts[-1])]
-        found[".".join(parts)] = tensor.T.contiguous() if turned else tensor
+        found[".".join(parts)] = tensor.T.contiguous() if transposed else tensor
     return found

@@ -57,7 +57,7 @@ NAMES = XlmNames(
         Head("tags", "XLMForTokenClassification", ("classifier.weight",), "classifier"),
     ),
     table="embeddings.weight",
-    twice=("pred_layer.proj.weight",),
+    duplicates=("pred_layer.proj.weight",),
     pooler="",
     pooling="first",
     activation=("", ""),

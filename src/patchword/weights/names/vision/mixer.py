@@ -5,7 +5,7 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.grid import sides
-from patchword.weights.names.configs import one_or_two, pictures, ratio, read_timm_image, timm_config
+from patchword.weights.names.configs import image_config, one_or_two, ratio, read_timm_image, timm_config
 from patchword.weights.names.jax import JaxLayout
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 
@@ -96,7 +96,7 @@ LAYOUTS = (
         sizes,
         told={"activation": "gelu-tanh"},
         read_config=read_timm_image,
-        write_config=pictures,
+        write_config=image_config,
         needs={"norm_eps": 1e-6, "activation": "gelu-tanh"},
     ),
 )

@@ -205,19 +205,21 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     timm_rows = _timm_rows(timm_tokens, timm_heads)
     distinct = ("dist_token",) if distilled else ("blocks.0.attn.qkv.weight",)
     needs = {"distilled": distilled, "position": "learned"}
-    serves = () if distilled else ("deit",)  # without its token, DeiT is a ViT
+    also_for = () if distilled else ("deit",)  # without its token, DeiT is a ViT
 
     def huggingface(root: str, layer: _Names) -> Layout:
         found = _huggingface_rows(root, layer, hf_tokens, hf_heads)
         names = (f"{root}{layer[0]}".format(i=0, p="weight"),) + (() if root else (f"embeddings.{hf_tokens[-1]}",))
         theirs, read, write = {**told, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
         dropped = () if root else _POOLER
-        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, serves)
+        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, also_for)
 
     return (
         Layout("patchword", family, _rows(*_OURS), ours, sizes, told),
         *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
-        Layout("timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm, needs=needs, serves=serves),
+        Layout(
+            "timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm, needs=needs, also_for=also_for
+        ),
     )
 
 

@@ -1,6 +1,6 @@
 """The names of ViT in the authors' own .npz files (Dosovitskiy et al., 2020; Steiner et al., 2021)."""
 
-from patchword.weights.names.configs import pictures, read_timm_image
+from patchword.weights.names.configs import image_config, read_timm_image
 from patchword.weights.names.jax import JaxLayout
 from patchword.weights.names.name_table import Row, rows
 from patchword.weights.names.vision.vit import sizes
@@ -36,10 +36,10 @@ def _layout(first: str, attention: str, second: str, feed_forward: str) -> JaxLa
         sizes,
         told={"activation": "gelu-tanh"},
         read_config=read_timm_image,
-        write_config=pictures,
+        write_config=image_config,
         dropped=("pre_logits.{p}",),
         needs={"activation": "gelu-tanh", "norm_eps": 1e-6, "position": "learned", "distilled": False},
-        serves=("deit",),
+        also_for=("deit",),
     )
 
 

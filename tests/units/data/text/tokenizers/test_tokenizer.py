@@ -233,9 +233,9 @@ def test_every_word_has_a_piece(tokenizer):
 def test_a_text_in_parts_gives_the_pieces_of_the_whole(tokenizer, monkeypatch, limit):
     text = "\n".join([*SENTENCES, *HARD, *(first + second for first in HARD for second in SENTENCES)])
     whole, masked = tokenizer.encode([text])[0], tokenizer.encode_masked([text])[0]
-    monkeypatch.setattr(pieces.parts_of, "__defaults__", (limit,))
+    monkeypatch.setattr(pieces.split_text, "__defaults__", (limit,))
     monkeypatch.setattr(pieces, "_TOGETHER", 1000)
-    assert len(pieces.parts_of(text, pieces.BERT_PLACE)) > 20
+    assert len(pieces.split_text(text, pieces.BERT_BREAK)) > 20
     for before, after in ((whole, tokenizer.encode([text])[0]), (masked, tokenizer.encode_masked([text])[0])):
         for name in ("ids", "starts", "ends", "words"):
             assert getattr(before, name).tolist() == getattr(after, name).tolist()
@@ -244,18 +244,18 @@ def test_a_text_in_parts_gives_the_pieces_of_the_whole(tokenizer, monkeypatch, l
 
 def test_parts_are_the_text_and_cut_no_word():
     text = "one two, three four"
-    parts = pieces.parts_of(text, pieces.BERT_PLACE, limit=5)
+    parts = pieces.split_text(text, pieces.BERT_BREAK, limit=5)
     assert parts == [(0, "one two"), (7, ", three"), (14, " four")]
-    assert pieces.parts_of("x" * 50, pieces.BERT_PLACE, limit=5) == [(0, "x" * 50)]
-    assert pieces.parts_of("", pieces.BERT_PLACE) == [(0, "")]
+    assert pieces.split_text("x" * 50, pieces.BERT_BREAK, limit=5) == [(0, "x" * 50)]
+    assert pieces.split_text("", pieces.BERT_BREAK) == [(0, "")]
 
 
 def test_chinese_without_a_space_is_cut_too(tokenizer, monkeypatch):
     asked = []
     whole = tokenizer.encode(["我喜欢看书" * 20])[0]
-    library, monkeyed = tokenizer._library, pieces.parts_of
-    monkeypatch.setattr(pieces, "parts_of", lambda text, place: asked.append(monkeyed(text, place, 10)) or asked[-1])
-    assert (pieces.encoded(library, ["我喜欢看书" * 20], tokenizer._place)[0].ids == whole.ids).all()
+    library, monkeyed = tokenizer._library, pieces.split_text
+    monkeypatch.setattr(pieces, "split_text", lambda text, place: asked.append(monkeyed(text, place, 10)) or asked[-1])
+    assert (pieces.encoded(library, ["我喜欢看书" * 20], tokenizer._break)[0].ids == whole.ids).all()
     assert len(asked[0]) == 10
 
 
@@ -427,7 +427,7 @@ def test_a_byte_level_tokenizer_works(tmp_path, monkeypatch):
     whole = found.encode([text])[0]
     assert found.decode(whole.ids) == text
     assert not set(whole.ids.tolist()) & set(found.specials)
-    monkeypatch.setattr(pieces.parts_of, "__defaults__", (1,))
+    monkeypatch.setattr(pieces.split_text, "__defaults__", (1,))
     parts = found.encode([text])[0]
     assert (parts.ids == whole.ids).all()
     assert (parts.starts == whole.starts).all()
@@ -455,7 +455,7 @@ BASE = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "dog"]
     [
         (b"", r"vocab\.txt is empty: expected a vocabulary"),
         (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nd\xffg\n", r"vocab\.txt, line 5, byte 2: this is not UTF-8"),
-        ("\n".join([*BASE, "cat", "dog"]).encode(), r"vocab\.txt, line 7: 'dog' is there already, in line 5"),
+        ("\n".join([*BASE, "cat", "dog"]).encode(), r"vocab\.txt, line 7: 'dog' is a duplicate of line 5"),
         ("\n".join([*BASE, "", "cat"]).encode(), r"vocab\.txt, line 6: no entry"),
         *(
             ("\n".join(entry for entry in BASE if entry != name).encode(), rf"vocab\.txt has no {re.escape(name)}")
@@ -492,7 +492,7 @@ def test_a_mask_is_asked_for_and_missing(tmp_path):
         ("tokenizer.json", "{", r"tokenizer\.json is not a tokenizer"),
         ("tokenizer.json", '{"model": {"type": "Magic"}}', r"tokenizer\.json is not a tokenizer"),
         ("tokenizer_config.json", "{", r"cannot read .*tokenizer_config\.json"),
-        ("tokenizer_config.json", "[1]", r"tokenizer_config\.json is no list of settings"),
+        ("tokenizer_config.json", "[1]", r"tokenizer_config\.json has no settings"),
     ],
 )
 def test_settings_that_cannot_be_read(tmp_path, name, content, message):
@@ -518,7 +518,7 @@ def test_a_path_without_a_tokenizer(tmp_path):
 def test_a_file_has_its_own_casing(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     other = "cased" if tokenizer.casing == "uncased" else "uncased"
-    with pytest.raises(UserError, match=f"has rules of its own: expected {other}, got {tokenizer.casing}"):
+    with pytest.raises(UserError, match=f"has another casing: expected {other}, got {tokenizer.casing}"):
         Tokenizer.read(tmp_path, casing=other)
 
 

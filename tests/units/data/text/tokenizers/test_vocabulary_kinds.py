@@ -156,9 +156,9 @@ def test_a_text_in_parts_gives_the_pieces_of_the_whole(both, monkeypatch):
     _, ours = both
     text = "\n".join([*HARD, *SENTENCES])
     whole = ours.encode([text])[0]
-    monkeypatch.setattr(pieces.parts_of, "__defaults__", (1,))
+    monkeypatch.setattr(pieces.split_text, "__defaults__", (1,))
     parts = ours.encode([text])[0]
-    assert len(pieces.parts_of(text, pieces.ANY_PLACE)) > 20
+    assert len(pieces.split_text(text, pieces.WORD_BREAK)) > 20
     for name in ("ids", "starts", "ends", "words"):
         shown = slice(None) if name in ("ids", "words") else whole.ends > whole.starts  # a lone space has no place
         assert getattr(parts, name)[shown].tolist() == getattr(whole, name)[shown].tolist()
@@ -264,7 +264,7 @@ def test_a_pair_framed_unlike_a_text_is_refused(tmp_path):
     rules = json.loads((tmp_path / "tokenizer.json").read_text())
     rules["post_processor"]["pair"].pop(0)
     (tmp_path / "tokenizer.json").write_text(json.dumps(rules))
-    with pytest.raises(UserError, match="frames a pair of texts in an unknown way"):
+    with pytest.raises(UserError, match="adds special tokens to a pair of texts in an unknown way"):
         _ = Tokenizer.read(tmp_path).frame
 
 
@@ -379,8 +379,8 @@ def test_unigrams_of_rare_letters_are_unknown():
     ("kind", "settings", "message"),
     [
         ("bytes", {"vocabulary": 260}, "a vocabulary of 260 is too small: expected at least 261"),
-        ("bytes", {"casing": "uncased"}, "pieces of bytes keep capitals"),
-        ("unigram", {"least": 3}, "unigram pieces are chosen by their probability"),
+        ("bytes", {"casing": "uncased"}, "byte-level vocabularies are cased"),
+        ("unigram", {"least": 3}, "unigram pieces are chosen by probability"),
         ("unigram", {"vocabulary": 6}, "a vocabulary of 6 is too small for the 4 letters"),
     ],
 )
@@ -399,11 +399,11 @@ def test_vocabularies_that_cannot_be_learned(kind, settings, message):
     ("files", "message"),
     [
         ({"spiece.model": "x"}, r"spiece\.model is a SentencePiece model.*save_pretrained"),
-        ({"vocab.json": '{"a": 0}'}, r"vocab\.json is half a tokenizer: expected merges\.txt beside it"),
-        ({"vocab.json": "[]", "merges.txt": ""}, r"vocab\.json is no vocabulary"),
+        ({"vocab.json": '{"a": 0}'}, r"vocab\.json has no merges: expected merges\.txt in the same folder"),
+        ({"vocab.json": "[]", "merges.txt": ""}, r"vocab\.json is not a vocabulary"),
         ({"vocab.json": "{}", "merges.txt": ""}, r"vocab\.json has an empty vocabulary"),
-        ({"vocab.json": '{"a": 0, "b": 0}', "merges.txt": ""}, "gives two pieces the same number"),
-        ({"vocab.json": '{"a": 0}', "merges.txt": "#version: 0.2\na\n"}, r"merges\.txt, line 2: no pair of pieces"),
+        ({"vocab.json": '{"a": 0, "b": 0}', "merges.txt": ""}, "gives two entries the same id"),
+        ({"vocab.json": '{"a": 0}', "merges.txt": "#version: 0.2\na\n"}, r"merges\.txt, line 2: not a pair of pieces"),
         ({"vocab.json": '{"a": 0}', "merges.txt": "a b\n"}, r"merges\.txt does not belong to .*vocab\.json"),
     ],
 )
