@@ -10,13 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from patchword.fusion.compile import compile
     from patchword.models import create, list_models
     from patchword.weights import load, save
 
 __version__ = "0.1.0"
-__all__ = ["create", "list_models", "load", "save"]
+__all__ = ["compile", "create", "list_models", "load", "save"]
 
-_HOMES = {"create": "models", "list_models": "models", "load": "weights", "save": "weights"}
+_HOMES = {
+    "compile": "fusion.compile",
+    "create": "models",
+    "list_models": "models",
+    "load": "weights",
+    "save": "weights",
+}
 
 
 def __getattr__(name: str) -> Any:

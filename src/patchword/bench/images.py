@@ -16,7 +16,7 @@ from patchword.bench.hardware_limits import ceilings
 from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.bench.result import Result
 from patchword.core.grid import sides
-from patchword.fusion.compile import compiled
+from patchword.fusion.compile import compile
 from patchword.models import REGISTRY
 from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
@@ -52,7 +52,7 @@ class Setting:
 
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
         """what is called of this library: compiled, unless it is not to be"""
-        return compiled(model, self.device, learns=self.train, changing=changing) if self.compiled else model
+        return compile(model, training=self.train, dynamic=changing or None) if self.compiled else model
 
     def peer(self, model: nn.Module, name: str) -> Any:
         """what is called of another: compiled as torch does it by itself"""

@@ -1,4 +1,4 @@
-"""A model compiled, for runs and benchmarks alike."""
+"""patchword.compile: a model fused, compiled and run as CUDA graphs, for inference or training."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -7,51 +7,84 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchword.fusion.buckets import MOST, BucketedGraphs
+from patchword.fusion.buckets import MOST_BUCKETS, BucketedGraphs
+from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import run_self_tests
 
 Run = Callable[..., Any]
-_GRAPHS, _WARNED = "triton.cudagraphs", "triton.cudagraph_dynamic_shape_warn_limit"
+_GRAPHS, _WARN_LIMIT = "triton.cudagraphs", "triton.cudagraph_dynamic_shape_warn_limit"
 
 
 class FirstMicrobatchGraph:
-    """A model as recorded graphs, but for the pieces of a step behind the first, in which a step is worked on when the
-    memory is full: a graph would write the gradients of a piece over those of the piece before."""
+    """Runs a model as CUDA graphs for the first micro-batch of a step, and without them for the others.
 
-    def __init__(self, model: nn.Module, recorded: Run, plain: Run) -> None:
-        self.model, self.recorded, self.plain = model, recorded, plain
+    A step is split into micro-batches when memory is short. A CUDA graph would overwrite the gradients of the
+    micro-batch before.
+    """
 
-    def __call__(self, *given: Any) -> Any:
-        return (self.plain if any(weight.grad is not None for weight in self.weights) else self.recorded)(*given)
+    def __init__(self, model: nn.Module, graphed: Run, plain: Run) -> None:
+        self.model, self.graphed, self.plain = model, graphed, plain
+
+    def __call__(self, *inputs: Any) -> Any:
+        return (self.plain if any(weight.grad is not None for weight in self.weights) else self.graphed)(*inputs)
 
     @cached_property
     def weights(self) -> list[nn.Parameter]:
         return list(self.model.parameters())
 
 
-def compiled(
-    model: nn.Module, device: torch.device, *, learns: bool, changing: bool = False, records: bool = True
-) -> Run:
-    """On a GPU as recorded graphs, since small models wait for the launches of their kernels. Where each batch has
-    another shape, every shape would be recorded: only texts in a row are, if something is learned (`steady`).
+def compile(
+    model: nn.Module, *, training: bool = False, dynamic: bool | None = None, cuda_graphs: bool = True
+) -> Callable[..., Any]:
+    """Returns a callable that computes what the model computes, faster.
 
-    Where nothing is learned, every sum of the residual stream is written down. By itself the compiler writes each
-    fourth, and the norms between read all that was added since.
+    For inference, the fusion rules (`patchword.fusion.rules`) replace parts of the model by fused kernels, where the
+    device, the dtype and the sizes allow them. Then torch.compile compiles the model, and on a GPU it runs as CUDA
+    graphs, since small models wait for the launches of their kernels. The given model stays as it is: the same modules,
+    the same hooks, the same state dict. Both share their parameters. A module with hooks is not fused; hooks that are
+    registered later are not called by the fused parts.
 
-    learns: whether gradients are wanted. changing: whether each batch has another shape. records: not where gradients
-    are summed over several pieces of every step, nor where weights are shared out among processes
+    Args:
+        model: a model of this library, or any module. It stays on its device.
+        training: whether gradients are needed. Inference fusions have no gradients and are left out.
+        dynamic: True if each batch has another shape. Then CUDA graphs run only in training, for packed text, whose
+            sizes are padded to few buckets. None lets torch.compile find out.
+        cuda_graphs: False runs without CUDA graphs, for example where gradients of several micro-batches are summed in
+            each step, or where weights are sharded among processes.
+
+    Example:
+        >>> model = patchword.create("swin-tiny").eval().to("cuda", torch.bfloat16)
+        >>> fast = patchword.compile(model)
+        >>> with torch.no_grad():
+        ...     logits = fast(images)
     """
+    device = _device_of(model)
     run_self_tests(device)
-    records = records and device.type == "cuda"
-    if changing:
-        plain = torch.compile(model, dynamic=True)
-        if not records or not learns:
-            return plain
-        told: dict[str, Any] = {_GRAPHS: True, _WARNED: 2 * MOST}
-        return BucketedGraphs(
-            model, FirstMicrobatchGraph(model, torch.compile(model, dynamic=True, options=told), plain), plain
-        )
-    if not learns:
-        return torch.compile(model, options={_GRAPHS: records, "realize_reads_threshold": 1})
-    plain = torch.compile(model, options={_GRAPHS: False})
-    return FirstMicrobatchGraph(model, torch.compile(model, options={_GRAPHS: True}), plain) if records else plain
+    graphs = cuda_graphs and device.type == "cuda"
+    return _for_training(model, dynamic, graphs) if training else _for_inference(fuse(model), dynamic, graphs)
+
+
+def _for_training(model: nn.Module, dynamic: bool | None, graphs: bool) -> Run:
+    if not dynamic:
+        plain = torch.compile(model, dynamic=dynamic, options={_GRAPHS: False})
+        graphed = torch.compile(model, dynamic=dynamic, options={_GRAPHS: True})
+        return FirstMicrobatchGraph(model, graphed, plain) if graphs else plain
+    plain = torch.compile(model, dynamic=True)
+    if not graphs:
+        return plain
+    options: dict[str, Any] = {_GRAPHS: True, _WARN_LIMIT: 2 * MOST_BUCKETS}
+    graphed = FirstMicrobatchGraph(model, torch.compile(model, dynamic=True, options=options), plain)
+    return BucketedGraphs(model, graphed, plain)
+
+
+def _for_inference(model: nn.Module, dynamic: bool | None, graphs: bool) -> Run:
+    """Every sum of the residual stream is written to memory. By default the compiler writes each fourth, and the norms
+    between read all branches that were added since."""
+    if dynamic:
+        return torch.compile(model, dynamic=True)
+    return torch.compile(model, dynamic=dynamic, options={_GRAPHS: graphs, "realize_reads_threshold": 1})
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    parameter = next(model.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device

@@ -1,19 +1,14 @@
-"""What stands between the two matrices of a feed-forward."""
+"""Activations of feed-forwards."""
 
 from torch import Tensor, nn
 
-from patchword.kernels.mlp.gelu import gelu
+from patchword.kernels.mlp.gelu import Gelu
 
-
-class Gelu(nn.Module):
-    """The exact form, by the quickest path there is."""
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return gelu(tokens)
+__all__ = ["Gelu", "QuickGelu"]
 
 
 class QuickGelu(nn.Module):
-    """x * sigmoid(1.702 x), an approximation that CvT was trained with."""
+    """x * sigmoid(1.702 x), an approximation of GELU that CvT was trained with."""
 
     def forward(self, tokens: Tensor) -> Tensor:
         return tokens * (1.702 * tokens).sigmoid()

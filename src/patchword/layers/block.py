@@ -1,6 +1,6 @@
 """The residual is the unit; a block is residuals run in order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import cast
@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from patchword.core.scope import Scope
 from patchword.layers.drop_path import DropPath
-from patchword.layers.dropout import Dropout, is_idle
+from patchword.layers.dropout import Dropout
 from patchword.layers.residual_add import residual_add
-from patchword.layers.watched import has_hooks
 
 
 class Norm(Enum):
-    """Where the norm of a residual stands."""
+    """Where a residual applies its norm."""
 
     PRE = "x + f(norm(x))"
     POST = "norm(x + f(x))"
@@ -24,7 +23,7 @@ class Norm(Enum):
 
 
 class LayerScale(nn.Module):
-    """A learned factor for each channel of a branch, small at the start."""
+    """A learned factor per channel of a branch, small at the start."""
 
     def __init__(self, width: int, initial: float = 1e-5) -> None:
         super().__init__()
@@ -58,37 +57,12 @@ class Residual(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         if self.where is Norm.PRE:
-            whole = self._at_once(tokens, scope)
-            return self._sum(tokens, self.sublayer(self.norm(tokens), scope)) if whole is None else whole
+            return self._add(tokens, self.sublayer(self.norm(tokens), scope))
         if self.where is Norm.BRANCH:
-            return self._sum(tokens, self.norm(self.sublayer(tokens, scope)))
-        after: Tensor = self.norm(self._sum(tokens, self.sublayer(tokens, scope)))
-        return after
+            return self._add(tokens, self.norm(self.sublayer(tokens, scope)))
+        return cast(Tensor, self.norm(self._add(tokens, self.sublayer(tokens, scope))))
 
-    def _at_once(self, tokens: Tensor, scope: Scope) -> Tensor | None:
-        """A sublayer may offer at_once(tokens, norm, scope): tokens + itself(norm(tokens)) in fewer steps, or None. It
-        is asked if nothing else stands between."""
-        offered: Callable[[Tensor, nn.Module, Scope], Tensor | None] | None = getattr(self.sublayer, "at_once", None)
-        return None if offered is None or not self._is_bare() else offered(tokens, self.norm, scope)
-
-    def _is_bare(self) -> bool:
-        return all(map(is_idle, (self.scale, self.dropout, self.drop_path)))
-
-    def _is_alone(self) -> bool:
-        return self.where is Norm.PRE and self._is_bare() and not has_hooks(self)
-
-    def with_next(self, following: "Residual", tokens: Tensor, scope: Scope) -> Tensor | None:
-        """Both residuals in fewer steps, or None. This sublayer may offer but_output(tokens, norm, scope), all but its
-        product `output`, and the other's behind(tokens, output, norm), which answers with a function of what that
-        product is given."""
-        ends, begins = getattr(self.sublayer, "but_output", None), getattr(following.sublayer, "behind", None)
-        if ends is None or begins is None or not all(each._is_alone() for each in (self, following)):
-            return None
-        finish = begins(tokens, self.sublayer.output, following.norm)
-        branch = None if finish is None else ends(tokens, self.norm, scope)
-        return None if branch is None else cast(Tensor, finish(branch))
-
-    def _sum(self, tokens: Tensor, branch: Tensor) -> Tensor:
+    def _add(self, tokens: Tensor, branch: Tensor) -> Tensor:
         return residual_add(tokens, self.drop_path(self.scale(self.dropout(branch))))
 
 
@@ -101,14 +75,8 @@ class Block(nn.Module):
             self.add_module(name, residual)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
-        residuals, number = list(self.children()), 0
-        while number < len(residuals):
-            one, other = residuals[number], residuals[number + 1] if number + 1 < len(residuals) else None
-            both = None
-            if type(one) is Residual and type(other) is Residual:  # nothing that is wrapped, or has a way of its own
-                both = one.with_next(other, tokens, scope)
-            tokens = one(tokens, scope) if both is None else both
-            number += 1 if both is None else 2
+        for residual in self.children():
+            tokens = residual(tokens, scope)
         return tokens
 
 

@@ -1,47 +1,47 @@
-"""Dropout whose random numbers cost little in a compiled model on a GPU."""
+"""Dropout whose random bits are cheap in a compiled model on a GPU."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.kernels.common.availability import is_exporting
 from patchword.kernels.common.counter_rng import lowest_kept, mixed, seeds_on
-from patchword.layers.drop_path import DropPath
-from patchword.layers.watched import has_hooks
 
-_LARGEST = 2**31  # places that a number of 32 bits tells apart
+_LARGEST = 2**31  # elements that an index of 32 bits can number
 
 
 class Dropout(nn.Dropout):
-    """torch's own, but in a model that is compiled for a GPU.
-
-    There torch draws four numbers for each that is read, which takes longer than all else that is done with it. Here
-    its place and two drawn numbers are mixed, and the gradient mixes them again instead of reading a mask.
-    """
+    """nn.Dropout, with counter-based random bits in a model that is compiled for a GPU."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        drops = self.training and 0 < self.p < 1 and not self.inplace
-        if drops and torch.compiler.is_compiling() and not is_exporting() and _is_on_gpu(tokens):
-            return dropout(tokens, self.p)
-        return super().forward(tokens)
+        return dropout(tokens, self.p, self.training, self.inplace)
+
+
+def dropout(tokens: Tensor, rate: float, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements with this probability and scales the others so that the mean stays.
+
+    In a model that is compiled for a GPU, PyTorch's generator draws four numbers per element that it uses, which takes
+    longer than all other work on the element. There the bits are hash(index, seed), and the backward pass computes them
+    again instead of reading a mask.
+    """
+    drops = training and 0 < rate < 1 and not inplace
+    if drops and torch.compiler.is_compiling() and not is_exporting() and _is_on_gpu(tokens):
+        return hashed_dropout(tokens, rate)
+    return F.dropout(tokens, rate, training, inplace)
 
 
 def _is_on_gpu(tokens: Tensor) -> bool:
-    """How many there are is asked last: a compiler would hold on to the answer."""
+    """The size is checked last, since torch.compile specialises the graph to the outcome."""
     return tokens.is_cuda and tokens.numel() < _LARGEST
 
 
-def dropout(tokens: Tensor, rate: float) -> Tensor:
-    """Zero at this rate, else scaled so that the mean stays."""
+def hashed_dropout(tokens: Tensor, rate: float) -> Tensor:
     kept = mixed(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
     return torch.where(kept, tokens * (1 / (1 - rate)), 0.0)
 
 
-def is_idle(part: nn.Module) -> bool:
-    """Whether a part lets everything through, and nobody watches it do so."""
-    if has_hooks(part):
-        return False
-    if isinstance(part, nn.Dropout) and type(part) in (Dropout, nn.Dropout):
-        return not part.training or part.p == 0
-    if isinstance(part, DropPath) and type(part) is DropPath:
-        return not part.training or part.rate == 0
-    return type(part) is nn.Identity
+def is_inactive(module: nn.Module) -> bool:
+    """True for a dropout that passes everything through now: in evaluation, or at rate 0."""
+    if isinstance(module, nn.Dropout):
+        return not module.training or module.p == 0
+    return isinstance(module, nn.Identity)

@@ -11,7 +11,7 @@ from patchword.core.device import machine
 from patchword.core.errors import UserError
 from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
 from patchword.data.randomness import step_seed
-from patchword.fusion.compile import compiled
+from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_group
@@ -133,7 +133,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     forward: Callable[[Any], Any] = model
     if recipe.compile:
         records = recipe.gradient_accumulation == 1 and recipe.sharding == "none"
-        forward = compiled(model, task.device, learns=True, changing=task.shapes_change, records=records)
+        forward = compile(model, training=True, dynamic=task.shapes_change or None, cuda_graphs=records)
     optimizer = adamw(
         model,
         recipe.learning_rate,

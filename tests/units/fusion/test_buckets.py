@@ -10,7 +10,7 @@ from patchword.core.text import Packed, Text
 from patchword.data.text.batching.packing import filled
 from patchword.fusion import buckets as module
 from patchword.fusion.buckets import BucketedGraphs, cut, sizes_of, to_bucket
-from patchword.fusion.compile import compiled
+from patchword.fusion.compile import compile
 from patchword.kernels.linear_cross_entropy.operation import TokenLosses
 from patchword.models import REGISTRY
 from patchword.objectives.text import MaskedWords
@@ -131,14 +131,14 @@ def rows(monkeypatch):
 
 
 def by_sizes(model):
-    """recorded: tells which sizes it met"""
+    """graphed: lists the sizes that it got"""
     met = []
 
-    def recorded(text):
+    def graphed(text):
         met.append(sizes_of(text))
         return model(text)
 
-    return BucketedGraphs(model, recorded, model), met
+    return BucketedGraphs(model, graphed, model), met
 
 
 @pytest.mark.usefixtures("rows")
@@ -158,7 +158,7 @@ def test_a_text_that_reads_what_lies_behind_is_seen(monkeypatch):
         found.packed.cu_seqlens[text.texts] += 1
         return found
 
-    monkeypatch.setattr(module, "steady", wrong)
+    monkeypatch.setattr(module, "to_bucket", wrong)
     run, _ = by_sizes(model)
     assert difference(slopes(run, model, given), slopes(model, model, given)) > 1e-3
 
@@ -179,19 +179,19 @@ def test_without_a_limit_the_longest_is_a_power_of_two():
 
 
 @pytest.mark.usefixtures("rows")
-def test_many_sizes_are_not_recorded(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 2)
+def test_buckets_beyond_the_limit_have_no_cuda_graph(monkeypatch):
+    monkeypatch.setattr(module, "MOST_BUCKETS", 2)
     model, gone = bert(), []
     run, met = by_sizes(model)
-    run.changing = lambda text: gone.append(sizes_of(text)) or model(text)
+    run.plain = lambda text: gone.append(sizes_of(text)) or model(text)
     for count in (30, 34, 38, 30):
         assert run(texts([20] * count)).losses.shape == texts([20] * count).predict_at.shape
     assert [sizes[1] for sizes in met] == [32, 36, 32]
-    assert [sizes[1] for sizes in gone] == [40]  # as they would have been recorded
+    assert [sizes[1] for sizes in gone] == [40]  # padded to the same sizes
 
 
 @pytest.mark.usefixtures("rows")
-def test_half_of_a_batch_is_not_recorded():
+def test_a_micro_batch_has_no_cuda_graph():
     """a row that is no number is looked for in halves, each of another size; so is a batch for which memory is short"""
     run, met = by_sizes(bert())
     for lengths in ([20] * 30, [20] * 15, [20] * 30):
@@ -211,14 +211,14 @@ def test_half_of_a_batch_is_not_recorded():
 )
 def test_models_that_cannot_stay_in_a_row_go_their_own_way(fields):
     gone, given = [], texts([4, 5])
-    BucketedGraphs(bert(**fields), lambda text: pytest.fail("recorded"), gone.append)(given)
+    BucketedGraphs(bert(**fields), lambda text: pytest.fail("a CUDA graph"), gone.append)(given)
     assert gone == [given]
 
 
 @pytest.mark.usefixtures("rows")
 def test_what_is_no_row_that_asks_for_words_goes_its_own_way():
     gone, given = [], texts([4, 5])
-    run = BucketedGraphs(bert(), lambda text: pytest.fail("recorded"), lambda *other: gone.append(other))
+    run = BucketedGraphs(bert(), lambda text: pytest.fail("a CUDA graph"), lambda *other: gone.append(other))
     others = [
         (Text(given.ids.view(1, 9), predict_at=given.predict_at),),
         (given._replace(predict_at=None, targets=None),),
@@ -230,9 +230,9 @@ def test_what_is_no_row_that_asks_for_words_goes_its_own_way():
     assert gone == others
 
 
-def test_without_a_kernel_for_rows_nothing_is_recorded():
+def test_without_a_kernel_for_packed_text_there_are_no_cuda_graphs():
     gone, given = [], texts([4, 5])
-    BucketedGraphs(bert(), lambda text: pytest.fail("recorded"), gone.append)(given)
+    BucketedGraphs(bert(), lambda text: pytest.fail("a CUDA graph"), gone.append)(given)
     assert gone == [given]
 
 
@@ -244,17 +244,17 @@ def test_no_place_and_one_text():
         assert difference(found.losses, model(one).losses) < 1e-5 if len(places) else found.losses.shape == (0,)
 
 
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
 
 @pytest.fixture
-def recorded():
-    """makes a model that is recorded for two batches, which come again and again; nothing went without graphs"""
+def graphed():
+    """makes a model with CUDA graphs for two batches, which come again and again; nothing ran without them"""
     device, skipped = torch.device("cuda"), torch._dynamo.utils.counters["inductor"]
 
     def made(**fields):
         model = bert(width=64, hidden=128, **fields).to(device)
-        run = compiled(model, device, learns=True, changing=True)
+        run = compile(model, training=True, dynamic=True)
         batches = [texts(natural(seed), seed).to(device) for seed in (1, 2)]
         with torch.autocast("cuda", torch.bfloat16):
             for given in 3 * batches:
@@ -268,16 +268,16 @@ def recorded():
 
 
 @on_gpu
-def test_recorded_graphs_learn_the_same(recorded):
-    model, run, batches = recorded()
+def test_cuda_graphs_have_the_same_gradients(graphed):
+    model, run, batches = graphed()
     with torch.autocast("cuda", torch.bfloat16):
         for given in 2 * batches:
             assert difference(slopes(run, model, given), slopes(model, model, given)) < 5e-2
 
 
 @on_gpu
-def test_recorded_graphs_drop_by_the_seed(recorded):
-    model, run, (given, _) = recorded(dropout=0.3, attention_dropout=0.3)
+def test_cuda_graphs_drop_by_the_seed(graphed):
+    model, run, (given, _) = graphed(dropout=0.3, attention_dropout=0.3)
     with torch.autocast("cuda", torch.bfloat16):
         found = []
         for seed in (1, 2, 1):
@@ -288,8 +288,8 @@ def test_recorded_graphs_drop_by_the_seed(recorded):
 
 
 @on_gpu
-def test_pieces_of_a_step_add_up(recorded):
-    model, run, (one, other) = recorded()
+def test_micro_batches_of_a_step_add_up(graphed):
+    model, run, (one, other) = graphed()
     with torch.autocast("cuda", torch.bfloat16):
         expected = slopes(model, model, one) + slopes(model, model, other)
         slopes(run, model, one)

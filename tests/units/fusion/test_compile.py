@@ -8,67 +8,84 @@ from torch import nn
 from torch._inductor.utils import run_and_get_code
 
 from patchword.fusion import compile as module
-from patchword.fusion.buckets import MOST
-from patchword.fusion.compile import FirstMicrobatchGraph, compiled
+from patchword.fusion.buckets import MOST_BUCKETS
+from patchword.fusion.compile import FirstMicrobatchGraph, compile
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """what torch is asked to compile with, instead of what it compiles; kernels are tried before"""
+    """the options that torch.compile gets, in place of the compiled model; the self-tests of kernels run before"""
     tried = []
     monkeypatch.setattr(module, "run_self_tests", tried.append)
     monkeypatch.setattr(torch, "compile", lambda model, **options: options)
-    yield lambda device, **given: compiled(nn.Linear(2, 2), device, **given)
+
+    def run(device, **given):
+        monkeypatch.setattr(module, "_device_of", lambda model: device)
+        return compile(nn.Linear(2, 2), **given)
+
+    yield run
     assert len(tried) == 1
 
 
-GRAPHS, NONE = {"options": {"triton.cudagraphs": True}}, {"options": {"triton.cudagraphs": False}}
+GRAPHS, NONE = ({"dynamic": None, "options": {"triton.cudagraphs": graphs}} for graphs in (True, False))
 
 
 @pytest.mark.parametrize(
-    ("device", "changing", "records", "expected"),
+    ("device", "dynamic", "cuda_graphs", "expected"),
     [
-        (GPU, False, False, NONE),
+        (GPU, None, False, NONE),
         (GPU, True, False, {"dynamic": True}),
-        (CPU, False, True, NONE),
+        (CPU, None, True, NONE),
         (CPU, True, True, {"dynamic": True}),
     ],
 )
-def test_no_graphs_are_recorded_where_they_cannot_be(asked, device, changing, records, expected):
-    assert asked(device, learns=True, changing=changing, records=records) == expected
+def test_no_cuda_graphs_where_they_cannot_run(asked, device, dynamic, cuda_graphs, expected):
+    assert asked(device, training=True, dynamic=dynamic, cuda_graphs=cuda_graphs) == expected
 
 
-def test_graphs_are_recorded_on_a_gpu(asked):
-    found = asked(GPU, learns=True)
-    assert (found.recorded, found.plain) == (GRAPHS, NONE)
+def test_cuda_graphs_on_a_gpu(asked):
+    found = asked(GPU, training=True)
+    assert (found.graphed, found.plain) == (GRAPHS, NONE)
 
 
-def test_graphs_are_recorded_for_inference(asked):
-    assert asked(GPU, learns=False)["options"]["triton.cudagraphs"]
+def test_cuda_graphs_for_inference(asked):
+    assert asked(GPU)["options"]["triton.cudagraphs"]
 
 
-def test_what_changes_is_not_recorded_for_inference(asked):
-    assert asked(GPU, learns=False, changing=True) == {"dynamic": True}
+def test_no_cuda_graphs_on_a_cpu(asked):
+    assert not asked(CPU)["options"]["triton.cudagraphs"]
 
 
-def test_texts_of_other_sizes_are_recorded_where_something_is_learned(asked):
-    found = asked(GPU, learns=True, changing=True)
-    told = found.recorded.recorded
-    assert told["dynamic"]
-    assert told["options"]["triton.cudagraphs"]
-    assert told["options"]["triton.cudagraph_dynamic_shape_warn_limit"] > MOST
-    assert found.changing == found.recorded.plain == {"dynamic": True}
+def test_no_cuda_graphs_where_they_are_not_asked_for(asked):
+    assert not asked(GPU, cuda_graphs=False)["options"]["triton.cudagraphs"]
+
+
+def test_dynamic_shapes_have_no_cuda_graphs_for_inference(asked):
+    assert asked(GPU, dynamic=True) == {"dynamic": True}
+
+
+def test_static_shapes_are_passed_on(asked):
+    assert asked(GPU, dynamic=False)["dynamic"] is False
+
+
+def test_packed_text_has_a_cuda_graph_per_bucket_in_training(asked):
+    found = asked(GPU, training=True, dynamic=True)
+    given = found.graphed.graphed
+    assert given["dynamic"]
+    assert given["options"]["triton.cudagraphs"]
+    assert given["options"]["triton.cudagraph_dynamic_shape_warn_limit"] > MOST_BUCKETS
+    assert found.plain == found.graphed.plain == {"dynamic": True}
 
 
 def test_those_are_options_of_torch():
-    options = {"triton.cudagraphs": True, "triton.cudagraph_dynamic_shape_warn_limit": 2 * MOST}
-    torch.compile(nn.Linear(2, 2), dynamic=True, options=options)  # says so if it knows one of them not
+    options = {"triton.cudagraphs": True, "triton.cudagraph_dynamic_shape_warn_limit": 2 * MOST_BUCKETS}
+    torch.compile(nn.Linear(2, 2), dynamic=True, options=options)  # raises if it does not know one of them
 
 
-def test_only_the_first_piece_of_a_step_is_recorded():
-    """a graph would write its gradients over those of the piece before"""
+def test_only_the_first_micro_batch_of_a_step_runs_as_a_cuda_graph():
+    """a CUDA graph would overwrite the gradients of the micro-batch before"""
     model, went = nn.Linear(2, 2), []
 
     def by(name):
@@ -78,15 +95,15 @@ def test_only_the_first_piece_of_a_step_is_recorded():
 
         return run
 
-    run, given = FirstMicrobatchGraph(model, by("recorded"), by("plain")), torch.ones(1, 2)
+    run, given = FirstMicrobatchGraph(model, by("graphed"), by("plain")), torch.ones(1, 2)
     for _ in range(2):
         for _ in range(3):
             run(given).sum().backward()
         model.zero_grad()
-    assert went == ["recorded", "plain", "plain"] * 2
+    assert went == ["graphed", "plain", "plain"] * 2
 
 
-def test_recorded_graphs_are_what_torch_calls_so():
+def test_torch_has_the_same_option_for_cuda_graphs():
     assert torch._inductor.list_mode_options("reduce-overhead") == {"triton.cudagraphs": True}
 
 
@@ -112,4 +129,4 @@ def _most_read(run, tokens):
 
 def test_for_inference_a_norm_reads_one_sum_and_what_is_added():
     """one of the two is overwritten; the others are the norm's scale and shift"""
-    assert _most_read(compiled(_Stream(), CPU, learns=False), torch.randn(2, 3, 8)) == 3
+    assert _most_read(compile(_Stream()), torch.randn(2, 3, 8)) == 3

@@ -6,10 +6,10 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from patchword.core.scope import Scope
+from patchword.kernels.mlp import activated_linear as chooser
 from patchword.kernels.mlp import bias_gelu as kernel
 from patchword.kernels.mlp.bias_gelu import bias_gelu, bias_gelu_reference, has_bias_gelu_kernel
 from patchword.layers import FeedForward, QuickGelu
-from patchword.layers import feed_forward as layer
 from support.kernel_tests import DEVICE, error, needs_triton
 
 
@@ -121,8 +121,8 @@ def calls(monkeypatch):
         found.append(parts)
         return bias_gelu_reference(*parts)
 
-    monkeypatch.setattr(layer, "has_bias_gelu_kernel", lambda *parts: True)
-    monkeypatch.setattr(layer, "bias_gelu", run)
+    monkeypatch.setattr(chooser, "has_bias_gelu_kernel", lambda *parts: True)
+    monkeypatch.setattr(chooser, "bias_gelu", run)
     return found
 
 

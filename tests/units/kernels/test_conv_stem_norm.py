@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from patchword.fusion import stem as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.stem import conv_stem_norm as kernel
-from patchword.kernels.stem.conv_stem_norm import ConvStemWeights, conv_stem_norm_reference, has_conv_stem_norm_kernel
-from patchword.layers.convolution import stem as layer
+from patchword.kernels.stem.conv_stem_norm import has_conv_stem_norm_kernel
+from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
 from patchword.layers.convolution.stem import overlapping
 from support.helpers import difference
 
@@ -165,7 +167,7 @@ def test_tokens_are_of_the_kind_that_a_norm_answers_with(hopper, casts, monkeypa
     sizes = (64, 3, 7, 7), (64,), (64,), (64,)
     parts = ConvStemWeights(*(torch.zeros(size, dtype=dtype, device=hopper) for size in sizes))
     assert has_conv_stem_norm_kernel(image, parts, 4, 3)
-    found = kernel.entrance(image, parts, 4, 3, 1e-5)
+    found = kernel.conv_stem_norm(image, parts, 4, 3, 1e-5)
     assert (found.shape, found.dtype) == ((2, 64, 64), dtype)
 
 
@@ -178,9 +180,8 @@ def calls(monkeypatch):
         seen.append(given)
         return conv_stem_norm_reference(*given)
 
-    monkeypatch.setattr(layer, "is_on_cuda", lambda image: True)
-    monkeypatch.setattr(layer, "has_conv_stem_norm_kernel", lambda *given: not torch.is_grad_enabled())
-    monkeypatch.setattr(layer, "entrance", told)
+    monkeypatch.setattr(fused, "has_conv_stem_norm_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(fused, "conv_stem_norm", told)
     return seen
 
 
@@ -188,10 +189,10 @@ def calls(monkeypatch):
 @torch.no_grad()
 def test_the_layer_takes_it(calls, sides):
     part, image = overlapping(3, 24, 4), torch.randn(2, 3, *sides)
-    found, grid = part(image)
+    found, grid = fuse(part)(image)
     assert len(calls) == 1
     with torch.enable_grad():
-        expected, expected_grid = part(image)
+        expected, expected_grid = fuse(part)(image)
     assert len(calls) == 1
     assert grid == expected_grid
     assert difference(found, expected) < 1e-5
@@ -202,5 +203,5 @@ def test_the_layer_takes_it(calls, sides):
 def test_it_is_left_alone_where_someone_watches(calls, watched):
     part, seen = overlapping(3, 24, 4), []
     part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
-    part(torch.randn(1, 3, 16, 16))
+    fuse(part)(torch.randn(1, 3, 16, 16))
     assert (len(calls), len(seen)) == (0, 1)

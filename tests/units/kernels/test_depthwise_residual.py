@@ -7,15 +7,15 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.fusion import convolution as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.depthwise_conv import depthwise_residual as kernel
 from patchword.kernels.depthwise_conv.depthwise_residual import (
     depthwise_residual_reference,
     has_depthwise_residual_kernel,
 )
-from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
-from patchword.layers.convolution import depthwise as layer
 from support.helpers import difference
 from support.kernel_tests import DEVICE, MAPS, needs_triton
 
@@ -150,13 +150,12 @@ def test_conditional_positions_take_it(monkeypatch):
     part, tokens, scope = ConditionalPosition(8), torch.randn(2, 12, 8), Scope(grid=Grid(3, 4))
     residual = Residual(part, nn.Identity())
     expected = residual(tokens, scope)
-    for name in ("_has_kernel", "has_depthwise_residual_kernel", "short_dtype"):
-        monkeypatch.setattr(layer, name, lambda *given: True)
-    monkeypatch.setattr(layer, "added_at_once", run)
-    assert difference(residual(tokens, scope), expected) < 1e-6
+    for name in ("has_depthwise_conv_kernel", "has_depthwise_residual_kernel", "short_dtype"):
+        monkeypatch.setattr(fused, name, lambda *given: True)
+    monkeypatch.setattr(fused, "depthwise_residual", run)
+    assert difference(fuse(residual)(tokens, scope), expected) < 1e-6
     assert len(told) == 1
     seen = []
-    monkeypatch.setattr(layer, "depthwise_conv", depthwise_conv_reference)
     part.register_forward_hook(lambda *given: seen.append(1))
-    assert difference(residual(tokens, scope), expected) < 1e-6
+    assert difference(fuse(residual)(tokens, scope), expected) < 1e-6
     assert (len(told), len(seen)) == (1, 1)

@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from patchword.core.scope import Scope
+from patchword.fusion import mlp as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.mlp import fused_mlp as kernel
 from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, has_fused_mlp_kernel
 from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
 from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
-from patchword.layers import feed_forward as layer
 from support.helpers import difference
 from support.kernel_tests import DEVICE, error, needs_triton
 
@@ -156,8 +157,8 @@ def test_torch_agrees_with_how_it_is_registered():
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
     assert kernel.matches_reference_at(64, 64, DEVICE, kind)
-    original = kernel.feed_forward
-    monkeypatch.setattr(kernel, "feed_forward", lambda *given: original(*given[:-2], 1.0, given[-1]))
+    original = kernel.fused_mlp
+    monkeypatch.setattr(kernel, "fused_mlp", lambda *given: original(*given[:-2], 1.0, given[-1]))
     assert not kernel.matches_reference_at(64, 64, DEVICE, kind)
 
 
@@ -216,9 +217,8 @@ def calls(monkeypatch):
         told.append(called)
         return fused_mlp_reference(*called)
 
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_fused_mlp_kernel", lambda tokens, weights: True)
-    monkeypatch.setattr(layer, "feed_forward", run)
+    monkeypatch.setattr(fused, "has_fused_mlp_kernel", lambda tokens, weights: True)
+    monkeypatch.setattr(fused, "fused_mlp", run)
     return told
 
 
@@ -255,8 +255,12 @@ PLAIN = {
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
-    PLAIN[kind]()(torch.randn(2, 3, 64), Scope())
+    block, tokens = PLAIN[kind](), torch.randn(2, 3, 64)
+    torch.manual_seed(0)
+    found = fuse(block)(tokens, Scope())
     assert not calls
+    torch.manual_seed(0)
+    assert torch.equal(found, block(tokens, Scope()))
 
 
 @pytest.mark.parametrize(
@@ -266,15 +270,14 @@ def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
 )
 def test_a_residual_is_one_step(calls, activation, form):
     block, tokens = residual(activation, dropout=0.1, drop_path=0.1), torch.randn(2, 3, 64)
-    found = block(tokens, Scope())
+    found = fuse(block)(tokens, Scope())
     assert [call[2:] for call in calls] == [(1e-3, form)]
     assert difference(found, tokens + block.sublayer(block.norm(tokens), Scope())) < 1e-6
 
 
 @needs_triton
 def test_a_compiled_residual_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_fused_mlp_kernel", lambda tokens, weights: True)
+    monkeypatch.setattr(fused, "has_fused_mlp_kernel", lambda tokens, weights: True)
     block, tokens = residual().to(DEVICE).half(), torch.randn(2, 3, 64, device=DEVICE).half()
     seen = []
 
@@ -283,7 +286,7 @@ def test_a_compiled_residual_keeps_it_whole(monkeypatch):
         return graph
 
     with torch.no_grad():
-        found = torch.compile(block, backend=backend, fullgraph=True)(tokens, Scope())
+        found = torch.compile(fuse(block), backend=backend, fullgraph=True)(tokens, Scope())
     assert "patchword.fused_mlp" in seen
     assert difference(found.float(), fused_mlp_reference(tokens.float(), _weights(block), 1e-3, "gelu")) < 2e-2
 

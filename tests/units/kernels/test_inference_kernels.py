@@ -7,16 +7,13 @@ import pytest
 import torch
 
 from patchword.kernels.common import availability
-from patchword.kernels.depthwise_conv import separable_qkv as separable_qkv
+from patchword.kernels.depthwise_conv import separable_qkv
 from patchword.kernels.depthwise_conv.separable_qkv import SeparableWeights
-from patchword.kernels.mlp import fused_mlp as feed_forward
-from patchword.kernels.mlp import linear_gelu as linear_gelu
-from patchword.kernels.mlp import out_proj_mlp as out_proj_mlp
+from patchword.kernels.mlp import fused_mlp, linear_gelu, out_proj_mlp
 from patchword.kernels.mlp.fused_mlp import Weights
-from patchword.kernels.norm_linear import operation as narrow
-from patchword.kernels.stem import conv_stem_norm as entrance
-from patchword.kernels.stem import patch_merge_norm as patch_merge_norm
-from patchword.kernels.stem.conv_stem_norm import ConvStemWeights
+from patchword.kernels.norm_linear import operation as norm_linear
+from patchword.kernels.stem import conv_stem_norm, patch_merge_norm
+from patchword.kernels.stem.reference import ConvStemWeights
 
 
 class Case(NamedTuple):
@@ -34,13 +31,13 @@ def _separable(tokens, *weights):
 
 
 CASES = {
-    "feed-forward": Case(
-        feed_forward.SELF_TEST,
-        lambda tokens, *weights: feed_forward.has_fused_mlp_kernel(tokens, Weights(*weights)),
+    "fused_mlp": Case(
+        fused_mlp.SELF_TEST,
+        lambda tokens, *weights: fused_mlp.has_fused_mlp_kernel(tokens, Weights(*weights)),
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "linear_gelu": Case(linear_gelu.SELF_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 5, 320), (128, 320), (128,)]),
-    "raised by groups": Case(
+    "linear_gelu, warp-specialised": Case(
         linear_gelu.GROUPS, linear_gelu.has_linear_gelu_kernel, [(2, 12000, 512), (128, 512), (128,)]
     ),
     "out_proj_mlp": Case(
@@ -50,15 +47,15 @@ CASES = {
         ),
         [(2, 18000, 96), (96, 96), (96,), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
-    "norm and product": Case(
-        narrow.SELF_TEST, narrow.has_layer_norm_linear_kernel, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]
+    "layer_norm_linear": Case(
+        norm_linear.SELF_TEST, norm_linear.has_layer_norm_linear_kernel, [(2, 5, 96), (96,), (96,), (288, 96), (288,)]
     ),
-    "product and sum": Case(
-        narrow.SELF_TEST, narrow.has_linear_residual_kernel, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]
+    "linear_residual": Case(
+        norm_linear.SELF_TEST, norm_linear.has_linear_residual_kernel, [(2, 5, 96), (2, 5, 96), (96, 96), (96,)]
     ),
-    "entrance": Case(
-        entrance.SELF_TEST,
-        lambda image, *parts: entrance.has_conv_stem_norm_kernel(image, ConvStemWeights(*parts), 4, 3),
+    "conv_stem_norm": Case(
+        conv_stem_norm.SELF_TEST,
+        lambda image, *parts: conv_stem_norm.has_conv_stem_norm_kernel(image, ConvStemWeights(*parts), 4, 3),
         [(2, 32, 32, 3), (64, 3, 7, 7), (64,), (64,), (64,)],
     ),
     "patch_merge_norm": Case(
@@ -116,7 +113,7 @@ def test_no_gradient_is_lost(hopper, case):
 
 
 def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
-    first = 2 if case.asked is narrow.has_linear_residual_kernel else 1  # behind what comes from other layers
+    first = 2 if case.asked is norm_linear.has_linear_residual_kernel else 1  # behind what comes from other layers
     for place in range(first, len(case.shapes)):
         given = made(case, hopper)
         given[place] = Odd(case.shapes[place], hopper)
@@ -124,7 +121,7 @@ def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
 
 
 def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
-    for name in ("feed-forward", "norm and product", "patch_merge_norm"):
+    for name in ("fused_mlp", "layer_norm_linear", "patch_merge_norm"):
         case = CASES[name]
         for place in (1, 2):
             given = made(case, hopper)
@@ -134,7 +131,7 @@ def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
 
 def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
     monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
-    for name in ("raised by groups", "out_proj_mlp"):
+    for name in ("linear_gelu, warp-specialised", "out_proj_mlp"):
         assert not CASES[name].asked(*made(CASES[name], hopper))
 
 
@@ -152,7 +149,7 @@ def test_groups_of_warps_are_for_many_tokens(hopper, monkeypatch):
     assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
-    case = CASES["raised by groups"]
+    case = CASES["linear_gelu, warp-specialised"]
     few = case._replace(shapes=[(2, 5000, 512), *case.shapes[1:]])
     assert case.asked(*made(case, hopper))
     assert not few.asked(*made(few, hopper))

@@ -6,11 +6,12 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from patchword.core.scope import Scope
+from patchword.fusion import mlp as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.mlp import linear_gelu as kernel
 from patchword.kernels.mlp.fused_mlp import FORMS
 from patchword.kernels.mlp.linear_gelu import has_linear_gelu_kernel, linear_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
-from patchword.layers import feed_forward as layer
 from support.kernel_tests import DEVICE, error, needs_triton
 
 
@@ -89,9 +90,8 @@ def calls(monkeypatch):
         found.append(parts)
         return linear_gelu_reference(*parts)
 
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_linear_gelu_kernel", lambda *parts: True)
-    monkeypatch.setattr(layer, "linear_gelu", run)
+    monkeypatch.setattr(fused, "has_linear_gelu_kernel", lambda *parts: True)
+    monkeypatch.setattr(fused, "linear_gelu", run)
     return found
 
 
@@ -99,17 +99,17 @@ def calls(monkeypatch):
 def test_a_feed_forward_takes_it(calls, activation):
     torch.manual_seed(0)
     part, tokens = FeedForward(8, 16, activation), torch.randn(2, 3, 8)
-    found = part(tokens, Scope())
+    found = fuse(part)(tokens, Scope())
     assert len(calls) == 1
     assert torch.allclose(found, part.down(part.activation(part.up(tokens))), atol=1e-6)
 
 
 def test_not_where_someone_watches_or_the_parts_are_others(calls):
     tokens = torch.randn(2, 3, 8)
-    FeedForward(8, 16, nn.ReLU())(tokens, Scope())
+    fuse(FeedForward(8, 16, nn.ReLU()))(tokens, Scope())
     watched = FeedForward(8, 16)
     seen = []
     watched.up.register_forward_hook(lambda *given: seen.append(given))
-    watched(tokens, Scope())
+    fuse(watched)(tokens, Scope())
     assert len(seen) == 1
     assert not calls

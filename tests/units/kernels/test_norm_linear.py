@@ -8,6 +8,8 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.fusion import attention as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.norm_linear import operation as kernel
 from patchword.kernels.norm_linear.operation import (
@@ -18,7 +20,6 @@ from patchword.kernels.norm_linear.operation import (
 )
 from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
-from patchword.layers.attention import attention, projection
 from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.cross_attention import MemoryProjection
 from support.helpers import difference
@@ -253,11 +254,10 @@ def calls(monkeypatch):
     def has(name):
         return lambda *parts: name in told.has and not needs_grad(*parts)
 
-    monkeypatch.setattr(attention, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(attention, "has_linear_residual_kernel", has("sum"))
-    monkeypatch.setattr(attention, "linear_residual", run("sum", linear_residual_reference))
-    monkeypatch.setattr(projection, "has_layer_norm_linear_kernel", has("norm"))
-    monkeypatch.setattr(projection, "layer_norm_linear", run("norm", layer_norm_linear_reference))
+    monkeypatch.setattr(fused, "has_linear_residual_kernel", has("sum"))
+    monkeypatch.setattr(fused, "linear_residual", run("sum", linear_residual_reference))
+    monkeypatch.setattr(fused, "has_layer_norm_linear_kernel", has("norm"))
+    monkeypatch.setattr(fused, "layer_norm_linear", run("norm", layer_norm_linear_reference))
     return told
 
 
@@ -279,7 +279,7 @@ def plainly(block, tokens, scope):
 def test_a_residual_of_attention_takes_them(calls, has, bias):
     calls.has = has
     block = residual(Attention(64, 2, projection=LinearProjection(64, bias)), dropout=0.1, drop_path=0.1)
-    found = block(tokens_of(), Scope())
+    found = fuse(block)(tokens_of(), Scope())
     assert tuple(calls) == has
     assert difference(found, plainly(block, tokens_of(), Scope())) < 1e-6
 
@@ -287,11 +287,11 @@ def test_a_residual_of_attention_takes_them(calls, has, bias):
 def test_a_mask_and_what_was_read_before_count(calls):
     block = residual()
     mask = torch.tensor([True, True, False, True, False, True])[None, None, None]
-    found = block(tokens_of(), Scope(mask=mask))
+    found = fuse(block)(tokens_of(), Scope(mask=mask))
     assert difference(found, plainly(block, tokens_of(), Scope(mask=mask))) < 1e-6
     caches = Cache(), Cache()
     for part in tokens_of().split(3, 1):
-        found = block(part, Scope(cache=caches[0]))
+        found = fuse(block)(part, Scope(cache=caches[0]))
         assert difference(found, plainly(block, part, Scope(cache=caches[1]))) < 1e-6
     assert caches[0].length == caches[1].length == 6
     assert calls == ["norm", "sum"] * 3
@@ -299,7 +299,7 @@ def test_a_mask_and_what_was_read_before_count(calls):
 
 def test_another_projection_takes_the_sum(calls):
     block, scope = residual(Attention(64, 2, projection=SeparableProjection(64))), Scope(grid=Grid(2, 3))
-    found = block(tokens_of(), scope)
+    found = fuse(block)(tokens_of(), scope)
     assert calls == ["sum"]
     assert difference(found, plainly(block, tokens_of(), scope)) < 1e-6
 
@@ -337,10 +337,10 @@ SOME = {  # what is left to the kernels
 def test_what_they_do_not_know_is_done_plainly(calls, kind):
     make, left = SOME[kind]
     block = make()
-    found = block(tokens_of(), Scope())
+    found = fuse(block)(tokens_of(), Scope())
     assert calls == left
     if block.where is Norm.PRE and not block.training:
-        assert difference(found, block._sum(tokens_of(), block.sublayer(block.norm(tokens_of()), Scope()))) < 1e-6
+        assert difference(found, block._add(tokens_of(), block.sublayer(block.norm(tokens_of()), Scope()))) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_what_they_do_not_know_is_done_plainly(calls, kind):
 def test_who_watches_sees_the_part(calls, name, left):
     block, seen = residual(), []
     block.get_submodule(name).register_forward_hook(lambda *_: seen.append(name))
-    block(tokens_of(), Scope())
+    fuse(block)(tokens_of(), Scope())
     assert (calls, seen) == (left, [name])
 
 
@@ -365,7 +365,7 @@ def test_what_learns_is_learned(calls, name):
     """A part that learns gets its gradient, whatever the others do."""
     block = residual()
     block.get_submodule(name).requires_grad_(True)
-    block(tokens_of(), Scope()).square().mean().backward()
+    fuse(block)(tokens_of(), Scope()).square().mean().backward()
     learned = {each for each, part in block.named_parameters() if part.grad is not None}
     assert learned == {each for each, part in block.named_parameters() if part.requires_grad}
     assert calls == (["norm"] if name == "sublayer.output" else [])
@@ -373,18 +373,14 @@ def test_what_learns_is_learned(calls, name):
 
 def test_attention_that_reads_a_memory_is_left_alone(calls):
     block = residual(Attention(64, 2, projection=MemoryProjection(64)))
-    block(tokens_of(), Scope(memory=tokens_of(4)))
+    fuse(block)(tokens_of(), Scope(memory=tokens_of(4)))
     assert not calls
 
 
 @needs_triton
 def test_a_compiled_residual_keeps_them_whole(monkeypatch):
-    for where, name in (
-        (attention, "is_on_cuda"),
-        (attention, "has_linear_residual_kernel"),
-        (projection, "has_layer_norm_linear_kernel"),
-    ):
-        monkeypatch.setattr(where, name, lambda *parts: True)
+    for name in ("has_linear_residual_kernel", "has_layer_norm_linear_kernel"):
+        monkeypatch.setattr(fused, name, lambda *parts: True)
     block, tokens = residual().to(DEVICE).half(), tokens_of().to(DEVICE).half()
     seen = []
 
@@ -392,6 +388,6 @@ def test_a_compiled_residual_keeps_them_whole(monkeypatch):
         seen.extend(str(node.target) for node in graph.graph.nodes)
         return graph
 
-    found = torch.compile(block, backend=backend, fullgraph=True)(tokens, Scope())
-    assert {"patchword.normed_product", "patchword.product_onto"} <= set(seen)
+    found = torch.compile(fuse(block), backend=backend, fullgraph=True)(tokens, Scope())
+    assert {"patchword.layer_norm_linear", "patchword.linear_residual"} <= set(seen)
     assert difference(found.float(), plainly(block.float(), tokens.float(), Scope())) < 1e-2

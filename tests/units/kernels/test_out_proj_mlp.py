@@ -1,5 +1,5 @@
-"""A feed-forward that takes the last product of the branch before it. Its kernel is acted out in
-test_feed_forward_groups; here the layers take its twin in its place, on any machine."""
+"""A feed-forward joined with the output projection before it. Its kernel is tested in test_fused_mlp_warp_specialized;
+here the rule takes the reference in its place, on any machine."""
 
 import pytest
 import torch
@@ -7,11 +7,11 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.fusion import mlp as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.mlp.out_proj_mlp import out_proj_mlp_reference
 from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
-from patchword.layers import feed_forward as layer
-from patchword.layers.attention import attention as before
 from patchword.layers.block import LayerScale
 from patchword.models import REGISTRY
 from support.helpers import difference, pixels, randomise
@@ -26,10 +26,8 @@ def calls(monkeypatch):
         seen.append(given)
         return out_proj_mlp_reference(*given)
 
-    for module in (layer, before):
-        monkeypatch.setattr(module, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_out_proj_mlp_kernel", lambda *given: not torch.is_grad_enabled())
-    monkeypatch.setattr(layer, "out_proj_mlp", told)
+    monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: not torch.is_grad_enabled())
+    monkeypatch.setattr(fused, "out_proj_mlp", told)
     return seen
 
 
@@ -43,10 +41,11 @@ SCOPE = Scope(grid=Grid(4, 6))
 
 def test_a_block_is_the_same_with_it(calls):
     part, tokens = block(), pixels(2, 24, 32)
-    expected = part(tokens, SCOPE)
+    expected = fuse(part)(tokens, SCOPE)
     assert not calls
     with torch.no_grad():
-        found = part(tokens, SCOPE)
+        found = fuse(part)(tokens, SCOPE)
+    assert torch.equal(expected, part(tokens, SCOPE))
     (_, out_proj_mlp, _, eps, form), *others = calls
     assert (eps, form, others) == (1e-3, "gelu", [])
     assert out_proj_mlp.matrix is part.attention.sublayer.output.weight
@@ -69,25 +68,25 @@ def test_a_block_is_the_same_with_it(calls):
 )
 def test_it_is_left_alone_where_someone_watches(calls, watched):
     part, tokens, seen = block(), pixels(2, 24, 32), []
-    expected = part(tokens, SCOPE)
+    expected = fuse(part)(tokens, SCOPE)
     assert len(calls) == 1
     part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
-    assert difference(part(tokens, SCOPE), expected) < 1e-5
+    assert difference(fuse(part)(tokens, SCOPE), expected) < 1e-5
     assert (len(calls), len(seen)) == (1, 1)
 
 
 def test_no_gradient_is_lost(calls, monkeypatch):
     """where the branch alone learns, of which nobody knows before it is there"""
     monkeypatch.setattr(
-        layer, "has_out_proj_mlp_kernel", lambda tokens, *read: not needs_grad(tokens, *read[:2], *read[2])
+        fused, "has_out_proj_mlp_kernel", lambda tokens, *read: not needs_grad(tokens, *read[:2], *read[2])
     )
     part, tokens = block(), pixels(2, 24, 32)
     for parameter in part.parameters():
         parameter.requires_grad_(False)
     weight = part.attention.sublayer.projection.joint.weight.requires_grad_()
-    (found,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
+    (found,) = torch.autograd.grad(fuse(part)(tokens, SCOPE).sum(), weight)
     assert not calls
-    monkeypatch.setattr(layer, "has_out_proj_mlp_kernel", lambda *given: False)
+    monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: False)
     (expected,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
     assert expected.abs().max() > 0
     assert difference(found, expected) < 1e-4 * float(expected.abs().max())
@@ -107,10 +106,10 @@ class Wrapper(nn.Module):
 @pytest.mark.parametrize("wrapped", ["attention", "feed_forward"])
 def test_a_wrapped_residual_is_called(calls, wrapped):
     part, tokens = block(), pixels(2, 24, 32)
-    expected = part(tokens, SCOPE)
+    expected = fuse(part)(tokens, SCOPE)
     outer = Wrapper(getattr(part, wrapped))
     setattr(part, wrapped, outer)
-    assert difference(part(tokens, SCOPE), expected) < 1e-5
+    assert difference(fuse(part)(tokens, SCOPE), expected) < 1e-5
     assert (outer.calls, len(calls)) == (1, 1)
 
 
@@ -118,11 +117,11 @@ def test_a_wrapped_residual_is_called(calls, wrapped):
 def test_what_stands_between_keeps_them_apart(calls):
     part, tokens = block(), pixels(2, 24, 32)
     part.attention.scale = LayerScale(32, 0.5)
-    halved = part(tokens, SCOPE)
+    halved = fuse(part)(tokens, SCOPE)
     part.attention.sublayer.output = nn.Linear(32, 32, bias=False)
-    part(tokens, SCOPE)
+    fuse(part)(tokens, SCOPE)
     part.attention.scale = nn.Identity()
-    part(tokens, SCOPE)
+    fuse(part)(tokens, SCOPE)
     assert not calls
     assert halved.shape == tokens.shape
 
@@ -139,8 +138,9 @@ MODELS = {
 def test_whole_models_are_the_same_with_it(calls, name):
     model, images = randomise(REGISTRY.create(name, **SMALL, **MODELS[name])).eval(), pixels(2, 3, 56, 56)
     expected = model(images)
+    fuse(model)(images)
     assert not calls
     with torch.no_grad():
-        found = model(images)
+        found = fuse(model)(images)
     assert len(calls) == 3  # once in each block
     assert difference(found, expected) < 1e-4 * float(expected.detach().abs().max())

@@ -6,14 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from patchword.fusion import stem as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.stem import patch_merge_norm as kernel
-from patchword.kernels.stem.patch_merge_norm import (
-    has_patch_merge_norm_kernel,
-    patch_merge_norm_reference,
-    side_by_side,
-)
+from patchword.kernels.stem.patch_merge_norm import has_patch_merge_norm_kernel
+from patchword.kernels.stem.reference import patch_merge_norm_reference, side_by_side
 from patchword.layers import PatchMerge
-from patchword.layers.convolution import stem as layer
 from support.helpers import difference
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -148,18 +146,16 @@ def calls(monkeypatch):
         told.append(eps)
         return patch_merge_norm_reference(feature_map, scale, shift, eps)
 
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_patch_merge_norm_kernel", lambda *given: True)
-    monkeypatch.setattr(layer, "patch_merge_norm", run)
+    monkeypatch.setattr(fused, "has_patch_merge_norm_kernel", lambda *given: True)
+    monkeypatch.setattr(fused, "patch_merge_norm", run)
     return told
 
 
-def test_a_merge_takes_it(calls, monkeypatch):
+def test_a_merge_takes_it(calls):
     part, feature_map = PatchMerge(8), torch.randn(2, 8, 5, 6)
     nn.init.normal_(part.norm.weight)
-    found, grid = part(feature_map)
+    found, grid = fuse(part)(feature_map)
     assert calls == [1e-5]
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected, _ = part(feature_map)
     assert calls == [1e-5]
     assert found.shape == (2, grid.tokens, 16) == (2, 9, 16)
@@ -190,14 +186,13 @@ def _reduced_otherwise(part):
 def test_what_the_kernel_does_not_know_is_done_plainly(calls, change):
     part = PatchMerge(8)
     change(part)
-    part(torch.randn(1, 8, 4, 4))
+    fuse(part)(torch.randn(1, 8, 4, 4))
     assert not calls
 
 
 @needs_triton
 def test_a_compiled_merge_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(layer, "has_patch_merge_norm_kernel", lambda *given: True)
+    monkeypatch.setattr(fused, "has_patch_merge_norm_kernel", lambda *given: True)
     part, tokens = PatchMerge(32).to(DEVICE).half(), torch.randn(2, 4, 6, 32, device=DEVICE).half()
     seen = []
 
@@ -206,7 +201,7 @@ def test_a_compiled_merge_keeps_it_whole(monkeypatch):
         return graph
 
     with torch.no_grad():
-        found, _ = torch.compile(part, backend=backend, fullgraph=True)(tokens.permute(0, 3, 1, 2))
+        found, _ = torch.compile(fuse(part), backend=backend, fullgraph=True)(tokens.permute(0, 3, 1, 2))
         expected = part.float().reduce(part.norm(side_by_side(tokens.permute(0, 3, 1, 2).float())))
-    assert "patchword.merged" in seen
+    assert "patchword.patch_merge_norm" in seen
     assert difference(found.float(), expected) < 2e-2

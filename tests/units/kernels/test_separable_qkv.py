@@ -9,6 +9,8 @@ from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.fusion import convolution as fused
+from patchword.fusion.rules import fuse
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
 from patchword.kernels.depthwise_conv.separable_qkv import (
     SeparableWeights,
@@ -17,8 +19,7 @@ from patchword.kernels.depthwise_conv.separable_qkv import (
 )
 from patchword.kernels.depthwise_conv.tuning import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
-from patchword.layers.attention import projection as layer
-from patchword.layers.convolution import depthwise
+from patchword.layers.attention.projection import SeparableLinear
 from support.helpers import difference, pixels, randomise
 from support.kernel_tests import DEVICE, error, needs_triton
 from support.kernel_tests import MAPS as SHAPES
@@ -203,7 +204,7 @@ def test_it_is_not_chosen_on_a_cpu():
         assert not has_separable_qkv_kernel(torch.zeros(1, 6, 64, dtype=torch.bfloat16), empty("cpu"))
 
 
-# The layer
+# The rule
 
 GRID, WIDTH = Grid(2, 3), 64
 
@@ -217,9 +218,8 @@ def calls(monkeypatch):
         told.append(called)
         return list(separable_qkv_reference(*called).chunk(3, -1))
 
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "has_separable_qkv_kernel", lambda tokens, parts: True)
-    monkeypatch.setattr(depthwise, "separable_qkv", run)
+    monkeypatch.setattr(fused, "has_separable_qkv_kernel", lambda tokens, parts: True)
+    monkeypatch.setattr(fused, "separable_qkv", run)
     return told
 
 
@@ -230,25 +230,23 @@ def made(stride=1):
     return part
 
 
-def test_a_projection_is_one_step(calls, monkeypatch):
+def test_a_projection_is_one_step(calls):
     part, tokens, mask = made(), pixels(2, GRID.tokens, WIDTH), torch.ones(6, 6, dtype=torch.bool)
-    found = part(tokens, Scope(mask, grid=GRID))
+    found = fuse(part)(tokens, Scope(mask, grid=GRID))
     assert [call[2:] for call in calls] == [(0.1, 2, 3)]
     assert (found.mask is mask, found.key_grid) == (True, GRID)
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected = part(tokens, Scope(mask, grid=GRID))
     assert len(calls) == 1
     for index in range(3):
         assert difference(found[index], expected[index]) < 1e-5
 
 
-def test_attention_over_it_is_the_same(calls, monkeypatch):
+def test_attention_over_it_is_the_same(calls):
     patterns = [Pattern(Interlaced(2, None)), Pattern(Interlaced(None, 2))]
     attention = Attention(WIDTH, 4, projection=made(), patterns=patterns).eval()
     tokens, scope = pixels(2, 20, WIDTH), Scope(grid=Grid(4, 5))
-    found = attention(tokens, scope)
+    found = fuse(attention)(tokens, scope)
     assert len(calls) == 1
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     assert difference(found, attention(tokens, scope)) < 1e-5
 
 
@@ -271,7 +269,7 @@ def _changed(name, new):
     return make
 
 
-class _Own(layer.SeparableLinear):
+class _Own(SeparableLinear):
     pass
 
 
@@ -295,20 +293,19 @@ PLAIN = {
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
-    assert PLAIN[kind]()(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).joint is None
+    assert fuse(PLAIN[kind]())(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).joint is None
     assert not calls
 
 
 def test_leading_tokens_are_no_part_of_the_map(calls):
     grid = Grid(2, 3, prefix=1)
-    made()(pixels(2, grid.tokens, WIDTH), Scope(grid=grid))
+    fuse(made())(pixels(2, grid.tokens, WIDTH), Scope(grid=grid))
     assert not calls
 
 
 @needs_triton
 def test_a_compiled_projection_keeps_it_whole(monkeypatch):
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: True)
-    monkeypatch.setattr(depthwise, "has_separable_qkv_kernel", lambda tokens, parts: True)
+    monkeypatch.setattr(fused, "has_separable_qkv_kernel", lambda tokens, parts: True)
     part, tokens = made().to(DEVICE).half(), pixels(2, GRID.tokens, WIDTH).to(DEVICE).half()
     seen = []
 
@@ -317,8 +314,7 @@ def test_a_compiled_projection_keeps_it_whole(monkeypatch):
         return graph
 
     with torch.no_grad():
-        found = torch.compile(part, backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
+        found = torch.compile(fuse(part), backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
     assert {"patchword.separable_filters", "patchword.separable_products"} <= set(seen)
-    monkeypatch.setattr(layer, "is_on_cuda", lambda tokens: False)
     expected = part.float()(tokens.float(), Scope(grid=GRID))
     assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))

@@ -32,6 +32,11 @@ def has_depthwise_conv_kernel(tokens: Tensor) -> bool:
     return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, SELF_TEST)
 
 
+def has_depthwise_conv2d_kernel(feature_map: Tensor) -> bool:
+    """The kernel reads maps whose channels are stored last, as tokens are."""
+    return has_depthwise_conv_kernel(feature_map) and feature_map.is_contiguous(memory_format=torch.channels_last)
+
+
 def depthwise_conv(
     tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype | None = None
 ) -> Tensor:
@@ -42,6 +47,18 @@ def depthwise_conv(
     """
     answer: Tensor = _filter(tokens, weight, bias, height, width, kind or _kind(tokens))
     return answer
+
+
+def depthwise_conv2d(feature_map: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A depthwise convolution of 3 x 3 with zeros around the map: by the kernel, or by F.conv2d.
+
+    (batch, channels, height, width) -> the same. weight: (channels, 1, 3, 3)
+    """
+    if not has_depthwise_conv2d_kernel(feature_map):
+        return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight))
+    height, width = feature_map.shape[2:]
+    answer = depthwise_conv(feature_map.flatten(2).transpose(1, 2), weight, bias, height, width)
+    return answer.transpose(1, 2).unflatten(2, (height, width))
 
 
 def depthwise_conv_reference(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:

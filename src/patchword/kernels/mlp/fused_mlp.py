@@ -56,7 +56,7 @@ def _kind(tokens: Tensor, weights: Weights) -> torch.dtype | None:
     return short_dtype(tokens, weights.up, *weights)
 
 
-def feed_forward(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
+def fused_mlp(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
     """(..., width) -> (..., width); form: one of FORMS"""
     narrow = _kind(tokens, weights)
     scale, shift, up, up_bias, down, down_bias = weights
@@ -167,7 +167,7 @@ def matches_reference_at(
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     tokens = wave.tokens(2, rows, width)
     with torch.autocast(device.type, enabled=False):
-        found = (run or feed_forward)(tokens, weights, 1e-5, "gelu").float()
+        found = (run or fused_mlp)(tokens, weights, 1e-5, "gelu").float()
         expected = fused_mlp_reference(tokens.float(), Weights(*(part.float() for part in weights)), 1e-5, "gelu")
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 

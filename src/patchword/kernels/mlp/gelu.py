@@ -1,7 +1,7 @@
-"""GELU whose gradient is quick on processors for which torch has no vectorised one (64-bit ARM, Apple's among them).
+"""GELU with a fast backward pass on CPUs for which PyTorch has no vectorised one (64-bit ARM, Apple silicon included).
 
-There torch computes the gradient element by element; the same formula in vectorised steps takes a third of the time.
-The plain twin is torch.nn.functional.gelu, which is used everywhere else.
+On these CPUs PyTorch computes the gradient element by element; the same formula in vectorised steps takes a third of
+the time. Everywhere else the reference, torch.nn.functional.gelu, runs.
 """
 
 import math
@@ -9,33 +9,44 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-_IS_SLOW = torch.backends.cpu.get_cpu_capability() == "DEFAULT"
+_HAS_SLOW_BACKWARD = torch.backends.cpu.get_cpu_capability() == "DEFAULT"
+
+
+class Gelu(nn.Module):
+    """The exact GELU, by the fastest path of the device."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return gelu(tokens)
 
 
 def gelu(inputs: Tensor) -> Tensor:
     """x * (1 + erf(x / sqrt(2))) / 2"""
-    pays = _IS_SLOW and inputs.device.type == "cpu" and inputs.requires_grad and not torch.compiler.is_compiling()
-    return gelu_with_fast_backward(inputs) if pays else F.gelu(inputs)
+    on_cpu = inputs.device.type == "cpu" and not torch.compiler.is_compiling()
+    return gelu_with_fast_backward(inputs) if _HAS_SLOW_BACKWARD and on_cpu and inputs.requires_grad else F.gelu(inputs)
 
 
-def may_overwrite(inputs: Tensor) -> bool:
-    """What nobody else holds may be overwritten where no gradient is wanted and nobody looks inside. On a CPU that is
-    quicker than new memory, whose pages the system must find first."""
+def gelu_overwriting(inputs: Tensor) -> Tensor:
+    """gelu(inputs), in the memory of `inputs` where that is faster and allowed: on a CPU, if no gradient is needed.
+
+    There new memory costs page faults. Only for inputs that no one else holds.
+    """
+    if not _may_overwrite(inputs):
+        return gelu(inputs)
+    overwritten: Tensor = torch.ops.aten.gelu_(inputs)
+    return overwritten
+
+
+def _may_overwrite(inputs: Tensor) -> bool:
     if inputs.device.type != "cpu" or (inputs.requires_grad and torch.is_grad_enabled()):
         return False
     return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
-def gelu_in_place(inputs: Tensor) -> Tensor:
-    overwritten: Tensor = torch.ops.aten.gelu_(inputs)
-    return overwritten
-
-
 def gelu_with_fast_backward(inputs: Tensor) -> Tensor:
-    answer: Tensor = _GeluWithFastBackward.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
-    return answer
+    outputs: Tensor = _GeluWithFastBackward.apply(inputs)  # type: ignore[no-untyped-call]  # torch has no types
+    return outputs
 
 
 class _GeluWithFastBackward(torch.autograd.Function):
@@ -53,19 +64,19 @@ class _GeluWithFastBackward(torch.autograd.Function):
     @staticmethod
     def jvp(context: Any, *tangents: Tensor) -> Tensor:
         inputs: Tensor = context.saved_tensors[0]
-        return tangents[0] * (_below(inputs) + inputs * _density(inputs))
+        return tangents[0] * (_cdf(inputs) + inputs * _density(inputs))
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> Tensor:
         (gradient,) = gradients
         inputs: Tensor = context.saved_tensors[0]
-        if torch.is_grad_enabled():  # the gradient's own gradient is wanted: every step must be seen
-            return gradient * (_below(inputs) + inputs * _density(inputs))
-        return _below(inputs).addcmul_(inputs, _density(inputs)).mul_(gradient)
+        if torch.is_grad_enabled():  # a second derivative is needed: autograd must record every step
+            return gradient * (_cdf(inputs) + inputs * _density(inputs))
+        return _cdf(inputs).addcmul_(inputs, _density(inputs)).mul_(gradient)
 
 
-def _below(inputs: Tensor) -> Tensor:
-    """the chance that a normal number is below x"""
+def _cdf(inputs: Tensor) -> Tensor:
+    """of the standard normal distribution"""
     return torch.erf(inputs * math.sqrt(0.5)).add(1).mul(0.5)
 
 

@@ -5,10 +5,7 @@ Torch's convolutions want more channels than an image has; as a product, all pat
 overlaps its neighbours. A kernel for GPUs (entrance_triton) multiplies them where they lie. The twin is plain_entrance.
 """
 
-from typing import NamedTuple
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
@@ -22,21 +19,13 @@ from patchword.kernels.common.availability import (
 )
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
+from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
 
 _CHANNELS = 4  # of an image, at most
 _WIDTHS = range(16, 129)  # of a token
 _HELD = 65536  # bytes of the matrix in shared memory, at most
 _APART = 2  # numbers that are fetched at a time, at least
 _ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each processor; the best on an H200
-
-
-class ConvStemWeights(NamedTuple):
-    """weight: (width, channels, kernel, kernel). scale, shift: of the norm"""
-
-    weight: Tensor
-    bias: Tensor
-    scale: Tensor
-    shift: Tensor
 
 
 def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
@@ -53,18 +42,13 @@ def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int
     return known and is_hopper(image.device.index) and is_usable(image, SELF_TEST)
 
 
-def entrance(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
+def conv_stem_norm(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
     """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the kind that a norm answers with:
     float32 under autocast"""
     weight, bias, scale, shift = parts
     short = short_dtype(image, weight)
     kind = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
     return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
-
-
-def conv_stem_norm_reference(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
-    tokens = F.conv2d(image, parts.weight, parts.bias, stride, padding).flatten(2).transpose(1, 2)
-    return F.layer_norm(tokens, parts.scale.shape, parts.scale, parts.shift, eps)
 
 
 def _one_step(

@@ -6,12 +6,12 @@ A compiler gathers the four as it norms them and reads them three times, a few b
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_on_cuda, is_usable, needs_grad, short_dtype
 from patchword.kernels.common.launch import parts
 from patchword.kernels.common.register_op import register_op
+from patchword.kernels.stem.reference import patch_merge_norm_reference
 
 _HELD = 8192  # numbers of a program
 _WARPS = 4
@@ -37,16 +37,6 @@ def _is_known(channels: int) -> bool:
 def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
     """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's kind"""
     return _run(feature_map, scale, shift, eps, short_dtype(feature_map, matrix))
-
-
-def side_by_side(feature_map: Tensor) -> Tensor:
-    """(batch, channels, height, width), of even sides -> (batch, height / 2 * width / 2, 4 * channels)"""
-    cut: Tensor = feature_map.unflatten(3, (-1, 2)).unflatten(2, (-1, 2))
-    return cut.permute(0, 2, 4, 5, 3, 1).flatten(3).flatten(1, 2)
-
-
-def patch_merge_norm_reference(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tensor:
-    return F.layer_norm(side_by_side(feature_map), scale.shape, scale, shift, eps)
 
 
 def _one_step(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""Attention: project, let each pattern attend with its share of the heads, project back."""
+"""Attention: project, attend by each pattern with its group of heads, project back."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -7,17 +7,14 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
-from patchword.kernels.common.availability import is_on_cuda
-from patchword.kernels.norm_linear.operation import has_linear_residual_kernel, linear_residual
 from patchword.layers.attention.core import Pattern, ScaledDotProduct
 from patchword.layers.attention.projection import LinearProjection, Projected
-from patchword.layers.watched import has_hooks
 
 
 class Attention(nn.Module):
     """The only attention in the library; families differ in the parts they pass.
 
-    core: what compares queries with keys, if not scale and dropout say all of it.
+    core: how queries attend to keys, if not by scaled dot products with this scale and dropout
     """
 
     def __init__(
@@ -53,52 +50,18 @@ class Attention(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
-        return cast(Tensor, self.output(self._attended(self._projected(tokens, scope), scope)))
+        return cast(Tensor, self.output(self.attend(self.project(tokens, scope), scope)))
 
-    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
-        """tokens + self(norm(tokens)), the norm part of the first product and the sum part of the last where there are
-        kernels; None where there is neither, or where someone watches. Tokens read themselves, not a memory."""
-        if not self._may_be_split(tokens, scope):
-            return None
-        projected, adds = self._normed_and_projected(tokens, norm, scope), self._adds(tokens, tokens)
-        if projected is None and not adds:
-            return None
-        attended = self._attended(projected or self._projected(norm(tokens), scope), scope)
-        if adds and self._adds(tokens, attended):
-            return linear_residual(tokens, attended, self.output.weight, self.output.bias)
-        return tokens + cast(Tensor, self.output(attended))
-
-    def but_output(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
-        """Of self(norm(tokens)) all but the last product, for who has a kernel for it; None as with at_once."""
-        if not self._may_be_split(tokens, scope) or has_hooks(self.output):
-            return None
-        projected = self._normed_and_projected(tokens, norm, scope)
-        return self._attended(projected or self._projected(norm(tokens), scope), scope)
-
-    def _may_be_split(self, tokens: Tensor, scope: Scope) -> bool:
-        if not is_on_cuda(tokens) or scope.memory is not None:
-            return False
-        return type(self) is Attention and not has_hooks(self)
-
-    def _normed_and_projected(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Projected | None:
-        part = self.projection
-        return part.at_once(tokens, norm, scope) if isinstance(part, LinearProjection) else None
-
-    def _projected(self, tokens: Tensor, scope: Scope) -> Projected:
+    def project(self, tokens: Tensor, scope: Scope) -> Projected:
+        """tokens -> queries, keys and values"""
         return cast(Callable[[Tensor, Scope], Projected], self.projection)(tokens, scope)
 
-    def _attended(self, projected: Projected, scope: Scope) -> Tensor:
+    def attend(self, projected: Projected, scope: Scope) -> Tensor:
+        """queries, keys and values -> (batch, tokens, width), before the output projection"""
         if scope.cache is not None and not projected.fixed:
             projected = scope.cache.extend(self, projected)
         patterns = [cast(Pattern, pattern) for pattern in self.patterns]
         return self.core.over(projected, patterns, scope.grid)
-
-    def _adds(self, tokens: Tensor, branch: Tensor) -> bool:
-        """whether the output is added by a kernel; a branch that is not known yet is asked for as tokens"""
-        part = self.output
-        if type(part) is not nn.Linear or has_hooks(part):
-            return False
-        return has_linear_residual_kernel(tokens, branch, part.weight, part.bias)
 
 
 def _largest_divisor(width: int, limit: int) -> int:

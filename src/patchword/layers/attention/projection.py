@@ -9,13 +9,9 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.core.text import Packed
-from patchword.kernels.common.availability import is_on_cuda
-from patchword.kernels.norm_linear.operation import has_layer_norm_linear_kernel, layer_norm_linear
-from patchword.layers.affine import is_affine
 from patchword.layers.convolution.blocks import ConvNorm
-from patchword.layers.convolution.depthwise import Step, convolved_and_normed, projected
+from patchword.layers.convolution.depthwise import over_map
 from patchword.layers.convolution.stem import PatchEmbed
-from patchword.layers.watched import has_hooks
 
 
 class Projected(NamedTuple):
@@ -47,21 +43,10 @@ class LinearProjection(nn.Module):
         self.joint = nn.Linear(width, 3 * width, bias)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
-        return self._projected(self.joint(tokens), scope)
+        return self.split(self.joint(tokens), scope)
 
-    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Projected | None:
-        """self(norm(tokens)) in one kernel; None where there is none, or where someone watches the parts"""
-        part = self.joint
-        if type(self) is not LinearProjection or type(part) is not nn.Linear or not is_affine(norm):
-            return None
-        if any(map(has_hooks, (self, norm, part))):
-            return None
-        if not has_layer_norm_linear_kernel(tokens, norm.weight, norm.bias, part.weight, part.bias):
-            return None
-        joint = layer_norm_linear(tokens, norm.weight, norm.bias, part.weight, part.bias, norm.eps)
-        return self._projected(joint, scope)
-
-    def _projected(self, joint: Tensor, scope: Scope) -> Projected:
+    def split(self, joint: Tensor, scope: Scope) -> Projected:
+        """joint: (batch, tokens, 3 * width), the output of the fused matrix"""
         query, key, value = joint.chunk(3, dim=-1)
         return Projected(query, key, value, scope.mask, scope.grid, scope.packed, joint=joint)
 
@@ -89,9 +74,9 @@ class ReducedProjection(nn.Module):
 
 
 class SeparableProjection(nn.Module):
-    """CvT and Pale: a depthwise 3 x 3 convolution with its norm stands before each of the three matrices.
+    """CvT and Pale: a depthwise 3 x 3 convolution and its norm come before each of the three matrices.
 
-    stride: of the convolutions of keys and values. Leading tokens pass by the convolutions.
+    stride: of the convolutions of keys and values. Prefix tokens bypass the convolutions.
     """
 
     def __init__(self, width: int, stride: int = 1) -> None:
@@ -102,21 +87,10 @@ class SeparableProjection(nn.Module):
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         grid = _image(scope)
-        held = self._at_once(tokens, grid)
-        if held is not None:
-            query, key, value = held
-            return Projected(query, key, value, scope.mask, grid)
         query, _ = self.query(tokens, grid)
         key, key_grid = self.key(tokens, grid)
         value, _ = self.value(tokens, grid)
         return Projected(query, key, value, scope.mask, key_grid)
-
-    def _at_once(self, tokens: Tensor, grid: Grid) -> list[Tensor] | None:
-        """the three by one kernel and products; None where there is none, or where someone watches the parts"""
-        parts = self.query, self.key, self.value
-        if not is_on_cuda(tokens) or any(type(part) is not SeparableLinear for part in parts):
-            return None
-        return projected(tokens, grid, [part.step() for part in parts])
 
 
 class SeparableLinear(nn.Module):
@@ -129,27 +103,8 @@ class SeparableLinear(nn.Module):
 
     def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         """(batch, tokens, width) -> (batch, tokens of the map after the stride, width), and its grid"""
-        convolved = self._in_place(tokens, grid)
-        if convolved is None:
-            prefix, feature_map = grid.to_map(tokens)
-            feature_map = self.depthwise(feature_map)
-            grid = Grid(feature_map.shape[2], feature_map.shape[3], grid.prefix)
-            convolved = grid.to_tokens(prefix, feature_map)
+        convolved, grid = over_map(self.depthwise, tokens, grid)
         return cast(Tensor, self.linear(convolved)), grid
-
-    def step(self) -> Step | None:
-        """what one kernel may do at once; None where someone watches the parts"""
-        part = self.depthwise
-        if type(part) is not ConvNorm or has_hooks(part) or has_hooks(self):
-            return None
-        return part.convolution, part.norm, self.linear
-
-    def _in_place(self, tokens: Tensor, grid: Grid) -> Tensor | None:
-        """by one kernel, without a map; None where there is none, or where someone watches the parts"""
-        part = self.depthwise
-        if type(part) is not ConvNorm or has_hooks(part):
-            return None
-        return convolved_and_normed(tokens, grid, part.convolution, part.norm)
 
 
 def _image(scope: Scope) -> Grid:

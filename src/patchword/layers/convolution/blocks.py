@@ -1,4 +1,4 @@
-"""Convolutional parts: what a residual network is made of, and what Transformers borrow from it."""
+"""Convolutional parts of residual networks and of Transformers."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers.activation_checkpointing import CheckpointedBlock
-from patchword.layers.convolution.depthwise import convolved, depthwise_residual
+from patchword.layers.convolution.depthwise import DepthwiseConv2d, over_map
 from patchword.layers.convolution.stem import check_channels
 from patchword.layers.drop_path import DropPath
-from patchword.layers.watched import has_hooks
 
 
 class ConvNorm(nn.Module):
@@ -21,7 +20,12 @@ class ConvNorm(nn.Module):
     def __init__(self, channels: int, width: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__()
         self.stride, self.width = stride, width
-        self.convolution = nn.Conv2d(channels, width, kernel, stride, kernel // 2, groups=groups, bias=False)
+        is_depthwise = (channels, kernel, stride) == (groups, 3, 1) and channels == width
+        self.convolution = (
+            DepthwiseConv2d(width, bias=False)
+            if is_depthwise
+            else nn.Conv2d(channels, width, kernel, stride, kernel // 2, groups=groups, bias=False)
+        )
         self.norm = nn.BatchNorm2d(width)
 
     def forward(self, feature_map: Tensor) -> Tensor:
@@ -30,12 +34,12 @@ class ConvNorm(nn.Module):
 
 
 def shortcut(channels: int, width: int, stride: int) -> ConvNorm | None:
-    """What brings the input of a residual to the size of its branch; nothing where it has that size."""
+    """A projection of a residual's input to the shape of its branch; None where the shapes are equal."""
     return ConvNorm(channels, width, 1, stride) if stride > 1 or channels != width else None
 
 
 class ConvStem(nn.Module):
-    """The entrance of a network of convolutions. pool: makes the map smaller still."""
+    """The stem of a convolutional network. pool: reduces the map further."""
 
     def __init__(
         self, channels: int, width: int, kernel: int, stride: int = 1, *, pool: nn.Module | None = None
@@ -53,7 +57,7 @@ class ConvStem(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by a factor in (0, 1) read off the means of all channels (Hu et al., 2017)."""
+    """Scales each channel by a factor in (0, 1), computed from the means of all channels (Hu et al., 2017)."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -78,8 +82,8 @@ class ConvResidual(nn.Module):
         self.activation = nn.ReLU()
 
     def forward(self, feature_map: Tensor) -> Tensor:
-        depthwise_residual = self.drop_path(self.branch(feature_map)) + self.shortcut(feature_map)
-        return cast(Tensor, self.activation(depthwise_residual))
+        summed = self.drop_path(self.branch(feature_map)) + self.shortcut(feature_map)
+        return cast(Tensor, self.activation(summed))
 
 
 class ConvStage(CheckpointedBlock):
@@ -99,26 +103,17 @@ class ConvStage(CheckpointedBlock):
 
 
 class ConditionalPosition(nn.Module):
-    """CPE: a depthwise 3 x 3 convolution tells a token where it is by its neighbours and the border (Chu et al., 2021).
+    """CPE: a depthwise 3 x 3 convolution encodes positions by neighbours and the border (Chu et al., 2021).
 
-    A residual of its own in a block. Leading tokens get nothing.
+    A residual of its own in a block. Prefix tokens get zeros.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
+        self.convolution = DepthwiseConv2d(width)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""
-        assert scope.grid is not None, "conditional positions need tokens on a grid"
-        answer = convolved(tokens, scope.grid, self.convolution)
-        if answer is not None:
-            return answer
-        prefix, feature_map = scope.grid.to_map(tokens)
-        return scope.grid.to_tokens(torch.zeros_like(prefix), self.convolution(feature_map))
-
-    def at_once(self, tokens: Tensor, norm: nn.Module, scope: Scope) -> Tensor | None:
-        """tokens + self(tokens) in one kernel; None where there is none, or where someone watches the parts"""
-        if scope.grid is None or type(self) is not ConditionalPosition or type(norm) is not nn.Identity:
-            return None
-        return None if has_hooks(self) or has_hooks(norm) else depthwise_residual(tokens, scope.grid, self.convolution)
+        grid = scope.grid
+        assert grid is not None, "conditional positions need tokens on a grid"
+        return over_map(self.convolution, tokens, grid, prefix=torch.zeros_like(tokens[:, : grid.prefix]))[0]

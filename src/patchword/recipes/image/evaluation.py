@@ -8,7 +8,7 @@ from patchword.core.card import Card
 from patchword.core.device import pick_device
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
 from patchword.objectives.metrics.classification import Scores, score

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.data.faults import Fault, one_report
-from patchword.data.image.named_sets import open_source
+from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import ListedSource
 from patchword.data.progress import Progress
-from patchword.data.shards.pixels import Sharded
+from patchword.data.shards.sharded_images import Sharded
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.image.evaluation import evaluate_images
 from patchword.recipes.image.recipe import ImageRecipe

@@ -6,6 +6,8 @@ from torch.nn import functional as F
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.kernels.stem import image_conv
+from patchword.kernels.stem.image_conv import conv2d_as_matmul
 from patchword.layers import NormedStem, OverlapEmbed, PatchEmbed, PatchMerge, overlapping
 from patchword.layers.convolution.stem import padded
 from support.helpers import difference, pixels, randomise
@@ -68,15 +70,15 @@ def test_overlapping_patches_are_a_convolution_and_know_its_grid(kernel, stride,
 @pytest.mark.parametrize("shape", [(7, 7), (8, 9), (28, 31)])
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(7, 4, 3), (7, 4, 2), (3, 2, 1), (8, 4, 0)])
 def test_overlapping_patches_are_a_matrix_product_too(kernel, stride, padding, shape):
-    """which a GPU takes for images"""
+    """which runs on a GPU over the few channels of an image"""
     if kernel > min(shape):
         shape = (9, 12)
     part, images = randomise(OverlapEmbed(3, 10, kernel, stride, padding)), pixels(2, 3, *shape)
-    tokens, grid = part.as_product(images)
-    expected, as_convolution = part(images)
-    assert grid == as_convolution
-    assert difference(tokens, expected) < 1e-5
-    assert difference(part.as_product(images.flip(3))[0], expected) > 0.1
+    convolution = part.convolution
+    given = convolution.weight, convolution.bias, stride, padding
+    expected = convolution(images)
+    assert difference(conv2d_as_matmul(images, *given), expected) < 1e-5
+    assert difference(conv2d_as_matmul(images.flip(3), *given), expected) > 0.1
 
 
 def test_an_image_smaller_than_the_kernel_still_becomes_a_token():
@@ -156,3 +158,15 @@ def test_an_image_smaller_than_the_kernel_makes_the_grid_it_says(shape):
     tokens, grid = part(pixels(1, 3, *shape))
     assert grid == part.grid(*shape)
     assert tokens.shape == (1, grid.tokens, 8)
+
+
+@pytest.mark.parametrize(("channels", "taken"), [(3, True), (4, True), (5, False)])
+def test_on_a_gpu_few_channels_are_a_matrix_product(hopper, channels, taken, monkeypatch):
+    calls = []
+    original = image_conv.conv2d_as_matmul
+    monkeypatch.setattr(image_conv, "conv2d_as_matmul", lambda *given: calls.append(given) or original(*given))
+    with hopper:
+        part = OverlapEmbed(channels, 8, 7, 4, 3)
+    tokens, grid = part(torch.zeros(2, channels, 32, 36, device=hopper))
+    assert (tokens.shape, grid) == ((2, 72, 8), part.grid(32, 36))
+    assert len(calls) == taken
