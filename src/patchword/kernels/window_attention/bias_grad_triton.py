@@ -52,8 +52,8 @@ def bias_backward(
 
 @triton.jit
 def reduce_bias_grad(
-    biases, grad_table, parts, heads, rows: tl.constexpr, columns: tl.constexpr, side: tl.constexpr, part_block: tl.constexpr,
-    block: tl.constexpr,
+    biases, grad_table, parts, heads, rows: tl.constexpr, columns: tl.constexpr, side: tl.constexpr,
+    part_block: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Computes one entry of the table: the sum over all parts and all pairs of members with that offset.
 
