@@ -15,7 +15,7 @@ from torch import Tensor
 from triton.testing import do_bench
 from window_cases import Case, Layer, by_kernel, case, layers, lists
 
-from patchword.kernels.window_attention import tiling as window_plan
+from patchword.kernels.window_attention import tuning as window_plan
 from patchword.kernels.window_attention.launch import forward
 from patchword.kernels.window_attention.launch_backward import backward
 from patchword.kernels.window_attention.torch_op import attend_back, attend_forward

@@ -39,11 +39,11 @@ def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
         return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_()
 
     width, tokens = len(cuts) * heads * head, cuts[0].rows.length * cuts[0].columns.length
-    held = [random_(1, tokens, 3 * width)] if joint else [random_(1, tokens, width) for _ in range(3)]
+    qkv = [random_(1, tokens, 3 * width)] if joint else [random_(1, tokens, width) for _ in range(3)]
     none = torch.empty(0, device=DEVICE)
     tables = [random_(cut.offsets, heads) if table else none for cut in cuts]
     shapes = ((heads * head, 1, 3, 3), (heads * head,))
-    return held, tables, [random_(*shape) if taps else none for _ in cuts for shape in shapes]
+    return qkv, tables, [random_(*shape) if taps else none for _ in cuts for shape in shapes]
 
 
 def learned(way, lists, cuts, heads, head):

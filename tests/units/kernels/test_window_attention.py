@@ -8,8 +8,7 @@ import torch
 
 from patchword.core.grid import Grid
 from patchword.kernels.common.launch import PreparedLaunch
-from patchword.kernels.window_attention import operation as windows
-from patchword.kernels.window_attention import tiling as window_plan
+from patchword.kernels.window_attention import operation, tuning
 from patchword.kernels.window_attention import torch_op as window_operation
 from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
@@ -18,9 +17,9 @@ from support.kernel_tests import DEVICE, assert_as_exact
 from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, needs_triton
 
 
-def by_kernel(held, tables, taps, cuts, heads, scale):
-    shares = [windows.Share(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
-    return windows.windows(held, shares, heads, scale)
+def by_kernel(qkv, tables, taps, cuts, heads, scale):
+    groups = [operation.Share(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
+    return operation.windows(qkv, groups, heads, scale)
 
 
 def assert_matches_reference(lists, cuts, heads, head, factor=4.0):
@@ -35,12 +34,16 @@ def assert_matches_reference(lists, cuts, heads, head, factor=4.0):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_numbers_of_a_cut_are_its_partition(kind, seed):
     partition, grid, _ = drawn(kind, seed, most=99)
-    spots = partition.cut(grid).spots(torch.device("cpu"))
-    assert torch.equal(torch.where(spots.there, spots.token, -1), members(partition, grid.tokens, grid))
-    meets = (spots.seam[:, :, None] == spots.seam[:, None]) & spots.there[:, None] & spots.there[:, :, None]
+    indices = partition.cut(grid).member_indices(torch.device("cpu"))
+    assert torch.equal(torch.where(indices.valid, indices.token, -1), members(partition, grid.tokens, grid))
+    allowed = (
+        (indices.shift_region[:, :, None] == indices.shift_region[:, None])
+        & indices.valid[:, None]
+        & indices.valid[:, :, None]
+    )
     mask = partition.mask(grid, torch.device("cpu"))
-    both = spots.there[:, None] & spots.there[:, :, None]
-    assert torch.equal(meets, both if mask is None else mask[:, 0] & both)
+    both = indices.valid[:, None] & indices.valid[:, :, None]
+    assert torch.equal(allowed, both if mask is None else mask[:, 0] & both)
 
 
 @needs_triton
@@ -53,11 +56,11 @@ def test_the_kernel_is_the_plain_way(kind, seed):
     assert_matches_reference(lists, cuts, heads, head)
 
 
-def small_tiles(monkeypatch, whole, wider=16, met=16):
-    """groups of more tokens than `whole` are met in pieces"""
+def small_tiles(monkeypatch, single_tile, wider=16, key_block=16):
+    """groups of more tokens than `single_tile` are computed in several tiles"""
     for work in ("forward", "backward"):
-        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
-    for rule, tile in ((window_plan.PIECE, 16), (window_plan.WIDER, wider), (window_plan.MET, met)):
+        monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
+    for rule, tile in ((tuning.TILE, 16), (tuning.WIDER_TILE, wider), (tuning.KEY_BLOCK, key_block)):
         monkeypatch.setitem(rule, False, tile)
 
 
@@ -65,8 +68,8 @@ def small_tiles(monkeypatch, whole, wider=16, met=16):
 @pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
 @pytest.mark.parametrize("partition", [Windows(4, 5, shift=1), Interlaced(4, None)], ids=str)
 @pytest.mark.parametrize(("wider", "met"), [(16, 16), (32, 16), (16, 32)], ids=str)
-def test_groups_of_several_tiles(partition, table, wider, met, monkeypatch):
-    small_tiles(monkeypatch, 16, wider, met)
+def test_groups_of_several_tiles(partition, table, wider, key_block, monkeypatch):
+    small_tiles(monkeypatch, 16, wider, key_block)
     cuts = [partition.cut(Grid(6, 5))]
     assert cuts[0].size > 16
     assert_matches_reference(given(cuts, 1, 16, table=table), cuts, 1, 16)
@@ -79,31 +82,33 @@ def test_groups_of_several_tiles_that_fill_the_map(partition, table, monkeypatch
     """With a rest and without one, across a seam, and with scores that only their largest keeps in bounds."""
     small_tiles(monkeypatch, 8)
     cuts = [partition.cut(Grid(8, 10))]
-    held, tables, taps = given(cuts, 1, 16, table=table)
+    qkv, tables, taps = given(cuts, 1, 16, table=table)
     with torch.no_grad():
-        held[0][..., :16] *= 60
+        qkv[0][..., :16] *= 60
     # The kernel computes exp2(scores * log2(e)): one more rounding of scores that are large here.
-    assert_matches_reference((held, tables, taps), cuts, 1, 16, factor=16.0)
+    assert_matches_reference((qkv, tables, taps), cuts, 1, 16, factor=16.0)
 
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("partition", "whole"), [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)], ids=str
+    ("partition", "single_tile"),
+    [(Windows(None, 3), 64), (Windows(4, 3, shift=1), 64), (Interlaced(5, 4), 16)],
+    ids=str,
 )
-def test_the_filter_over_the_values(partition, whole, monkeypatch):
-    small_tiles(monkeypatch, whole)
+def test_the_filter_over_the_values(partition, single_tile, monkeypatch):
+    small_tiles(monkeypatch, single_tile)
     cuts = [partition.cut(Grid(5, 4))]
     assert_matches_reference(given(cuts, 1, 16, taps=True), cuts, 1, 16)
 
 
 @needs_triton
-@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
+@pytest.mark.parametrize("single_tile", [64, 16], ids=["one tile", "several"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_filter_in_every_kind_of_rectangle(kind, whole, monkeypatch):
+def test_the_filter_in_every_kind_of_rectangle(kind, single_tile, monkeypatch):
     for work in ("forward", "backward"):
-        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
-    monkeypatch.setitem(window_plan.PIECE, False, 16)
-    partition, grid, numbers = drawn(kind, f"filter {whole}", most=4)
+        monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
+    monkeypatch.setitem(tuning.TILE, False, 16)
+    partition, grid, numbers = drawn(kind, f"filter {single_tile}", most=4)
     cuts, heads, head = [partition.cut(grid)], numbers.choice([1, 2]), numbers.choice([16, 20])
     lists = given(cuts, heads, head, taps=True, joint=numbers.random() < 0.5)
     assert_matches_reference(lists, cuts, heads, head)
@@ -146,12 +151,12 @@ def test_numbers_of_16_bits(dtype):
 @needs_triton
 def test_tokens_may_lie_anywhere():
     cuts = [Windows(3, 3).cut(Grid(3, 4))]
-    whole = torch.randn(1, 12, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
-    parted, turned = whole[..., 2:98], whole[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
-    apart = [whole[..., :32], whole[..., 32:64].contiguous(), turned[..., 64:96]]
-    for held in ([parted], [turned], apart):
+    single_tile = torch.randn(1, 12, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    parted, turned = single_tile[..., 2:98], single_tile[..., :96].transpose(1, 2).contiguous().transpose(1, 2)
+    apart = [single_tile[..., :32], single_tile[..., 32:64].contiguous(), turned[..., 64:96]]
+    for qkv in ([parted], [turned], apart):
         none = torch.empty(0, device=DEVICE)
-        lists, rest = (held, [none], [none, none]), (cuts, 2, 0.25)
+        lists, rest = (qkv, [none], [none, none]), (cuts, 2, 0.25)
         exact = window_attention_reference(*exactly(lists), *rest)
         assert_as_exact([by_kernel(*lists, *rest)], [window_attention_reference(*lists, *rest)], [exact])
 
@@ -162,8 +167,8 @@ def test_tokens_may_begin_anywhere():
     cuts, none = [Windows(3, 3).cut(Grid(3, 4))], torch.empty(0, device=DEVICE)
     numbers = torch.randn(12 * 96 + 1, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     for begin in (0, 1, 0):
-        held = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
-        lists, rest = (held, [none], [none, none]), (cuts, 2, 0.25)
+        qkv = [numbers[begin : begin + 12 * 96].view(1, 12, 96)]
+        lists, rest = (qkv, [none], [none, none]), (cuts, 2, 0.25)
         exact = window_attention_reference(*exactly(lists), *rest)
         assert_as_exact([by_kernel(*lists, *rest)], [window_attention_reference(*lists, *rest)], [exact])
 
@@ -197,8 +202,8 @@ GUARD = 50
 
 
 @needs_triton
-@pytest.mark.parametrize("whole", [64, 16], ids=["one tile", "several"])
-def test_nothing_is_written_beside_what_is_asked_for(whole, monkeypatch):
+@pytest.mark.parametrize("single_tile", [64, 16], ids=["one tile", "several"])
+def test_nothing_is_written_beside_what_is_asked_for(single_tile, monkeypatch):
     """All memory that kernels write lies between guards, and every number of it is written."""
     rooms = []
 
@@ -208,8 +213,8 @@ def test_nothing_is_written_beside_what_is_asked_for(whole, monkeypatch):
         return rooms[-1][GUARD : GUARD + count].view(shape)
 
     for work in ("forward", "backward"):
-        monkeypatch.setitem(window_plan.WHOLE, (work, False), whole)
-    monkeypatch.setitem(window_plan.PIECE, False, 16)
+        monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
+    monkeypatch.setitem(tuning.TILE, False, 16)
     monkeypatch.setattr(window_operation, "room", guarded)
     cuts = [Windows(4, 5, shift=1).cut(Grid(6, 7)), Windows(6, 3).cut(Grid(6, 7))]
     assert_matches_reference(given(cuts, 1, 12, table=True, taps=True), cuts, 1, 12)
@@ -240,20 +245,20 @@ def test_a_wrong_number_is_seen(wrong):
 @needs_triton
 def test_torch_agrees_with_how_it_is_registered():
     cut = Windows(2, 2).cut(Grid(2, 2))
-    held, tables, taps = given([cut], 1, 16, table=True)
-    torch.library.opcheck(attend_windows, (held, tables, taps, cut.numbers(), 1, 0.25))
+    qkv, tables, taps = given([cut], 1, 16, table=True)
+    torch.library.opcheck(attend_windows, (qkv, tables, taps, cut.numbers(), 1, 0.25))
 
 
 @needs_triton
 def test_it_is_tried_before_it_is_trusted(monkeypatch):
     short = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
-    assert windows.matches_reference(DEVICE, short)
-    original = windows.attend_windows
-    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:5], 0.26, *given[6:]))
-    assert not windows.matches_reference(DEVICE, short)
-    monkeypatch.setattr(windows, "attend_windows", lambda *given: original(*given[:6]))
-    assert windows._matches_reference_at(DEVICE, torch.float32, 1e-4)
-    assert not windows.matches_reference(DEVICE, short)  # nothing is dropped
+    assert operation.matches_reference(DEVICE, short)
+    original = operation.attend_windows
+    monkeypatch.setattr(operation, "attend_windows", lambda *given: original(*given[:5], 0.26, *given[6:]))
+    assert not operation.matches_reference(DEVICE, short)
+    monkeypatch.setattr(operation, "attend_windows", lambda *given: original(*given[:6]))
+    assert operation._matches_reference_at(DEVICE, torch.float32, 1e-4)
+    assert not operation.matches_reference(DEVICE, short)  # nothing is dropped
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])
@@ -261,14 +266,14 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_tile_is_large_enough(size, head, dtype):
     for work in ("forward", "backward"):
-        plan = window_plan.launch(work, size, head, dtype)
+        plan = tuning.launch(work, size, head, dtype)
         assert plan.width >= head
-        assert plan.tile >= size or not plan.whole
+        assert plan.tile >= size or not plan.single_tile
 
 
 @pytest.mark.parametrize(("groups", "heads", "programs"), [(1, 1, 8), (16384, 3, 1056), (100, 24, 8), (7, 2, 1000)])
 def test_every_group_has_one_program(groups, heads, programs):
-    walkers = window_plan.walkers(groups, heads, programs)
+    walkers = tuning.walkers(groups, heads, programs)
     turns = [len(range(walker, groups, walkers)) for walker in range(walkers)]
     assert sum(turns) == groups
     assert max(1, max(turns) - 1) <= min(turns)
@@ -279,7 +284,7 @@ def test_every_group_has_one_program(groups, heads, programs):
     [(64, 3, 256, 528), (4, 12, 256, 528), (1, 24, 256, 528), (1, 1, 1, 4), (5000, 3, 2, 528), (7, 5, 3, 16)],
 )
 def test_every_image_of_every_place_has_one_program(groups, heads, batch, programs):
-    places, parts = window_plan.walk(groups, heads, batch, programs)
+    places, parts = tuning.walk(groups, heads, batch, programs)
     assert 1 <= places <= groups
     assert 1 <= parts <= batch
     assert heads * places * parts <= 4 * max(programs, heads)
@@ -289,5 +294,5 @@ def test_every_image_of_every_place_has_one_program(groups, heads, batch, progra
 
 
 def test_fewer_stages_where_there_is_less_memory():
-    plans = [window_plan.launch("backward", 98, 32, torch.bfloat16, kib * 1024) for kib in (227, 99, 48)]
+    plans = [tuning.launch("backward", 98, 32, torch.bfloat16, kib * 1024) for kib in (227, 99, 48)]
     assert [plan.stages for plan in plans] == [3, 2, 1]

@@ -9,7 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.kernels.window_attention import operation as windows
+from patchword.kernels.window_attention import operation
 from patchword.layers import (
     Attention,
     Interlaced,
@@ -23,19 +23,18 @@ from patchword.layers import (
     plain_attention,
     record_attention,
 )
-from patchword.layers.attention import core
 from support.helpers import pixels, randomise
 from support.kernel_tests import DEVICE, assert_as_exact
 
 
 @pytest.fixture
 def taken(monkeypatch):
-    """The core takes the kernel on this device, too; the calls are counted."""
+    """The calls of the kernel, which runs on this device, too."""
     pytest.importorskip("triton")
     calls = []
-    monkeypatch.setattr(core, "has_window_kernel", lambda query, head: True)
-    original = core.windows
-    monkeypatch.setattr(core, "windows", lambda *given: calls.append(given) or original(*given))
+    monkeypatch.setattr(operation, "has_window_kernel", lambda query, head: True)
+    original = operation.windows
+    monkeypatch.setattr(operation, "windows", lambda *given: calls.append(given) or original(*given))
     return calls
 
 
@@ -118,9 +117,9 @@ def test_where_the_kernel_does_not_know_enough_the_usual_way_is_taken(taken):
 
 
 def test_on_a_processor_nothing_changes(monkeypatch):
-    monkeypatch.setattr(windows.SELF_TEST, "found", {0: True, -1: True})
+    monkeypatch.setattr(operation.SELF_TEST, "found", {0: True, -1: True})
     query = torch.zeros(1, 20, 32)
-    assert not windows.has_window_kernel(query, 16)
+    assert not operation.has_window_kernel(query, 16)
 
 
 def test_a_gradient_of_the_gradient(taken):

@@ -8,19 +8,19 @@ import torch
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.kernels.common.counter_rng import lowest_kept
+from patchword.kernels.window_attention import operation
 from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
-from patchword.layers import Attention, Windows
-from patchword.layers.attention import core as layer
+from patchword.layers import Attention, Pattern, Windows
 from support.kernel_tests import DEVICE, assert_as_exact
 from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, needs_triton
 
 SEEDS = torch.tensor([77, -3], dtype=torch.int32, device=DEVICE)
 
 
-def by_kernel(held, tables, taps, cuts, heads, scale, seeds, rate):
+def by_kernel(qkv, tables, taps, cuts, heads, scale, seeds, rate):
     numbers = [number for cut in cuts for number in cut.numbers()]
-    return attend_windows(held, tables, taps, numbers, heads, scale, seeds, rate)[0]
+    return attend_windows(qkv, tables, taps, numbers, heads, scale, seeds, rate)[0]
 
 
 def dropping(way, rate=0.3, seeds=SEEDS):
@@ -32,7 +32,7 @@ def dropping(way, rate=0.3, seeds=SEEDS):
 def test_the_kernel_drops_as_the_plain_way(kind):
     partition, grid, _ = drawn(kind, 0)
     cuts, heads, head = [partition.cut(grid)], 2, 16
-    lists = given(cuts, heads, head, table=kind == "windows", taps=kind == "interlaced")
+    lists = given(cuts, heads, head, table=kind == next(iter(KINDS)), taps=kind == "interlaced")
     run = partial(learned, lists=lists, cuts=cuts, heads=heads, head=head)
     exact = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
     found, dropped = run(dropping(by_kernel)), dropping(window_attention_reference)
@@ -49,14 +49,12 @@ def test_the_kernel_drops_as_the_plain_way(kind):
 def test_images_and_heads_of_all_shares_drop_on_their_own():
     """Queries of zero weigh all keys alike: an answer to values of one counts what is kept."""
     cuts, heads, head, tokens = [Windows(None, None).cut(Grid(1, 24))] * 2, 3, 16, 24
-    held = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
-    held[0][..., 2 * 2 * heads * head :] = 1
+    qkv = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
+    qkv[0][..., 2 * 2 * heads * head :] = 1
     none = torch.empty(0, device=DEVICE)
     rest = [none] * 2, [none] * 4, cuts, heads, 0.1, SEEDS, 0.5
-    answer = by_kernel(held, *rest).unflatten(-1, (2 * heads, head))
-    expected, exact = (
-        window_attention_reference([part], *rest).view_as(answer) for part in (held[0], held[0].double())
-    )
+    answer = by_kernel(qkv, *rest).unflatten(-1, (2 * heads, head))
+    expected, exact = (window_attention_reference([part], *rest).view_as(answer) for part in (qkv[0], qkv[0].double()))
     assert_as_exact([answer], [expected], [exact])
     assert_as_exact([answer[..., :1].expand_as(answer)], [expected], [exact])  # a weight is dropped for all channels
     kept = answer[..., 0].transpose(1, 2).flatten(0, 1)  # (images and heads, tokens)
@@ -74,9 +72,9 @@ def test_gradients_of_several_images():
         (window_attention_reference, torch.float32),
         (window_attention_reference, torch.float64),
     ):
-        held = joint.detach().to(dtype).requires_grad_()
-        answer = way([held], [none], [none, none], [cut], heads, 0.25, SEEDS, 0.3)
-        results.append([answer.detach(), *torch.autograd.grad(answer.sin().sum(), held)])
+        qkv = joint.detach().to(dtype).requires_grad_()
+        answer = way([qkv], [none], [none, none], [cut], heads, 0.25, SEEDS, 0.3)
+        results.append([answer.detach(), *torch.autograd.grad(answer.sin().sum(), qkv)])
     assert_as_exact(*results)
 
 
@@ -107,15 +105,15 @@ def test_the_gradient_of_a_gradient_drops_the_same():
 
 @needs_triton
 def test_a_compiled_call_draws_anew_each_time():
-    from patchword.kernels.window_attention.operation import Share, windows
-
     none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
-    held = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
-    run = torch.compile(lambda x: windows([x], [Share(cut, none, none, none)], 1, 0.25, 0.4), backend="aot_eager")
-    one, two = run(held), run(held)
+    qkv = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
+    run = torch.compile(
+        lambda x: operation.windows([x], [operation.Share(cut, none, none, none)], 1, 0.25, 0.4), backend="aot_eager"
+    )
+    one, two = run(qkv), run(qkv)
     assert not torch.equal(one, two)
-    (gradient,) = torch.autograd.grad(one.sum(), held)
-    values = held.detach()[..., 32:]
+    (gradient,) = torch.autograd.grad(one.sum(), qkv)
+    values = qkv.detach()[..., 32:]
     assert abs((gradient[..., 32:] * values).sum() - one.detach().sum()) < 1e-3 * one.detach().abs().sum()
 
 
@@ -124,10 +122,10 @@ def test_a_compiled_call_draws_anew_each_time():
 )
 def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, training, asked):
     rates = []
-    monkeypatch.setattr(layer, "has_window_kernel", lambda *given: True)
-    monkeypatch.setattr(layer, "on_one_map", lambda *given: True)
-    monkeypatch.setattr(layer, "windows", lambda held, *rest: rates.append(rest[-1]) or held[0][..., :16])
-    patterns = [layer.Pattern(partition)]
+    monkeypatch.setattr(operation, "has_window_kernel", lambda *given: True)
+    monkeypatch.setattr(operation, "is_faster_than_sdpa", lambda *given: True)
+    monkeypatch.setattr(operation, "windows", lambda qkv, *rest: rates.append(rest[-1]) or qkv[0][..., :16])
+    patterns = [Pattern(partition)]
     attention = Attention(16, 2, patterns=patterns, dropout=0.2).train(training)
     attention(torch.randn(2, 4, 16), Scope(grid=Grid(2, 2)))
     assert rates == ([] if asked is None else [asked])

@@ -29,11 +29,11 @@ def lowest_kept(rate: float) -> int:
 def mixed(shape: torch.Size, seeds: Tensor) -> Tensor:
     """(2,) -> a number of 32 bits for each place, all equally likely"""
     place = torch.arange(math.prod(shape), dtype=torch.int32, device=seeds.device).view(shape)
-    found = _spread(place ^ seeds[0]) + seeds[1]
-    return _spread(found)
+    found = _hash(place ^ seeds[0]) + seeds[1]
+    return _hash(found)
 
 
-def _spread(number: Tensor) -> Tensor:
+def _hash(number: Tensor) -> Tensor:
     """Shifts bring down high bits, factors bring up low ones; integers wrap round."""
     number = (number ^ ((number >> 16) & 0xFFFF)) * _FIRST
     number = (number ^ ((number >> 15) & 0x1FFFF)) * _SECOND

@@ -8,15 +8,15 @@ _FIRST, _SECOND = tl.constexpr(0x7FEB352D), tl.constexpr(0x846CA68B)
 
 
 @triton.jit
-def kept_of(seeds, place, lowest: tl.constexpr):
+def keep_mask(seeds, place, lowest: tl.constexpr):
     """for each place, whether what is there is kept"""
     one, two = tl.load(seeds).to(tl.uint32, bitcast=True), tl.load(seeds + 1).to(tl.uint32, bitcast=True)
-    found = _spread(_spread(place.to(tl.uint32, bitcast=True) ^ one) + two)
+    found = _hash(_hash(place.to(tl.uint32, bitcast=True) ^ one) + two)
     return found.to(tl.int32, bitcast=True) >= lowest
 
 
 @triton.jit
-def _spread(number):
+def _hash(number):
     number = (number ^ (number >> 16)) * _FIRST
     number = (number ^ (number >> 15)) * _SECOND
     return number ^ (number >> 16)

@@ -24,7 +24,7 @@ from patchword.kernels.linear_cross_entropy.tuning import HELD_LOGITS, padded_vo
 def linear_cross_entropy(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> TokenLosses:
     """Computes cross_entropy(vectors @ table.T + bias, targets) for each token, and the token with the highest logit.
 
-    vectors (count, width), table (vocabulary, width), bias (vocabulary,), targets (count,): negative targets have loss 0
+    vectors (count, width), table (vocabulary, width), bias (vocabulary,), targets (count,); negative targets: loss 0
     """
     if not vectors.is_cuda or torch._C._are_functorch_transforms_active():
         return linear_cross_entropy_reference(vectors, table, bias, targets)

@@ -1,7 +1,7 @@
-"""Attention inside rectangles as one differentiable operation of torch, which a model calls.
+"""Window attention as one differentiable operation of torch, which models call.
 
-Autograd is told of it by hand: torch.library.register_autograd flattens lists of tensors anew at every call, which took
-longer than the kernel.
+Its autograd rule is registered by hand: torch.library.register_autograd flattens lists of tensors at every call, which
+takes longer than the kernel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,61 +26,61 @@ from patchword.kernels.window_attention.torch_op import (
 LIBRARY.define(f"window_attention({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
 LIBRARY.impl("window_attention", attend, "CompositeExplicitAutograd")
 torch.library.register_fake("patchword::window_attention", attend_fake, lib=LIBRARY)
-Answer = tuple[Tensor, Tensor]
+OutputAndLogSumExp = tuple[Tensor, Tensor]
 attend_windows = torch.ops.patchword.window_attention.default
 
 
-class _Attend(torch.autograd.Function):
-    """counts: how many of the tensors are held, tables and taps. numbers: with heads and scale"""
+class _WindowAttention(torch.autograd.Function):
+    """counts: the numbers of tensors in qkv, tables and taps. numbers: those of the rectangles, heads and scale"""
 
     @staticmethod
     def forward(
         ctx: Any, counts: tuple[int, ...], numbers: tuple[Any, ...], seeds: Tensor | None, rate: float, *tensors: Tensor
-    ) -> Answer:
-        merged, sums = attend_forward(*_in_lists(tensors, counts), *numbers, seeds, rate)
+    ) -> OutputAndLogSumExp:
+        output, logsumexp = attend_forward(*_in_lists(tensors, counts), *numbers, seeds, rate)
         ctx.counts, ctx.numbers, ctx.rate = counts, numbers, rate
-        ctx.save_for_backward(*tensors, merged, sums, seeds)
-        ctx.mark_non_differentiable(sums)
+        ctx.save_for_backward(*tensors, output, logsumexp, seeds)
+        ctx.mark_non_differentiable(logsumexp)
         ctx.set_materialize_grads(False)
-        return merged, sums
+        return output, logsumexp
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, _: None) -> tuple[Any, ...]:
-        *given, merged, sums, seeds = ctx.saved_tensors
+        *given, output, logsumexp, seeds = ctx.saved_tensors
         if gradient is None:
             return (None,) * (4 + len(given))
         lists, (numbers, heads, scale) = _in_lists(given, ctx.counts), ctx.numbers
         rest = numbers, heads, scale, seeds, ctx.rate
-        if torch.is_grad_enabled():  # the gradient's own gradient is wanted
-            return None, None, None, None, *_plain_gradients(gradient, lists, *rest)
-        return None, None, None, None, *attend_back(gradient, *lists, merged, sums, *rest)
+        if torch.is_grad_enabled():  # second derivatives need a graph
+            return None, None, None, None, *_reference_gradients(gradient, lists, *rest)
+        return None, None, None, None, *attend_back(gradient, *lists, output, logsumexp, *rest)
 
 
 @torch.library.impl(LIBRARY, "window_attention", "Autograd")
-def _differentiably(
-    held: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
+def _with_autograd(
+    qkv: list[Tensor], tables: list[Tensor], taps: list[Tensor], numbers: list[int], heads: int, scale: float,
     seeds: Tensor | None = None, rate: float = 0.0,
-) -> Answer:  # fmt: skip
-    tensors = (*held, *tables, *taps)
+) -> OutputAndLogSumExp:  # fmt: skip
+    tensors = (*qkv, *tables, *taps)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        counts = len(held), len(tables), len(taps)
+        counts = len(qkv), len(tables), len(taps)
         given = (numbers, heads, scale), seeds, rate
-        found = _Attend.apply(counts, *given, *tensors)  # type: ignore[no-untyped-call]  # torch's own
-        return cast(Answer, found)
-    return cast(Answer, attend_forward(held, tables, taps, numbers, heads, scale, seeds, rate))
+        found = _WindowAttention.apply(counts, *given, *tensors)  # type: ignore[no-untyped-call]  # torch's own
+        return cast(OutputAndLogSumExp, found)
+    return cast(OutputAndLogSumExp, attend_forward(qkv, tables, taps, numbers, heads, scale, seeds, rate))
 
 
-def _plain_gradients(
+def _reference_gradients(
     gradient: Tensor, lists: list[list[Tensor]], numbers: list[int], heads: int, scale: float,
     seeds: Tensor | None, rate: float,
 ) -> Iterator[Tensor | None]:  # fmt: skip
-    """With respect to other names of what was given: one of them may have been made of another."""
+    """Differentiates the reference with respect to views of the inputs, because one input may depend on another."""
     lists = [[tensor.view_as(tensor) for tensor in part] for part in lists]
-    held, tables, taps = lists
-    answer = window_attention_reference(held, tables, taps, from_numbers(numbers), heads, scale, seeds, rate)
+    qkv, tables, taps = lists
+    output = window_attention_reference(qkv, tables, taps, from_numbers(numbers), heads, scale, seeds, rate)
     given = [tensor for part in lists for tensor in part]
-    asked = [tensor for tensor in given if tensor.requires_grad]
-    found = iter(torch.autograd.grad(answer, asked, gradient, create_graph=True))
+    inputs = [tensor for tensor in given if tensor.requires_grad]
+    found = iter(torch.autograd.grad(output, inputs, gradient, create_graph=True))
     return (next(found) if tensor.requires_grad else None for tensor in given)
 
 

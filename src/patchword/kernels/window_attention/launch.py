@@ -1,6 +1,6 @@
-"""Launches of the kernels of windows, prepared once for each kind of call, so that a call costs little beside them.
+"""Launches of the window attention kernels, prepared once per call signature, so that a call has little overhead.
 
-Only to be imported where Triton is installed.
+Import it only where Triton is installed.
 """
 
 from functools import lru_cache
@@ -12,30 +12,31 @@ from patchword.kernels.common.counter_rng import lowest_kept
 from patchword.kernels.common.launch import Grid, PreparedLaunch, sm_count
 from patchword.kernels.depthwise_conv.lepe_conv_launch import Filter, Lie
 from patchword.kernels.window_attention import triton as window_triton
-from patchword.kernels.window_attention.tiling import SHARED, Rectangles, from_numbers, launch, rest_of, walk
+from patchword.kernels.window_attention.tiling import Rectangles, from_numbers
+from patchword.kernels.window_attention.tuning import SHARED_MEMORY, last_key_block, launch, walk
 
 
 class Call(NamedTuple):
-    """All that the launches of a call follow from. A share that has no table or no filter has None for their kinds."""
+    """The signature of a call: all that its launches depend on. A missing table or convolution has the dtype None."""
 
     numbers: tuple[int, ...]
     heads: int
     scale: float
-    shape: torch.Size  # of queries, or of queries, keys and values side by side
+    shape: torch.Size  # of the queries, or of the fused queries, keys and values
     strides: tuple[int, ...]
     joint: bool
-    kind: torch.dtype
+    dtype: torch.dtype
     tables: tuple[torch.dtype | None, ...]
-    taps: tuple[torch.dtype | None, ...]  # of each share two: the taps and the constant of its filter
+    taps: tuple[torch.dtype | None, ...]  # two per head group: weight and bias of its convolution
     device: int
-    rate: float = 0.0  # of weights that are dropped
+    rate: float = 0.0  # of dropout
 
 
-class Lying(NamedTuple):
-    """The numbers that every kernel has."""
+class Layout(NamedTuple):
+    """Integer arguments of every kernel."""
 
-    start: int  # the first channel of a share of the heads
-    beside: int  # channels from queries to keys and from keys to values; 0: they are tensors of their own
+    start: int  # the first channel of a head group
+    qkv_step: int  # channels from queries to keys and from keys to values; 0 if they are separate tensors
     image_stride: int
     stride: int  # from token to token
     batch: int
@@ -43,65 +44,67 @@ class Lying(NamedTuple):
     all_heads: int
 
 
-class Share:
-    """What a share of the heads is told: where its tokens lie, its cut of the map, what it has."""
+class HeadGroupLaunch:
+    """The arguments of the launches of one head group."""
 
     def __init__(self, call: Call, number: int, cut: Rectangles, work: str) -> None:
-        batch, _, held = call.shape
-        shares, width = len(call.tables), held // (3 if call.joint else 1)
-        channels, beside = width // shares, width if call.joint else 0
+        batch, _, qkv = call.shape
+        groups, width = len(call.tables), qkv // (3 if call.joint else 1)
+        channels, qkv_step = width // groups, width if call.joint else 0
         image, token, _ = call.strides
-        self.lying = Lying(number * channels, beside, image, token, batch, call.heads, call.heads * shares)
+        self.layout = Layout(number * channels, qkv_step, image, token, batch, call.heads, call.heads * groups)
         self.cut, self.scale, self.device, self.head = cut, call.scale, call.device, channels // call.heads
-        self.biased, self.local = call.tables[number] is not None, call.taps[2 * number] is not None
-        self.plan = launch(work, cut.size, self.head, call.kind, shared_memory(call.device))
-        self.pieces, self.rate = -(-cut.size // self.plan.tile), call.rate
-        assert self.plan.whole or not self.rate, "weights are dropped of groups in one tile alone"
+        self.has_bias, self.local = call.tables[number] is not None, call.taps[2 * number] is not None
+        self.plan = launch(work, cut.size, self.head, call.dtype, shared_memory(call.device))
+        self.tiles, self.rate = -(-cut.size // self.plan.tile), call.rate
+        assert self.plan.single_tile or not self.rate, "dropout is only supported for groups in one tile"
 
     @property
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return tuple(self.cut.rows), tuple(self.cut.columns)
 
     @property
-    def masked(self) -> bool:
-        """some member may not read some other, or is not there"""
-        return self.uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.met > 0
+    def has_mask(self) -> bool:
+        """True if a kernel has to mask some pairs of members, or padding of a tile."""
+        return self.is_uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
 
     @property
-    def uneven(self) -> bool:
-        """the same of a group that is not filled up to a tile"""
+    def is_uneven(self) -> bool:
+        """True if groups contain padding of the map or several shift regions."""
         return any(side.members * side.groups != side.length or side.shift for side in self.cut)
 
     @property
-    def known(self) -> tuple[Any, ...]:
-        """what a kernel knows when it is built"""
-        found = *self.sides, self.head, self.biased, self.masked, self.plan.tile, self.plan.width
-        return (*found, *self._drop) if self.plan.whole else (*found, self.plan.met)
+    def constants(self) -> tuple[Any, ...]:
+        """Compile-time constants of every kernel but `tiled`."""
+        found = *self.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
+        return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
-    def known_by_pieces(self) -> tuple[Any, ...]:
-        found = *self.sides, self.head, self.biased, self.uneven, self.plan.tile, self.plan.width, self.plan.met
-        return *found, rest_of(self.cut.size, self.plan.met)
+    def tiled_constants(self) -> tuple[Any, ...]:
+        """Compile-time constants of `tiled`."""
+        plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
+        return *self.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
 
     @property
-    def _drop(self) -> tuple[int, float]:
-        """the lowest number of a weight that is kept, and what it is multiplied with; 0: none is dropped"""
+    def _dropout(self) -> tuple[int, float]:
+        """Returns the lowest random number of a weight that is kept, and its scale; a scale of 0 disables dropout."""
         return (lowest_kept(self.rate), 1 / (1 - self.rate)) if self.rate else (0, 0.0)
 
     @property
     def filter(self) -> Filter:
-        return Filter(self.cut, self.lying.batch, self.lying.heads * self.head, self.device)
+        """The convolution of the values (LePE)."""
+        return Filter(self.cut, self.layout.batch, self.layout.heads * self.head, self.device)
 
     def lie(self, joint: bool) -> Lie:
-        """where its channels lie in a tensor of all tokens: in the values beside queries and keys, or in the answer"""
-        width = self.lying.all_heads * self.head
-        start, stride = (self.lying.start + 2 * width, 3 * width) if joint else (self.lying.start, width)
+        """Returns the layout of its channels in the values of a fused qkv tensor (joint), or in the output."""
+        width = self.layout.all_heads * self.head
+        start, stride = (self.layout.start + 2 * width, 3 * width) if joint else (self.layout.start, width)
         return Lie(start, self.cut.rows.length * self.cut.columns.length * stride, stride)
 
     @property
     def values(self) -> Lie:
-        """where its values lie"""
-        return Lie(self.lying.start + 2 * self.lying.beside, self.lying.image_stride, self.lying.stride)
+        """The layout of its values."""
+        return Lie(self.layout.start + 2 * self.layout.qkv_step, self.layout.image_stride, self.layout.stride)
 
     @property
     def options(self) -> tuple[int, int, int | None]:
@@ -109,45 +112,48 @@ class Share:
 
     @property
     def grid(self) -> Grid:
-        batch, heads, cut = self.lying.batch, self.lying.heads, self.cut
-        if self.plan.whole:
+        batch, heads, cut = self.layout.batch, self.layout.heads, self.cut
+        if self.plan.single_tile:
             return heads, *walk(cut.groups, heads, batch, self.plan.waves * sm_count(self.device))
-        return batch * cut.groups * heads * self.pieces, 1, 1
+        return batch * cut.groups * heads * self.tiles, 1, 1
 
 
-def shares_of(call: Call, work: str) -> list[Share]:
-    return [Share(call, number, cut, work) for number, cut in enumerate(from_numbers(list(call.numbers)))]
+def head_group_launches(call: Call, work: str) -> list[HeadGroupLaunch]:
+    return [HeadGroupLaunch(call, number, cut, work) for number, cut in enumerate(from_numbers(list(call.numbers)))]
 
 
-class Forth(NamedTuple):
-    """The launches of one share: main(query, key, value, table, merged, sums), then the filter over the values.
+class ForwardLaunches(NamedTuple):
+    """The launches of one head group.
 
-    whole: of groups in one tile, which have seeds behind them
+    main: called with (query, key, value, table, output, logsumexp), and with seeds if `single_tile`
+    local: the convolution of the values, added to the output
     """
 
     main: PreparedLaunch
     local: PreparedLaunch | None
-    whole: bool
+    single_tile: bool
 
 
 @lru_cache(1024)
-def forward(call: Call) -> tuple[Forth, ...]:
-    """one for each share"""
-    return tuple(_forth(share) for share in shares_of(call, "forward"))
+def forward(call: Call) -> tuple[ForwardLaunches, ...]:
+    """Returns the launches of each head group."""
+    return tuple(_forward_launches(group) for group in head_group_launches(call, "forward"))
 
 
-def _forth(share: Share) -> Forth:
-    whole = share.plan.whole
-    kernel, known = (window_triton.whole, share.known) if whole else (window_triton.pieces, share.known_by_pieces)
-    main = PreparedLaunch(kernel, share.grid, (*share.lying, share.scale, *known), *share.options)
+def _forward_launches(group: HeadGroupLaunch) -> ForwardLaunches:
+    single_tile = group.plan.single_tile
+    kernel, constants = window_triton.tiled, group.tiled_constants
+    if single_tile:
+        kernel, constants = window_triton.single_tile, group.constants
+    main = PreparedLaunch(kernel, group.grid, (*group.layout, group.scale, *constants), *group.options)
     local = None
-    if share.local:
-        local = share.filter.forward(share.values, share.lie(joint=False), lifted=True, onto=True)
-    return Forth(main, local, whole)
+    if group.local:
+        local = group.filter.forward(group.values, group.lie(joint=False), lifted=True, onto=True)
+    return ForwardLaunches(main, local, single_tile)
 
 
 def shared_memory(device: int) -> int:
-    """bytes that a program may have"""
+    """Returns the bytes of shared memory that a program may use."""
     if device < 0:
-        return SHARED
+        return SHARED_MEMORY
     return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 1 << 16))

@@ -1,6 +1,6 @@
-"""The launches of the gradient, prepared as window_launch prepares those of the answer.
+"""Launches of the backward pass of window attention, prepared as launch.py prepares those of the forward pass.
 
-Only to be imported where Triton is installed.
+Import it only where Triton is installed.
 """
 
 from functools import lru_cache
@@ -8,69 +8,75 @@ from typing import NamedTuple
 
 from patchword.kernels.common.launch import PreparedLaunch, sm_count
 from patchword.kernels.depthwise_conv.lepe_conv_launch import ForTaps
-from patchword.kernels.window_attention import bias_grad_triton as window_table
-from patchword.kernels.window_attention import triton_backward as window_triton_backward
-from patchword.kernels.window_attention.launch import Call, Share, shares_of
-from patchword.kernels.window_attention.tiling import WARPS, walkers
+from patchword.kernels.window_attention import bias_grad_triton, triton_backward
+from patchword.kernels.window_attention.launch import Call, HeadGroupLaunch, head_group_launches
+from patchword.kernels.window_attention.tuning import WARPS, walkers
 
 
-class ForTable(NamedTuple):
-    biases: PreparedLaunch | None  # of larger groups; those in one tile have it from the main kernel
-    parts: tuple[int, ...]  # the shape of the gradients of the biases, in parts
-    fold: PreparedLaunch
+class BiasGradLaunches(NamedTuple):
+    biases: PreparedLaunch | None  # for larger groups; for groups in one tile the main kernel computes it
+    parts: tuple[int, ...]  # shape of the partial sums of the biases' gradients
+    reduce: PreparedLaunch
 
 
-class ForFilter(NamedTuple):
-    values: PreparedLaunch  # what the filter adds to their gradient
+class FilterGradLaunches(NamedTuple):
+    values: PreparedLaunch  # adds to the gradient of the values
     taps: ForTaps
 
 
-class Back(NamedTuple):
-    """The launches of the gradient of one share."""
+class BackwardLaunches(NamedTuple):
+    """The launches of one head group."""
 
-    main: PreparedLaunch  # of groups in one tile; else of the queries of larger ones
+    main: PreparedLaunch  # all gradients of groups in one tile; those of the queries of larger groups
     keys: PreparedLaunch | None
-    table: ForTable | None
-    local: ForFilter | None
+    table: BiasGradLaunches | None
+    local: FilterGradLaunches | None
 
 
 @lru_cache(1024)
-def backward(call: Call) -> tuple[Back, ...]:
-    """one for each share"""
-    return tuple(_back(share, call.joint) for share in shares_of(call, "backward"))
+def backward(call: Call) -> tuple[BackwardLaunches, ...]:
+    """Returns the launches of each head group."""
+    return tuple(_backward_launches(group, call.joint) for group in head_group_launches(call, "backward"))
 
 
-def _back(share: Share, joint: bool) -> Back:
-    lying, kernels = share.lying, window_triton_backward
-    stride = (3 if joint else 1) * lying.all_heads * share.head  # of the gradients, from token to token
-    numbers = (*lying[:4], stride, *lying[4:], share.scale, *share.known)
-    if share.plan.whole:
-        main, keys = PreparedLaunch(kernels.whole_back, share.grid, numbers, *share.options), None
+def _backward_launches(group: HeadGroupLaunch, joint: bool) -> BackwardLaunches:
+    layout, kernels = group.layout, triton_backward
+    stride = (3 if joint else 1) * layout.all_heads * group.head  # from token to token of the gradients
+    numbers = (*layout[:4], stride, *layout[4:], group.scale, *group.constants)
+    if group.plan.single_tile:
+        main, keys = PreparedLaunch(kernels.single_tile_backward, group.grid, numbers, *group.options), None
     else:
-        main = PreparedLaunch(kernels.queries_back, share.grid, (*numbers, share.local), *share.options)
-        keys = PreparedLaunch(kernels.keys_back, share.grid, numbers, *share.options)
-    table, local = _for_table(share) if share.biased else None, _for_filter(share, joint) if share.local else None
-    return Back(main, keys, table, local)
-
-
-def _for_filter(share: Share, joint: bool) -> ForFilter:
-    gradient = share.lie(joint=False)
-    values = share.filter.backward(gradient, share.lie(joint), onto=True)
-    return ForFilter(values, share.filter.taps(share.values, gradient))
-
-
-def _for_table(share: Share) -> ForTable:
-    heads, plan, biases = share.lying.heads, share.plan, None
-    if plan.whole:
-        count = share.grid[1] * share.grid[2]
-    else:
-        tiles = heads * (-(-share.cut.size // plan.met)) ** 2
-        count = walkers(share.lying.batch * share.cut.groups, tiles, plan.waves * sm_count(share.device))
-        numbers = (*share.lying, share.scale, *share.sides, share.head, share.masked, plan.met, plan.width)
-        warps = WARPS["backward", plan.met]
-        biases = PreparedLaunch(window_table.biases_back, (tiles, count, 1), numbers, warps, *share.options[1:])
-    side = -(-share.cut.size // plan.met) * plan.met
-    fold = PreparedLaunch(
-        window_table.fold, (share.cut.offsets, heads, 1), (count, heads, *share.sides, side, 16, 64), 4, 2
+        main = PreparedLaunch(kernels.query_backward, group.grid, (*numbers, group.local), *group.options)
+        keys = PreparedLaunch(kernels.key_value_backward, group.grid, numbers, *group.options)
+    table, local = (
+        _bias_grad_launches(group) if group.has_bias else None,
+        _filter_grad_launches(group, joint) if group.local else None,
     )
-    return ForTable(biases, (count, heads, side, side), fold)
+    return BackwardLaunches(main, keys, table, local)
+
+
+def _filter_grad_launches(group: HeadGroupLaunch, joint: bool) -> FilterGradLaunches:
+    gradient = group.lie(joint=False)
+    values = group.filter.backward(gradient, group.lie(joint), onto=True)
+    return FilterGradLaunches(values, group.filter.taps(group.values, gradient))
+
+
+def _bias_grad_launches(group: HeadGroupLaunch) -> BiasGradLaunches:
+    heads, plan, biases = group.layout.heads, group.plan, None
+    if plan.single_tile:
+        count = group.grid[1] * group.grid[2]
+    else:
+        tiles = heads * (-(-group.cut.size // plan.key_block)) ** 2
+        count = walkers(group.layout.batch * group.cut.groups, tiles, plan.waves * sm_count(group.device))
+        numbers = (*group.layout, group.scale, *group.sides, group.head, group.has_mask, plan.key_block, plan.width)
+        warps = WARPS["backward", plan.key_block]
+        biases = PreparedLaunch(bias_grad_triton.bias_backward, (tiles, count, 1), numbers, warps, *group.options[1:])
+    side = -(-group.cut.size // plan.key_block) * plan.key_block
+    reduce = PreparedLaunch(
+        bias_grad_triton.reduce_bias_grad,
+        (group.cut.offsets, heads, 1),
+        (count, heads, *group.sides, side, 16, 64),
+        4,
+        2,
+    )
+    return BiasGradLaunches(biases, (count, heads, side, side), reduce)

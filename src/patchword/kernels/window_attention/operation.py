@@ -1,9 +1,9 @@
-"""Attention inside the rectangles of a map: windows, shifted windows, stripes and pales, without a copy of a token.
+"""Attention inside the rectangles of a map: windows, shifted windows, stripes and pales, without copies of tokens.
 
-A kernel for GPUs (window_triton) computes where the members of a group lie while it reads them, and writes what they
-get where they lie. The twin is window_plain.
+The Triton kernels compute the token indices of a group while they read its tokens, and write the outputs in place.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,16 +15,17 @@ from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.kernels.window_attention.tiling import Rectangles, Side
 from patchword.kernels.window_attention.torch_op import attend_back
+from patchword.kernels.window_attention.tuning import is_faster_than_sdpa
 
 WIDEST = 128  # channels of a head
-_KINDS = (torch.float32, torch.bfloat16, torch.float16)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class Share(NamedTuple):
-    """What one group of heads does: its cut of the map and, where position enters, a table or a filter.
+    """One group of heads: its rectangles and, where position enters, a bias table or a convolution.
 
-    table: (offsets, heads), a bias for each offset. taps and constant: (channels, 1, 3, 3) and (channels,), a
-    filter over the values and its bias. An empty tensor is none.
+    table: (offsets, heads), a bias per offset. taps and constant: (channels, 1, 3, 3) and (channels,), weight and bias
+    of a depthwise convolution of the values. An empty tensor means none.
     """
 
     cut: Rectangles
@@ -33,49 +34,76 @@ class Share(NamedTuple):
     constant: Tensor
 
 
-def windows(held: list[Tensor], shares: list[Share], heads: int, scale: float, rate: float = 0.0) -> Tensor:
-    """Attends and merges: (batch, tokens, width), of which each share has its part of the channels, in their order.
+def window_attention(
+    qkv: list[Tensor],
+    groups: Sequence[Callable[[], Share]],
+    heads: int,
+    scale: float,
+    dropout: float = 0.0,
+    *,
+    dense: bool = False,
+    reference: Callable[[], Tensor],
+) -> Tensor:
+    """Attends inside rectangles with the kernel where it can run and is worth it, and by `reference` elsewhere.
 
-    held: queries, keys and values, (batch, tokens, width) each, or one tensor (batch, tokens, 3 * width) of all three.
-    heads: of each share. rate: of weights that are dropped, where groups fit into one tile.
+    qkv: queries, keys and values, (batch, tokens, width) each, or one tensor (batch, tokens, 3 * width) of all three.
+    groups: one function per group of heads, which builds its description. Called only where the kernel runs.
+    heads: of each group.
+    dense: all tokens attend to all. Only then the kernel has dropout, and only short sequences are faster with it.
+    reference: computes the same with operations of torch.
     """
-    tables = [share.table for share in shares]
-    taps = [part for share in shares for part in (share.taps, share.constant)]
-    numbers = [number for share in shares for number in share.cut.numbers()]
-    seeds = seeds_on(held[0].device) if rate else None
-    merged: Tensor = attend_windows(held, tables, taps, numbers, heads, scale, seeds, rate)[0]
-    return merged
+    width = qkv[0].shape[-1] // (3 if len(qkv) == 1 else 1)
+    head = width // (heads * len(groups))
+    has_dropout = dense and dropout < 1
+    worth_it = not dense or is_faster_than_sdpa(qkv[0], head)
+    if (dropout and not has_dropout) or not worth_it or not has_window_kernel(qkv[0], head):
+        return reference()
+    return windows(qkv, [build() for build in groups], heads, scale, dropout)
+
+
+def windows(qkv: list[Tensor], groups: list[Share], heads: int, scale: float, rate: float = 0.0) -> Tensor:
+    """Runs the kernel: -> (batch, tokens, width), where each group of heads has its part of the channels, in order.
+
+    rate: of dropout, which needs groups that fit into one tile
+    """
+    tables = [group.table for group in groups]
+    taps = [part for group in groups for part in (group.taps, group.constant)]
+    numbers = [number for group in groups for number in group.cut.numbers()]
+    seeds = seeds_on(qkv[0].device) if rate else None
+    output: Tensor = attend_windows(qkv, tables, taps, numbers, heads, scale, seeds, rate)[0]
+    return output
 
 
 def has_window_kernel(query: Tensor, head: int) -> bool:
-    return query.is_cuda and query.dtype in _KINDS and head <= WIDEST and is_usable(query, SELF_TEST)
+    """True if the kernel can run for tensors of this dtype and device, and for heads of this width."""
+    return query.is_cuda and query.dtype in _DTYPES and head <= WIDEST and is_usable(query, SELF_TEST)
 
 
 def matches_reference(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
-    """Whether attention in shifted windows and, with a filter, in padded stripes is that of the plain way, and its
-    gradient; once more with dropout and numbers of 16 bits."""
+    """True if the kernel and its gradient match the reference in shifted windows and, with a convolution, in padded
+    stripes; in float32, and in a 16-bit dtype with dropout."""
     seeds = torch.tensor([77, -3], dtype=torch.int32, device=device)
     return _matches_reference_at(device, torch.float32, 1e-4) and _matches_reference_at(device, short, 2e-2, seeds, 0.3)
 
 
 def _matches_reference_at(
-    device: torch.device, kind: torch.dtype, bound: float, seeds: Tensor | None = None, rate: float = 0.0
+    device: torch.device, dtype: torch.dtype, bound: float, seeds: Tensor | None = None, rate: float = 0.0
 ) -> bool:
     cuts = [
         Rectangles(Side(6, 4, 2, 1, 4, 2), Side(5, 4, 2, 1, 4, 2)),
         Rectangles(Side(6, 6, 1, 1, 6, 0), Side(5, 2, 3, 3, 1, 0)),
     ]
-    joint = torch.linspace(-99, 99, 30 * 96, device=device).sin().view(1, 30, 96).to(kind)
-    tables = [torch.linspace(-1, 1, cut.offsets, device=device).view(-1, 1).to(kind) for cut in cuts]
+    joint = torch.linspace(-99, 99, 30 * 96, device=device).sin().view(1, 30, 96).to(dtype)
+    tables = [torch.linspace(-1, 1, cut.offsets, device=device).view(-1, 1).to(dtype) for cut in cuts]
     taps, none = torch.linspace(-9, 9, 144, device=device).sin().view(16, 1, 3, 3), torch.empty(0, device=device)
-    filters = [taps.to(kind), torch.ones(16, device=device).to(kind)]
-    exact = [part.double().requires_grad_() for part in (joint, *tables, *filters)]  # no GPU shortens these
+    filters = [taps.to(dtype), torch.ones(16, device=device).to(dtype)]
+    exact = [part.double().requires_grad_() for part in (joint, *tables, *filters)]  # float64: no GPU rounds it to TF32
     answer = window_attention_reference(exact[:1], exact[1:3], [none, none, *exact[3:]], cuts, 1, 0.25, seeds, rate)
     expected = [answer, *torch.autograd.grad(answer.sin().sum(), exact)]
     lists, numbers = ([joint], tables, [none, none, *filters]), [number for cut in cuts for number in cut.numbers()]
-    merged, sums = attend_windows(*lists, numbers, 1, 0.25, seeds, rate)
-    back = attend_back(merged.cos(), *lists, merged, sums, numbers, 1, 0.25, seeds, rate)
-    pairs = zip([merged, *back[:3], *back[5:]], expected, strict=True)
+    output, logsumexp = attend_windows(*lists, numbers, 1, 0.25, seeds, rate)
+    back = attend_back(output.cos(), *lists, output, logsumexp, numbers, 1, 0.25, seeds, rate)
+    pairs = zip([output, *back[:3], *back[5:]], expected, strict=True)
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 
 

@@ -1,131 +1,141 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""Attention inside rectangles of a map, as one kernel that reads and writes tokens where they lie. The twin: windows.
+"""Triton kernels of window attention, which read and write tokens in place; reference.py computes the same.
 
-Only to be imported where Triton is installed. What the numbers of a kernel mean is told in window_launch.Lying.
+Import it only where Triton is installed. launch.Layout documents the integer arguments.
 """
 
 import triton
 import triton.language as tl
 
-from patchword.kernels.common.counter_rng_triton import kept_of
+from patchword.kernels.common.counter_rng_triton import keep_mask
 from patchword.kernels.window_attention.index_triton import (
     LOG2_E,
-    bias_of,
-    product,
-    read,
-    scores_of,
-    spread,
+    channel_offsets,
+    compute_scores,
+    dot,
+    load_bias,
+    load_tokens,
+    store_tokens,
     token_of,
-    write,
 )
 
 
 @triton.jit
-def whole(
-    query, key, value, table, merged, sums, seeds,
-    start, beside, image_stride, stride, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, lowest: tl.constexpr, raised: tl.constexpr,
+def single_tile(
+    query, key, value, table, output, logsumexp, seeds,
+    start, qkv_step, image_stride, stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
-    """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images, so
-    that where tokens lie, their biases and who meets whom is found once for all of them. Weights whose number is lower
-    than `lowest` are dropped, and the others `raised`, if that is not 0."""
+    """Attention in groups that fit into one tile.
+
+    A program has one head and one group of the map and loops over the images, so that it computes token indices, biases
+    and masks once for all of them. If dropout_scale is not 0, weights whose random number is below lowest_kept are
+    dropped, and the others are multiplied by dropout_scale.
+    """
     head, member = tl.program_id(0), tl.arange(0, tile)
-    tokens, first, answers = rows[0] * columns[0], start + head * head_width, all_heads * head_width
-    for inner in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
-        token, there = token_of(rows, columns, inner, member)
-        places, mask = spread(token, there, stride, head_width, width)
-        bias = bias_of(table, rows, columns, inner, member, member, head, heads, biased, masked)
+    tokens, first_channel, output_stride = rows[0] * columns[0], start + head * head_width, all_heads * head_width
+    for map_group in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
+        token, valid = token_of(rows, columns, map_group, member)
+        offsets, mask = channel_offsets(token, valid, stride, head_width, width)
+        bias = load_bias(table, rows, columns, map_group, member, member, head, heads, has_bias, has_mask)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
-            above = tl.cast(image, tl.int64) * image_stride + first
-            q = tl.load(query + above + places, mask=mask, other=0.0)
-            k = tl.load(key + above + beside + places, mask=mask, other=0.0)
-            v = tl.load(value + above + 2 * beside + places, mask=mask, other=0.0)
-            scores = scores_of(q, k, bias, scale)
-            most = tl.max(scores, 1)
-            weights = tl.exp2(scores - most[:, None])
+            base = tl.cast(image, tl.int64) * image_stride + first_channel
+            q = tl.load(query + base + offsets, mask=mask, other=0.0)
+            k = tl.load(key + base + qkv_step + offsets, mask=mask, other=0.0)
+            v = tl.load(value + base + 2 * qkv_step + offsets, mask=mask, other=0.0)
+            scores = compute_scores(q, k, bias, scale)
+            row_max = tl.max(scores, 1)
+            weights = tl.exp2(scores - row_max[:, None])
             total = tl.sum(weights, 1)
             row = tl.cast(image, tl.int64) * all_heads + start // head_width + head
-            if raised > 0:
-                weights = dropped(weights, seeds, row, tokens, token, token, lowest, raised)
-            answer = product(weights.to(v.dtype), v) * (1.0 / total)[:, None]
-            write(
-                merged + tl.cast(image, tl.int64) * tokens * answers + first,
+            if dropout_scale > 0:
+                weights = apply_dropout(weights, seeds, row, tokens, token, token, lowest_kept, dropout_scale)
+            out = dot(weights.to(v.dtype), v) * (1.0 / total)[:, None]
+            store_tokens(
+                output + tl.cast(image, tl.int64) * tokens * output_stride + first_channel,
                 token,
-                there,
-                answers,
-                answer,
+                valid,
+                output_stride,
+                out,
                 head_width,
                 width,
             )
-            tl.store(sums + row * tokens + token, most + tl.log2(total), mask=there)
+            tl.store(logsumexp + row * tokens + token, row_max + tl.log2(total), mask=valid)
 
 
 @triton.jit
-def pieces(
-    query, key, value, table, merged, sums, start, beside, image_stride, stride, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr, rest: tl.constexpr,
+def tiled(
+    query, key, value, table, output, logsumexp, start, qkv_step, image_stride, stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, last_block: tl.constexpr,
 ):  # fmt: skip
-    """Larger groups: a program has one tile of queries and meets the keys, `met` at a time, and then the last `rest`,
-    if that is not 0, of which some are not there. masked: not all that come before are there for all."""
-    tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, inner, member = part_of(rows, columns, heads, tile)
-    first, above = start + head * head_width, image * image_stride + start + head * head_width
-    token, there = token_of(rows, columns, inner, member)
-    q = read(query + above, token, there, stride, head_width, width)
-    keys, values = key + above + beside, value + above + 2 * beside
-    most = tl.full((tile,), -1e38, tl.float32)
+    """Attention in larger groups: a program has one tile of queries and loops over blocks of keys.
+
+    last_block: size of the block after the last full one, some keys of which are padding; 0 if there is none.
+    has_mask: some keys of the full blocks are padding or in another shift region.
+    """
+    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
+    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
+    token, valid = token_of(rows, columns, map_group, member)
+    q = load_tokens(query + base, token, valid, stride, head_width, width)
+    keys, values = key + base + qkv_step, value + base + 2 * qkv_step
+    row_max = tl.full((tile,), -1e38, tl.float32)
     total = tl.zeros((tile,), tl.float32)
-    answer = tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size // met * met, met):
-        other = begin + tl.arange(0, met)
-        bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
-        k, v = _others(keys, values, rows, columns, inner, other, stride, head_width, width, masked)
-        most, total, answer = _meet(q, k, v, bias, scale, most, total, answer, biased or masked)
-    if rest > 0:
-        other = size // met * met + tl.arange(0, rest)
-        bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, True)
-        k, v = _others(keys, values, rows, columns, inner, other, stride, head_width, width, True)
-        most, total, answer = _meet(q, k, v, bias, scale, most, total, answer, True)
-    answer = answer * (1.0 / total)[:, None]
-    write(merged + image * tokens * answers + first, token, there, answers, answer, head_width, width)
+    out = tl.zeros((tile, width), tl.float32)
+    for begin in range(0, size // key_block * key_block, key_block):
+        other = begin + tl.arange(0, key_block)
+        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
+        k, v = _load_keys_values(keys, values, rows, columns, map_group, other, stride, head_width, width, has_mask)
+        row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, has_bias or has_mask)
+    if last_block > 0:
+        other = size // key_block * key_block + tl.arange(0, last_block)
+        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, True)
+        k, v = _load_keys_values(keys, values, rows, columns, map_group, other, stride, head_width, width, True)
+        row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, True)
+    out = out * (1.0 / total)[:, None]
+    store_tokens(
+        output + image * tokens * output_stride + first_channel, token, valid, output_stride, out, head_width, width
+    )
     row = image * all_heads + start // head_width + head
-    tl.store(sums + row * tokens + token, most + tl.log2(total), mask=there)
+    tl.store(logsumexp + row * tokens + token, row_max + tl.log2(total), mask=valid)
 
 
 @triton.jit
-def _others(
-    keys, values, rows: tl.constexpr, columns: tl.constexpr, inner, other, stride, head_width: tl.constexpr,
-    width: tl.constexpr, masked: tl.constexpr,
+def _load_keys_values(
+    keys, values, rows: tl.constexpr, columns: tl.constexpr, map_group, other, stride, head_width: tl.constexpr,
+    width: tl.constexpr, has_mask: tl.constexpr,
 ):  # fmt: skip
-    """their keys and values"""
-    token, there = token_of(rows, columns, inner, other)
-    if not masked:
-        there = tl.full(other.shape, True, tl.int1)
-    return read(keys, token, there, stride, head_width, width), read(values, token, there, stride, head_width, width)
+    """Loads the keys and values of the members `other`."""
+    token, valid = token_of(rows, columns, map_group, other)
+    if not has_mask:
+        valid = tl.full(other.shape, True, tl.int1)
+    return load_tokens(keys, token, valid, stride, head_width, width), load_tokens(
+        values, token, valid, stride, head_width, width
+    )
 
 
 @triton.jit
-def _meet(q, k, v, bias, scale, most, total, answer, biased: tl.constexpr):
-    """Queries that have met others meet these, too. Scores without a bias are scaled where they are raised, which saves
-    a step for each; scale: more than 0"""
-    if biased:
-        scores = scores_of(q, k, bias, scale)
-        higher = tl.maximum(most, tl.max(scores, 1))
-        weights = tl.exp2(scores - higher[:, None])
+def _attend_block(q, k, v, bias, scale, row_max, total, out, has_bias: tl.constexpr):
+    """Adds a block of keys and values to the running softmax. Without a bias the scale is applied inside the
+    exponential, which saves one multiplication per score; scale must be positive."""
+    if has_bias:
+        scores = compute_scores(q, k, bias, scale)
+        new_max = tl.maximum(row_max, tl.max(scores, 1))
+        weights = tl.exp2(scores - new_max[:, None])
     else:
-        scores = product(q, tl.trans(k))
-        higher = tl.maximum(most, tl.max(scores, 1) * (scale * LOG2_E))
-        weights = tl.exp2(scores * (scale * LOG2_E) - higher[:, None])
-    fading = tl.exp2(most - higher)
-    total = total * fading + tl.sum(weights, 1)
-    return higher, total, answer * fading[:, None] + product(weights.to(v.dtype), v)
+        scores = dot(q, tl.trans(k))
+        new_max = tl.maximum(row_max, tl.max(scores, 1) * (scale * LOG2_E))
+        weights = tl.exp2(scores * (scale * LOG2_E) - new_max[:, None])
+    rescale = tl.exp2(row_max - new_max)
+    total = total * rescale + tl.sum(weights, 1)
+    return new_max, total, out * rescale[:, None] + dot(weights.to(v.dtype), v)
 
 
 @triton.jit
-def part_of(rows: tl.constexpr, columns: tl.constexpr, heads, tile: tl.constexpr):
-    """what a program has where groups are larger than a tile: its head, image, group and members"""
+def program_indices(rows: tl.constexpr, columns: tl.constexpr, heads, tile: tl.constexpr):
+    """Returns the head, image, group of the map and members of a program, for groups larger than a tile."""
     parts, groups = tl.cdiv(rows[1] * columns[1], tile), rows[2] * columns[2]
     part, pair = tl.program_id(0) % parts, tl.program_id(0) // parts
     group = pair // heads
@@ -133,7 +143,7 @@ def part_of(rows: tl.constexpr, columns: tl.constexpr, heads, tile: tl.constexpr
 
 
 @triton.jit
-def dropped(weights, seeds, row, tokens, query, key, lowest: tl.constexpr, raised: tl.constexpr):
-    """row: the number of the image and its head; query and key: their tokens"""
-    place = (row.to(tl.int32) * tokens + query)[:, None] * tokens + key[None, :]
-    return tl.where(kept_of(seeds, place, lowest), weights * raised, 0.0)
+def apply_dropout(weights, seeds, row, tokens, query, key, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr):
+    """Drops weights. row: index of the image and head. query, key: token indices"""
+    index = (row.to(tl.int32) * tokens + query)[:, None] * tokens + key[None, :]
+    return tl.where(keep_mask(seeds, index, lowest_kept), weights * dropout_scale, 0.0)

@@ -1,140 +1,166 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""The gradient of attention inside rectangles: weights are computed anew from the kept sums, nothing else is held.
+"""Triton kernels for the backward pass of window attention, which recompute the weights from the saved log-sum-exp.
 
-With P the weights and dO the gradient of the answer: dV = P' dO, dP = dO V', dS = P * (dP - rows' sums of P * dP),
-dQ = dS K * scale, dK = dS' Q * scale, and dS is the gradient of the biases. Where weights are dropped, dV is made of
-what is left of P, and dP loses the same places. Only to be imported where Triton is.
+With P the weights and dO the gradient of the output: dV = P' dO, dP = dO V', dS = P * (dP - row sums of P * dP),
+dQ = dS K * scale, dK = dS' Q * scale, and dS is the gradient of the biases. With dropout, dV uses the weights that were
+kept, and dP is dropped at the same indices. Import it only where Triton is installed.
 """
 
 import triton
 import triton.language as tl
 
-from patchword.kernels.window_attention.index_triton import bias_of, product, read, scores_of, spread, token_of, write
-from patchword.kernels.window_attention.triton import dropped, part_of
+from patchword.kernels.window_attention.index_triton import (
+    channel_offsets,
+    compute_scores,
+    dot,
+    load_bias,
+    load_tokens,
+    store_tokens,
+    token_of,
+)
+from patchword.kernels.window_attention.triton import apply_dropout, program_indices
 
 
 @triton.jit
-def whole_back(
-    query, key, value, table, gradient, sums, to_query, to_key, to_value, to_bias, seeds,
-    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, lowest: tl.constexpr, raised: tl.constexpr,
+def single_tile_backward(
+    query, key, value, table, grad_output, logsumexp, grad_query, grad_key, grad_value, grad_bias, seeds,
+    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
-    """Groups that fit into one tile. A program stays with a head and a place on the map and walks over the images; it
-    sums the gradients of the biases as it goes."""
+    """All gradients of groups that fit into one tile. A program has one head and one group of the map, loops over the
+    images, and sums the gradients of the biases."""
     head, member = tl.program_id(0), tl.arange(0, tile)
-    tokens, first, answers = rows[0] * columns[0], start + head * head_width, all_heads * head_width
+    tokens, first_channel, output_stride = rows[0] * columns[0], start + head * head_width, all_heads * head_width
     total = tl.zeros((tile, tile), tl.float32)
-    for inner in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
-        token, there = token_of(rows, columns, inner, member)
-        places, mask = spread(token, there, stride, head_width, width)
-        grown, _ = spread(token, there, answers, head_width, width)
-        bias = bias_of(table, rows, columns, inner, member, member, head, heads, biased, masked)
+    for map_group in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
+        token, valid = token_of(rows, columns, map_group, member)
+        offsets, mask = channel_offsets(token, valid, stride, head_width, width)
+        grad_offsets, _ = channel_offsets(token, valid, output_stride, head_width, width)
+        bias = load_bias(table, rows, columns, map_group, member, member, head, heads, has_bias, has_mask)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
-            far = tl.cast(image, tl.int64)
-            above, slopes_at = far * image_stride + first, gradient + far * tokens * answers + first
-            q = tl.load(query + above + places, mask=mask, other=0.0)
-            k = tl.load(key + above + beside + places, mask=mask, other=0.0)
-            v = tl.load(value + above + 2 * beside + places, mask=mask, other=0.0)
-            g = tl.load(slopes_at + grown, mask=mask, other=0.0)
-            row = far * all_heads + start // head_width + head
-            kept = tl.load(sums + row * tokens + token, mask=there, other=0.0)
-            weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
-            below = far * tokens * back + first
-            left = weights
-            if raised > 0:
-                left = dropped(weights, seeds, row, tokens, token, token, lowest, raised)
-            for_value = product(tl.trans(left.to(g.dtype)), g)
-            write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)
-            passed = product(g, tl.trans(v))
-            if raised > 0:
-                passed = dropped(passed, seeds, row, tokens, token, token, lowest, raised)
-            slopes = weights * (passed - tl.sum(weights * passed, 1)[:, None])
-            if biased:
-                total += slopes
-            short = slopes.to(q.dtype)
-            for_key = product(tl.trans(short), q) * scale
-            write(to_key + below + beside, token, there, back, for_key, head_width, width)
-            for_query = product(short, k) * scale
-            write(to_query + below, token, there, back, for_query, head_width, width)
-    if biased:
+            image_index = tl.cast(image, tl.int64)
+            base, grad_output_base = (
+                image_index * image_stride + first_channel,
+                grad_output + image_index * tokens * output_stride + first_channel,
+            )
+            q = tl.load(query + base + offsets, mask=mask, other=0.0)
+            k = tl.load(key + base + qkv_step + offsets, mask=mask, other=0.0)
+            v = tl.load(value + base + 2 * qkv_step + offsets, mask=mask, other=0.0)
+            g = tl.load(grad_output_base + grad_offsets, mask=mask, other=0.0)
+            row = image_index * all_heads + start // head_width + head
+            lse = tl.load(logsumexp + row * tokens + token, mask=valid, other=0.0)
+            weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
+            grad_base = image_index * tokens * grad_stride + first_channel
+            kept_weights = weights
+            if dropout_scale > 0:
+                kept_weights = apply_dropout(weights, seeds, row, tokens, token, token, lowest_kept, dropout_scale)
+            dv = dot(tl.trans(kept_weights.to(g.dtype)), g)
+            store_tokens(grad_value + grad_base + 2 * qkv_step, token, valid, grad_stride, dv, head_width, width)
+            weight_grad = dot(g, tl.trans(v))
+            if dropout_scale > 0:
+                weight_grad = apply_dropout(weight_grad, seeds, row, tokens, token, token, lowest_kept, dropout_scale)
+            score_grad = weights * (weight_grad - tl.sum(weights * weight_grad, 1)[:, None])
+            if has_bias:
+                total += score_grad
+            score_grad_cast = score_grad.to(q.dtype)
+            dk = dot(tl.trans(score_grad_cast), q) * scale
+            store_tokens(grad_key + grad_base + qkv_step, token, valid, grad_stride, dk, head_width, width)
+            dq = dot(score_grad_cast, k) * scale
+            store_tokens(grad_query + grad_base, token, valid, grad_stride, dq, head_width, width)
+    if has_bias:
         part = (tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * heads + head
-        tl.store(to_bias + part * tile * tile + member[:, None] * tile + member[None, :], total)
+        tl.store(grad_bias + part * tile * tile + member[:, None] * tile + member[None, :], total)
 
 
 @triton.jit
-def queries_back(
-    query, key, value, table, merged, gradient, sums, means, to_query,
-    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr, local: tl.constexpr,
+def query_backward(
+    query, key, value, table, output, grad_output, logsumexp, delta, grad_query,
+    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, local: tl.constexpr,
 ):  # fmt: skip
-    """Larger groups: a tile of queries meets the keys. `means` keeps the rows' sums of P * dP for the rest: they are
-    those of dO * O, but where O holds a filter of the values, too (`local`), the keys are met once more for them."""
-    tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, inner, member = part_of(rows, columns, heads, tile)
-    first, above = start + head * head_width, image * image_stride + start + head * head_width
-    token, there = token_of(rows, columns, inner, member)
-    q = read(query + above, token, there, stride, head_width, width)
-    g = read(gradient + image * tokens * answers + first, token, there, answers, head_width, width)
-    at = (image * all_heads + start // head_width + head) * tokens + token
-    kept = tl.load(sums + at, mask=there, other=0.0)
-    mean = tl.zeros((tile,), tl.float32)
+    """The gradient of a tile of queries, for larger groups.
+
+    Stores the row sums of P * dP in `delta`, for the other kernels. They equal the row sums of dO * O, except where O
+    also contains a convolution of the values (`local`): then they are computed in a loop over the keys of their own.
+    """
+    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
+    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
+    token, valid = token_of(rows, columns, map_group, member)
+    q = load_tokens(query + base, token, valid, stride, head_width, width)
+    g = load_tokens(
+        grad_output + image * tokens * output_stride + first_channel, token, valid, output_stride, head_width, width
+    )
+    row_index = (image * all_heads + start // head_width + head) * tokens + token
+    lse = tl.load(logsumexp + row_index, mask=valid, other=0.0)
+    row_delta = tl.zeros((tile,), tl.float32)
     if local:
-        for begin in range(0, size, met):
-            other = begin + tl.arange(0, met)
-            key_token, key_there = token_of(rows, columns, inner, other)
-            k = read(key + above + beside, key_token, key_there, stride, head_width, width)
-            v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
-            bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
-            weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
-            mean += tl.sum(weights * product(g, tl.trans(v)), 1)
+        for begin in range(0, size, key_block):
+            other = begin + tl.arange(0, key_block)
+            key_token, key_valid = token_of(rows, columns, map_group, other)
+            k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
+            v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
+            bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
+            weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
+            row_delta += tl.sum(weights * dot(g, tl.trans(v)), 1)
     else:
-        answer = read(merged + image * tokens * answers + first, token, there, answers, head_width, width)
-        mean = tl.sum(g.to(tl.float32) * answer.to(tl.float32), 1)
-    tl.store(means + at, mean, mask=there)
+        out = load_tokens(
+            output + image * tokens * output_stride + first_channel, token, valid, output_stride, head_width, width
+        )
+        row_delta = tl.sum(g.to(tl.float32) * out.to(tl.float32), 1)
+    tl.store(delta + row_index, row_delta, mask=valid)
     total = tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size, met):
-        other = begin + tl.arange(0, met)
-        key_token, key_there = token_of(rows, columns, inner, other)
-        k = read(key + above + beside, key_token, key_there, stride, head_width, width)
-        v = read(value + above + 2 * beside, key_token, key_there, stride, head_width, width)
-        bias = bias_of(table, rows, columns, inner, member, other, head, heads, biased, masked)
-        weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
-        slopes = weights * (product(g, tl.trans(v)) - mean[:, None])
-        total += product(slopes.to(k.dtype), k)
-    write(to_query + image * tokens * back + first, token, there, back, total * scale, head_width, width)
+    for begin in range(0, size, key_block):
+        other = begin + tl.arange(0, key_block)
+        key_token, key_valid = token_of(rows, columns, map_group, other)
+        k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
+        v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
+        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
+        weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
+        score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
+        total += dot(score_grad.to(k.dtype), k)
+    store_tokens(
+        grad_query + image * tokens * grad_stride + first_channel,
+        token,
+        valid,
+        grad_stride,
+        total * scale,
+        head_width,
+        width,
+    )
 
 
 @triton.jit
-def keys_back(
-    query, key, value, table, gradient, sums, means, to_key, to_value,
-    start, beside, image_stride, stride, back, batch, heads, all_heads, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, biased: tl.constexpr, masked: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, met: tl.constexpr,
+def key_value_backward(
+    query, key, value, table, grad_output, logsumexp, delta, grad_key, grad_value,
+    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
+    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr,
 ):  # fmt: skip
-    """Larger groups: a tile of keys and their values meets the queries."""
-    tokens, size, answers = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, inner, member = part_of(rows, columns, heads, tile)
-    first, above = start + head * head_width, image * image_stride + start + head * head_width
-    token, there = token_of(rows, columns, inner, member)
-    k = read(key + above + beside, token, there, stride, head_width, width)
-    v = read(value + above + 2 * beside, token, there, stride, head_width, width)
-    slopes_at = gradient + image * tokens * answers + first
-    for_key, for_value = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
-    for begin in range(0, size, met):
-        other = begin + tl.arange(0, met)
-        reader, reader_there = token_of(rows, columns, inner, other)
-        q = read(query + above, reader, reader_there, stride, head_width, width)
-        g = read(slopes_at, reader, reader_there, answers, head_width, width)
-        at = (image * all_heads + start // head_width + head) * tokens + reader
-        kept = tl.load(sums + at, mask=reader_there, other=0.0)
-        mean = tl.load(means + at, mask=reader_there, other=0.0)
-        bias = bias_of(table, rows, columns, inner, other, member, head, heads, biased, masked)
-        weights = tl.exp2(scores_of(q, k, bias, scale) - kept[:, None])
-        slopes = weights * (product(g, tl.trans(v)) - mean[:, None])
-        for_value += product(tl.trans(weights.to(g.dtype)), g)
-        for_key += product(tl.trans(slopes.to(q.dtype)), q)
-    below = image * tokens * back + first
-    write(to_key + below + beside, token, there, back, for_key * scale, head_width, width)
-    write(to_value + below + 2 * beside, token, there, back, for_value, head_width, width)
+    """The gradients of a tile of keys and values, for larger groups: loops over blocks of queries."""
+    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
+    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
+    token, valid = token_of(rows, columns, map_group, member)
+    k = load_tokens(key + base + qkv_step, token, valid, stride, head_width, width)
+    v = load_tokens(value + base + 2 * qkv_step, token, valid, stride, head_width, width)
+    grad_output_base = grad_output + image * tokens * output_stride + first_channel
+    dk, dv = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
+    for begin in range(0, size, key_block):
+        other = begin + tl.arange(0, key_block)
+        query_token, query_valid = token_of(rows, columns, map_group, other)
+        q = load_tokens(query + base, query_token, query_valid, stride, head_width, width)
+        g = load_tokens(grad_output_base, query_token, query_valid, output_stride, head_width, width)
+        row_index = (image * all_heads + start // head_width + head) * tokens + query_token
+        lse = tl.load(logsumexp + row_index, mask=query_valid, other=0.0)
+        row_delta = tl.load(delta + row_index, mask=query_valid, other=0.0)
+        bias = load_bias(table, rows, columns, map_group, other, member, head, heads, has_bias, has_mask)
+        weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
+        score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
+        dv += dot(tl.trans(weights.to(g.dtype)), g)
+        dk += dot(tl.trans(score_grad.to(q.dtype)), q)
+    grad_base = image * tokens * grad_stride + first_channel
+    store_tokens(grad_key + grad_base + qkv_step, token, valid, grad_stride, dk * scale, head_width, width)
+    store_tokens(grad_value + grad_base + 2 * qkv_step, token, valid, grad_stride, dv, head_width, width)

@@ -1,4 +1,4 @@
-"""Partition: which tokens meet. A rule over token indices, free of weights."""
+"""Partition: which tokens attend to which. A rule over token indices, without weights."""
 
 from typing import Protocol
 
@@ -6,30 +6,31 @@ import torch
 from torch import Tensor
 
 from patchword.core.grid import Grid
+from patchword.layers.attention.kernel_support import KernelSupport
 
 
 class Partition(Protocol):
-    """Tokens are split into groups, attend inside their group, and are merged back to where they were."""
+    """Splits tokens into groups, which attend inside themselves, and merges the groups again."""
 
     def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
-        """(batch, tokens, width) -> (batch * groups, size, width); zeros stand where a group is padded"""
+        """(batch, tokens, width) -> (batch * groups, size, width); padding of a group is zero"""
         ...
 
     def merge(self, groups: Tensor, grid: Grid | None) -> Tensor:
-        """the way back: (batch * groups, size, width) -> (batch, tokens, width)"""
+        """Inverts `split`: (batch * groups, size, width) -> (batch, tokens, width)"""
         ...
 
     def mask(self, grid: Grid | None, device: torch.device) -> Tensor | None:
-        """(groups, 1, size, size), True where two members of a group may meet; None if all may"""
+        """Returns (groups, 1, size, size), True where a member of a group may attend to another; None if all may."""
         ...
 
     def inner(self, grid: Grid | None) -> Grid | None:
-        """how the members of one group lie to each other"""
+        """Returns the grid of the members of one group."""
         ...
 
 
-class Full:
-    """Every token meets every token: one group."""
+class Full(KernelSupport, kernels=["dense", "varlen"]):
+    """Every token attends to every token: one group."""
 
     def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
         return tokens
@@ -44,18 +45,18 @@ class Full:
         return grid
 
 
-class Causal(Full):
-    """Every token meets itself and those before it, so that the next word can be asked for everywhere at once."""
+class Causal(Full, kernels=["varlen"]):
+    """Every token attends to itself and to the tokens before it."""
 
     def earlier(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        """(queries, keys), True where a query may read a key; the queries are the last of the tokens"""
+        """Returns (queries, keys), True where a query may attend to a key; the queries are the last tokens."""
         return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
 def members(partition: Partition, tokens: int, grid: Grid | None) -> Tensor:
-    """(groups, size): the index of the token at each place of each group, -1 where the group is padded.
+    """Returns the token indices of the members of each group, (groups, size); -1 is padding.
 
-    Read off `split` itself, so that no picture or map can disagree with what the model does.
+    Computed with `split` itself, so that figures and attention maps agree with the model.
     """
     numbered = torch.arange(1, tokens + 1).view(1, tokens, 1)
     return partition.split(numbered, grid)[..., 0] - 1

@@ -1,4 +1,4 @@
-"""Position inside attention. It may enter in four places and no others."""
+"""Position inside attention: it can change queries and keys, the scores, the weighted sum, or the output."""
 
 import torch
 import torch.nn.functional as F
@@ -6,38 +6,42 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.layers.attention.kernel_support import Kernel, KernelSupport
+from patchword.layers.watched import has_hooks
+
+_CONVOLUTIONS = (nn.Conv2d,)  # classes whose weight and bias are all there is: a subclass may compute something else
 
 
-class Position(nn.Module):
-    """Leaves attention as it is; a scheme overrides the places it needs.
+class Position(KernelSupport, nn.Module, kernels=["window", "dense", "varlen"]):
+    """No position; a position encoding overrides the methods it needs.
 
     query, key, value, attended: (batch * groups, heads, tokens, head width). `inner` is the grid of one group.
-    reads_weights: it has its own `mix`, for which the weights must be held: no fused kernel runs.
+    reads_weights: it overrides `mix`, which needs the attention weights, so that no fused kernel can run.
     """
 
     reads_weights = False
 
     def rotate(self, query: Tensor, key: Tensor, inner: Grid | None) -> tuple[Tensor, Tensor]:
-        """before the scores"""
+        """Changes queries and keys before the scores."""
         return query, key
 
     def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor | None:
-        """on the scores; broadcasts to (batch * groups, heads, queries, keys)"""
+        """Returns what is added to the scores; broadcasts to (batch * groups, heads, queries, keys)."""
         return None
 
     def mix(self, weights: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
-        """how the weights (batch * groups, heads, queries, keys) mix the values"""
+        """Returns the weighted sum of the values; weights: (batch * groups, heads, queries, keys)"""
         return weights @ value
 
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
-        """after the values are mixed"""
+        """Changes the output."""
         return attended
 
 
-class RelativeTable(Position):
-    """A learned bias for each offset between two tokens of a group, and each head (Liu et al., 2021, equation 4).
+class RelativeTable(Position, kernels=["window"]):
+    """A learned bias per offset between two tokens of a group and per head (Liu et al., 2021, equation 4).
 
-    For a group of another shape the table is read as a picture of offsets and resized. Leading tokens get no bias.
+    For a group of another shape the table is resized as an image of offsets. Leading tokens get no bias.
     """
 
     def __init__(self, heads: int, window: Grid) -> None:
@@ -52,36 +56,42 @@ class RelativeTable(Position):
         """(heads, tokens, tokens)"""
         assert inner is not None, "relative positions need tokens on a grid"
         table = resize_offsets(self.table, self.window, inner)
-        picture: Tensor = table.unflatten(0, (offsets(inner.height), offsets(inner.width)))
-        # Entry [row, column, head, i, j] of the sliding view is the offset (row + i, column + j); keys count downwards.
-        sliding = picture.unfold(0, inner.height, 1).unfold(1, inner.width, 1).flip(-2, -1)
+        image: Tensor = table.unflatten(0, (offsets(inner.height), offsets(inner.width)))
+        # Entry [row, column, head, i, j] of the sliding view is the offset (row + i, column + j); keys are reversed.
+        sliding = image.unfold(0, inner.height, 1).unfold(1, inner.width, 1).flip(-2, -1)
         biases = sliding.permute(2, 0, 1, 3, 4).reshape(-1, inner.height * inner.width, inner.height * inner.width)
         return F.pad(biases, (inner.prefix, 0, inner.prefix, 0)) if inner.prefix else biases
 
 
 def offsets(side: int) -> int:
-    """how many differences there are between two places on a side"""
+    """Returns the number of different offsets between two positions along a side."""
     return 2 * side - 1
 
 
 def resize_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """(offsets of the old window, heads) -> (offsets of the new one, heads), bicubic, as the authors of Swin do"""
+    """Resizes a table, (old offsets, heads) -> (new offsets, heads), bicubically as the Swin authors do."""
     if (old.height, old.width) == (new.height, new.width):
         return table
-    picture = table.t().unflatten(1, (offsets(old.height), offsets(old.width)))
+    image = table.t().unflatten(1, (offsets(old.height), offsets(old.width)))
     size = (offsets(new.height), offsets(new.width))
-    resized = F.interpolate(picture[None].float(), size=size, mode="bicubic", align_corners=False)
+    resized = F.interpolate(image[None].float(), size=size, mode="bicubic", align_corners=False)
     return resized[0].flatten(1).t().to(table.dtype)
 
 
-class LocalEnhancement(Position):
-    """LePE: a depthwise 3 x 3 convolution of the values inside their group is added (Dong et al., 2021, 3.2)."""
+class LocalEnhancement(Position, kernels=["window"]):
+    """LePE: adds a depthwise 3 x 3 convolution of the values inside their group (Dong et al., 2021, 3.2)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         if width < 1:
             raise UserError("local positions (LePE)", expected="a channel or more in each direction", got="none")
         self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
+
+    def supports(self, kernel: Kernel) -> bool:
+        """Not if the convolution was replaced or has hooks: a kernel reads its weight and bias alone."""
+        convolution = self.convolution
+        known = type(convolution) in _CONVOLUTIONS and convolution.bias is not None and not has_hooks(convolution)
+        return known and super().supports(kernel)
 
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         assert inner is not None, "local enhancement needs tokens on a grid"

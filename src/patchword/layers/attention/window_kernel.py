@@ -1,65 +1,46 @@
-"""Which patterns the kernel knows that reads and writes tokens where they lie, and what it must be told of them.
+"""The patterns that the window attention kernel supports, and their description for it."""
 
-Only parts whose mathematics it knows: a part of one's own, or one derived from these, takes the usual way.
-"""
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from patchword.core.grid import Grid
-from patchword.kernels.window_attention.operation import Share
+from patchword.kernels.window_attention import Share
 from patchword.layers.attention.partition import Full, Partition
+from patchword.layers.attention.pattern import Pattern
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.windows import Interlaced, Windows
-from patchword.layers.watched import has_hooks
-
-_SHORT, _SHORTEST = 128, 64  # tokens that all meet each other
-_NARROW = 64  # channels of a head
 
 
-def is_known(partition: Partition, position: Position) -> bool:
-    if type(partition) is Full:
-        return type(position) is Position
-    if type(position) is LocalEnhancement:
-        convolution = position.convolution
-        whole = type(convolution) is nn.Conv2d and convolution.bias is not None and not has_hooks(convolution)
-        return type(partition) in (Windows, Interlaced) and whole
-    return type(partition) in (Windows, Interlaced) and type(position) in (Position, RelativeTable)
+def is_dense(patterns: Sequence[Pattern]) -> bool:
+    """True if all heads attend to all tokens, without position."""
+    return len(patterns) == 1 and patterns[0].supports("dense")
 
 
-def on_one_map(projected: Projected, partitions: list[Partition], grid: Grid | None, head: int) -> bool:
-    """Queries and keys are the tokens of one map, and nobody is kept from reading. head: its channels"""
+def fits_window_kernel(projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
+    """True if the kernel knows all patterns, queries and keys are the same tokens, and there is no mask."""
     query, key, value = projected[:3]
-    alike = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
-    if not alike or projected.mask is not None or projected.rows is not None:
+    same_tokens = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
+    if not same_tokens or projected.mask is not None or projected.rows is not None:
         return False
-    if any(type(partition) is Full for partition in partitions):
-        return len(partitions) == 1 and _is_quicker(query, head)
-    return grid is not None and grid == projected.key_grid
+    if is_dense(patterns):
+        return True
+    on_one_map = grid is not None and grid == projected.key_grid
+    return on_one_map and all(pattern.supports("window") for pattern in patterns)
 
 
-def _is_quicker(query: Tensor, head: int) -> bool:
-    """Where all tokens meet, torch's own kernels are quicker but for a few tokens, and for some more if a gradient is
-    wanted. A kernel is built for each number of tokens, so not without a compiler, where that number may change."""
-    most = _SHORT if query.requires_grad and head <= _NARROW else _SHORTEST
-    short = query.shape[1] <= most and query.dtype in (torch.float16, torch.bfloat16)
-    return short and torch.compiler.is_compiling()
-
-
-def share_of(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
-    """A pattern in the kernel's words."""
+def describe(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
+    """Returns a pattern as the arguments of the kernel. Short sequences are a map with one row."""
     table = taps = constant = torch.empty(0, device=query.device)
     if isinstance(partition, Full):
         return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps, constant)
-    assert isinstance(partition, Windows | Interlaced), "only rectangles are run in place"
+    assert isinstance(partition, Windows | Interlaced), "the kernel supports rectangles only"
     if isinstance(position, RelativeTable):
         table = resize_offsets(position.table, position.window, partition.inner(grid))
     elif isinstance(position, LocalEnhancement):
-        taps, constant = _taps(position.convolution)
+        taps, bias = position.convolution.weight, position.convolution.bias
+        assert bias is not None, "the convolution of LePE has a bias"
+        constant = bias
     return Share(partition.cut(grid), table, taps, constant)
-
-
-def _taps(convolution: nn.Conv2d) -> tuple[Tensor, Tensor]:
-    assert convolution.bias is not None, "the convolution of LePE has a bias"
-    return convolution.weight, convolution.bias

@@ -1,7 +1,7 @@
 """Partitions of a map into rectangles: windows, stripes, and the interlaced rows and columns of a pale.
 
-A map that the rectangles do not divide is padded below and on the right. Padding meets only padding, so no real token
-ever reads it, and it is cut off again. (Swin's detection code and timm let real tokens read their padding.)
+A map whose size is not a multiple of the rectangle is padded at the bottom and on the right. Tokens never attend to the
+padding, and it is removed from the output. (In Swin's detection code and in timm, tokens attend to the padding.)
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.kernels.window_attention.tiling import Rectangles, Side
+from patchword.kernels.window_attention import Rectangles, Side
+from patchword.layers.attention.kernel_support import KernelSupport
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Neighbours meet, in rectangles of height x width; None is the whole side of the map, which makes a stripe.
+class Windows(KernelSupport, kernels=["window"]):
+    """Contiguous rectangles of height x width; None is the whole side of the map, which makes a stripe.
 
-    shift: moves the rectangles down and to the right, so that tokens on the two sides of a border meet (Liu et al.,
-        2021, 3.2). The map is rolled, and tokens that only met because of the roll are masked.
+    shift: moves the rectangles down and to the right, so that tokens attend across the borders of unshifted windows
+        (Liu et al., 2021, 3.2). The map is rolled; a mask separates tokens that are not neighbours on the map.
     A side that is not longer than the window is one window, and is not shifted.
     """
 
@@ -29,7 +30,7 @@ class Windows:
     shift: int = 0
 
     def inner(self, grid: Grid | None) -> Grid:
-        """how the members of one group lie to each other"""
+        """Returns the grid of the members of one group."""
         return _tile(self.height, self.width, grid)
 
     def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
@@ -43,7 +44,7 @@ class Windows:
         return cut.transpose(2, 3).reshape(-1, tile.tokens, tokens.shape[-1])
 
     def merge(self, groups: Tensor, grid: Grid | None) -> Tensor:
-        """the way back"""
+        """Inverts `split`."""
         tile, down, right = self.inner(grid), *self._shifts(grid)
         rows, columns = _counts(_on_map(grid), tile)
         cut = groups.reshape(-1, rows, columns, tile.height, tile.width, groups.shape[-1])
@@ -53,17 +54,17 @@ class Windows:
         return _cropped(feature_map, _on_map(grid))
 
     def mask(self, grid: Grid | None, device: torch.device) -> Tensor | None:
-        """(windows, 1, size, size): tokens of one window that are neighbours on the map, too"""
+        """Returns (windows, 1, size, size), True for tokens of one window that are neighbours on the map."""
         grid, (down, right) = _on_map(grid), self._shifts(grid)
         if not (down or right or _needs_padding(grid, self.inner(grid))):
             return None
         wrapped_down = (torch.arange(grid.height, device=device) < down).long()
         wrapped_right = (torch.arange(grid.width, device=device) < right).long()
-        regions = 1 + 2 * wrapped_down[:, None] + wrapped_right[None]  # 0 is left for the padding
-        return _alike(self.split(regions.view(1, -1, 1), grid))
+        regions = 1 + 2 * wrapped_down[:, None] + wrapped_right[None]  # 0 is the padding
+        return _have_equal_labels(self.split(regions.view(1, -1, 1), grid))
 
     def cut(self, grid: Grid | None) -> Rectangles:
-        """the same in numbers, for a kernel"""
+        """Returns the rectangles as integers, for the kernel."""
         grid, tile, (down, right) = _on_map(grid), self.inner(grid), self._shifts(grid)
         rows, columns = _counts(grid, tile)
         return Rectangles(
@@ -77,10 +78,10 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Interlaced:
-    """Tokens at equal distances meet: `height` rows and `width` columns spread evenly over the map; None is all.
+class Interlaced(KernelSupport, kernels=["window"]):
+    """Groups of `height` rows and `width` columns at equal distances over the map; None is all rows or columns.
 
-    With height 7 on a map of 56 rows, rows 0, 8, 16, ... are one group, rows 1, 9, 17, ... the next: the rows of a
+    With height 7 on a map of 56 rows, rows 0, 8, 16, ... are one group and rows 1, 9, 17, ... the next: the rows of a
     pale (Wu et al., 2021).
     """
 
@@ -88,7 +89,7 @@ class Interlaced:
     width: int | None
 
     def inner(self, grid: Grid | None) -> Grid:
-        """how the members of one group lie to each other"""
+        """Returns the grid of the members of one group."""
         return _tile(self.height, self.width, grid)
 
     def split(self, tokens: Tensor, grid: Grid | None) -> Tensor:
@@ -99,7 +100,7 @@ class Interlaced:
         return cut.permute(0, 2, 4, 1, 3, 5).reshape(-1, tile.tokens, tokens.shape[-1])
 
     def merge(self, groups: Tensor, grid: Grid | None) -> Tensor:
-        """the way back"""
+        """Inverts `split`."""
         tile = self.inner(grid)
         rows, columns = _counts(_on_map(grid), tile)
         cut = groups.reshape(-1, rows, columns, tile.height, tile.width, groups.shape[-1]).permute(0, 3, 1, 4, 2, 5)
@@ -107,14 +108,14 @@ class Interlaced:
         return _cropped(feature_map, _on_map(grid))
 
     def mask(self, grid: Grid | None, device: torch.device) -> Tensor | None:
-        """(groups, 1, size, size), where there is padding"""
+        """Returns (groups, 1, size, size), False for padding; None if there is none."""
         grid = _on_map(grid)
         if not _needs_padding(grid, self.inner(grid)):
             return None
-        return _alike(self.split(torch.ones(1, grid.tokens, 1, dtype=torch.long, device=device), grid))
+        return _have_equal_labels(self.split(torch.ones(1, grid.tokens, 1, dtype=torch.long, device=device), grid))
 
     def cut(self, grid: Grid | None) -> Rectangles:
-        """the same in numbers, for a kernel"""
+        """Returns the rectangles as integers, for the kernel."""
         grid, tile = _on_map(grid), self.inner(grid)
         rows, columns = _counts(grid, tile)
         return Rectangles(
@@ -126,10 +127,10 @@ class Interlaced:
 def _on_map(grid: Grid | None) -> Grid:
     if grid is None or grid.prefix:
         raise UserError(
-            "windows, stripes and pales cut a map",
+            "windows, stripes and pales need a map",
             expected="tokens of an image without leading tokens",
             got="tokens without a grid" if grid is None else f"{grid.prefix} leading tokens",
-            hint="pool by the mean instead of a [CLS] token, or use the partition Everything()",
+            hint="pool by the mean instead of a [CLS] token, or use the partition Full()",
         )
     return grid
 
@@ -140,7 +141,7 @@ def _tile(height: int | None, width: int | None, grid: Grid | None) -> Grid:
 
 
 def _counts(grid: Grid, tile: Grid) -> tuple[int, int]:
-    """how many rectangles stand below and beside each other"""
+    """Returns the number of rectangles along each side."""
     return -(-grid.height // tile.height), -(-grid.width // tile.width)
 
 
@@ -149,7 +150,7 @@ def _needs_padding(grid: Grid, tile: Grid) -> bool:
 
 
 def _padded(tokens: Tensor, grid: Grid, tile: Grid) -> Tensor:
-    """(batch, tokens, width) -> (batch, rows, columns, width), with zeros up to a multiple of the rectangle"""
+    """(batch, tokens, width) -> (batch, rows, columns, width), padded with zeros to a multiple of the rectangle"""
     feature_map: Tensor = tokens.unflatten(1, (grid.height, grid.width))
     if not _needs_padding(grid, tile):
         return feature_map
@@ -161,6 +162,6 @@ def _cropped(feature_map: Tensor, grid: Grid) -> Tensor:
     return feature_map[:, : grid.height, : grid.width].flatten(1, 2)
 
 
-def _alike(labels: Tensor) -> Tensor:
-    """(groups, size, 1) -> (groups, 1, size, size): who carries the same label"""
+def _have_equal_labels(labels: Tensor) -> Tensor:
+    """(groups, size, 1) -> (groups, 1, size, size), True for members with equal labels"""
     return (labels == labels.transpose(1, 2))[:, None]

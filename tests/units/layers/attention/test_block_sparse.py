@@ -240,9 +240,9 @@ class Bias(Position):
 
 def test_what_blocks_cannot_do_is_said():
     causal = torch.ones(40, 40, dtype=torch.bool).tril()[None, None]
-    with pytest.raises(UserError, match="attention in blocks: expected a mask of keys alone"):
+    with pytest.raises(UserError, match="block-sparse attention: expected a mask of keys only"):
         attention()(tokens(40), Scope(mask=causal))
-    with pytest.raises(UserError, match="attention in blocks: expected a mask of keys alone"):
+    with pytest.raises(UserError, match="block-sparse attention: expected a mask of keys only"):
         attention(position=Bias())(tokens(40), Scope())
 
 

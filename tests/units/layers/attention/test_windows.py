@@ -190,7 +190,7 @@ def test_tokens_that_are_no_map_are_refused(partition, grid, got):
         yield lambda: partition.inner(grid)
 
     for call in calls():
-        with pytest.raises(UserError, match="cut a map") as caught:
+        with pytest.raises(UserError, match="need a map") as caught:
             call()
         assert caught.value.got == got
 
