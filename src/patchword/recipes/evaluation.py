@@ -14,6 +14,7 @@ from patchword.core.files import write_json
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.distillation.images import token_accuracies
@@ -152,7 +153,8 @@ def _images(run: Run, device: str) -> ImageEvaluation:
     model = run.model().to(target)
     images = run.test_images(model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
-    scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
+    fast = fuse_on_gpu(model)
+    scores, tokens = score(fast, batches.whole(), model.card.labels), token_accuracies(fast, batches.whole())
     return ImageEvaluation(model, scores, images, tokens)
 
 
