@@ -72,7 +72,7 @@ def check(more: int) -> list[str]:
     drawn = [(numbers.choice(WIDTHS), 32 * numbers.randint(1, 20), numbers.choice(FORMS)) for _ in range(more)]
     for width, hidden, dtype, form in (*CHECKED, *((*sizes, torch.bfloat16, form) for *sizes, form in drawn)):
         tokens, weights = given(numbers.randint(1, 9999), width, hidden, dtype)
-        found = kernel.feed_forward(tokens, weights, 1e-5, form)
+        found = kernel.fused_mlp(tokens, weights, 1e-5, form)
         expected = fused_mlp_reference(tokens.double(), Weights(*(part.double() for part in weights)), 1e-5, form)
         lines.append(f"{len(tokens)} x {width}, {hidden}, {dtype}, {form}: {relative(found, expected):.1e} of float64")
         exactly &= relative(found, expected) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
@@ -92,16 +92,16 @@ def narrow(width: int, tries: int) -> list[str]:
     lines = [f"{rows} x {width}, hidden {hidden}: the plain way compiled {plain:.3f} ms"]
     print(lines[-1], flush=True)
     assert has_fused_mlp_kernel(tokens, weights), "the kernel is not chosen here"
-    answer = kernel.feed_forward(tokens, weights, 1e-5, "gelu")
-    spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))
+    answer = kernel.fused_mlp(tokens, weights, 1e-5, "gelu")
+    spent = milliseconds(lambda: kernel.fused_mlp(tokens, weights, 1e-5, "gelu"))
     lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x as it is chosen, by groups of warps where they are known")
     print(lines[-1], flush=True)
     kept, kernel.are_many = kernel.are_many, lambda tokens, width: False  # those before them
     for plan in (launch(width, hidden, 2), *OTHERS[width][:tries]):
         kernel.launch = lambda *_, plan=plan: plan  # type: ignore[assignment]  # changed for a trial
         try:
-            assert relative(kernel.feed_forward(tokens, weights, 1e-5, "gelu"), answer.double()) < 1e-2
-            spent = milliseconds(lambda: kernel.feed_forward(tokens, weights, 1e-5, "gelu"))
+            assert relative(kernel.fused_mlp(tokens, weights, 1e-5, "gelu"), answer.double()) < 1e-2
+            spent = milliseconds(lambda: kernel.fused_mlp(tokens, weights, 1e-5, "gelu"))
             rate, moved = 4e-9 * rows * width * hidden / spent, 2e-9 * tokens.nbytes / spent
             lines.append(f"  {spent:.3f} ms, {plain / spent:.2f}x, {rate:.0f} TFLOP/s, {moved:.2f} TB/s: {plan}")
         except Exception as error:  # too many registers or too much shared memory
@@ -115,11 +115,11 @@ def called() -> str:
     """what Python takes for a call, when there is little to do"""
     tokens, weights = given(8, 96, 384)
     for _ in range(50):
-        kernel.feed_forward(tokens, weights, 1e-5, "gelu")
+        kernel.fused_mlp(tokens, weights, 1e-5, "gelu")
     torch.cuda.synchronize()
     start = perf_counter()
     for _ in range(200):
-        kernel.feed_forward(tokens, weights, 1e-5, "gelu")
+        kernel.fused_mlp(tokens, weights, 1e-5, "gelu")
     return f"a call takes {(perf_counter() - start) / 200 * 1e6:.0f} microseconds of Python"
 
 

@@ -1,6 +1,6 @@
-"""Kernels for inference on a GPU beside the plain way compiled: are they exact, and how fast are they?
+"""Inference kernels on a GPU beside their compiled references: are they exact, and how fast are they?
 
-Feed-forwards with the last product of attention and its sum before them, products that end in GELU, entrances with
+Feed-forwards with the last product of attention and its sum before them, products that end in GELU, stems with
 overlapping patches, conditional positions; on the stages of Swin-B and Pale-T, 256 images, bfloat16.
 
 python benchmarks/inference_kernels.py
@@ -17,7 +17,8 @@ from patchword.kernels.depthwise_conv.depthwise_residual import depthwise_residu
 from patchword.kernels.mlp.fused_mlp import Weights
 from patchword.kernels.mlp.linear_gelu import linear_gelu, linear_gelu_reference
 from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp, out_proj_mlp_reference
-from patchword.kernels.stem.conv_stem_norm import ConvStemWeights, conv_stem_norm_reference, entrance
+from patchword.kernels.stem.conv_stem_norm import conv_stem_norm
+from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
 
 KIND, CHECKED, EPS = torch.bfloat16, 2, 1e-5
 Way = Callable[..., Tensor]
@@ -59,12 +60,12 @@ def products() -> Iterator[Case]:
         )
 
 
-def entrances() -> Iterator[Case]:
+def stems() -> Iterator[Case]:
     for padding in (3, 2):
         read = [normal(256, 3, 224, 224), normal(64, 3, 7, 7, by=0.1), normal(64), 1 + normal(64, by=0.2), normal(64)]
         yield (
-            f"entrance with a margin of {padding}",
-            lambda image, *given, padding=padding: entrance(image, ConvStemWeights(*given), 4, padding, EPS),
+            f"stem with a padding of {padding}",
+            lambda image, *given, padding=padding: conv_stem_norm(image, ConvStemWeights(*given), 4, padding, EPS),
             lambda image, *given, padding=padding: conv_stem_norm_reference(
                 image, ConvStemWeights(*given), 4, padding, EPS
             ),
@@ -104,7 +105,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         parser.error("this needs a GPU; on the CPU the kernels are checked by the tests")
     torch.manual_seed(0)
-    for cases in (feed_forwards, products, entrances, positions):
+    for cases in (feed_forwards, products, stems, positions):
         for case in cases():
             compare(*case)
 

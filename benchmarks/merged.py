@@ -1,6 +1,6 @@
 """Four neighbours and their norm on a GPU, where the stages of Swin meet: is the kernel exact, and how fast?
 
-The other way is the one taken without it, compiled. 256 pictures in bfloat16, without gradients.
+The other way is the one taken without it, compiled. 256 images in bfloat16, without gradients.
 
 python benchmarks/merged.py
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench
 
-from patchword.kernels.stem.patch_merge_norm import patch_merge_norm_reference
+from patchword.kernels.stem.reference import patch_merge_norm_reference
 
 KIND = torch.bfloat16
 EPS = 1e-5

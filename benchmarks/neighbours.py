@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from triton.testing import do_bench
 
 from patchword.core.grid import Grid
+from patchword.fusion.convolution import folded
 from patchword.kernels.depthwise_conv import lepe_conv_tuning as plan
 from patchword.kernels.depthwise_conv.launch import backward, forward
 from patchword.kernels.depthwise_conv.operation import depthwise_conv, depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import filter_back
-from patchword.layers.convolution.depthwise import folded
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 CHOICES = itertools.product((4, 8), (2, 4, 8), (96, 128, None))  # channels of a thread, warps, registers

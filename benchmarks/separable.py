@@ -9,8 +9,7 @@ python benchmarks/separable.py --tune        # tries other launches
 
 import argparse
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,8 @@ from triton.testing import do_bench
 
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
+from patchword.fusion.rewrite import rewritten
+from patchword.fusion.rules import RULES
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
 from patchword.kernels.depthwise_conv.separable_qkv import (
     SeparableWeights,
@@ -26,7 +27,6 @@ from patchword.kernels.depthwise_conv.separable_qkv import (
     separable_qkv_reference,
 )
 from patchword.layers import SeparableProjection
-from patchword.layers.attention import projection as layer
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
 KIND = torch.bfloat16
@@ -71,21 +71,12 @@ def milliseconds(run: Callable[[], object]) -> float:
     return float(do_bench(run, warmup=20, rep=100, return_mode="median"))
 
 
-@contextmanager
-def without() -> Iterator[None]:
-    """the layer as it is without this kernel"""
-    kept, layer.is_on_cuda = layer.is_on_cuda, lambda tokens: False
-    try:
-        yield
-    finally:
-        layer.is_on_cuda = kept
-
-
 def one_by_one(part: SeparableProjection, tokens: Tensor, side: int) -> float:
-    scope = Scope(grid=Grid(side, side))
-    with without():
-        run = torch.compile(lambda tokens: part(tokens, scope)[:3])
-        return milliseconds(lambda: run(tokens))
+    """without this kernel: the other rules alone"""
+    scope, rules = Scope(grid=Grid(side, side)), {name: rule for name, rule in RULES.items() if name != "separable_qkv"}
+    fused = rewritten(part, rules)
+    run = torch.compile(lambda tokens: fused(tokens, scope)[:3])
+    return milliseconds(lambda: run(tokens))
 
 
 def told(spent: float, tokens: Tensor) -> str:
@@ -116,7 +107,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     asked = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_separable_kernel.py")
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/kernels/test_separable_qkv.py")
     for side, width in STAGES:
         part = made(width)
         parts, tokens = parts_of(part), torch.randn(asked.batch, side * side, width, device="cuda").to(KIND)

@@ -73,7 +73,7 @@ def _rate(module: nn.Module) -> float:
 
 def is_pre_norm(module: nn.Module) -> TypeGuard[Residual]:
     """x + f(norm(x)), with nothing but f in the branch in evaluation"""
-    if not is_exactly(module, Residual) or module.where is not Norm.PRE:
+    if not isinstance(module, Residual) or not is_exactly(module, Residual) or module.where is not Norm.PRE:
         return False
     return all(map(can_be_inactive, (module.scale, module.dropout, module.drop_path)))
 

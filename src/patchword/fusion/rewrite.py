@@ -11,7 +11,7 @@ Rule = Callable[[nn.Module], nn.Module | None]
 
 def with_children(module: Module, children: Mapping[str, nn.Module | None]) -> Module:
     """A shallow copy: other submodules, the same parameters, buffers, hooks and attributes."""
-    copied = module.__class__.__new__(module.__class__)
+    copied = object.__new__(module.__class__)  # not the class's own __new__, which FSDP overrides
     copied.__dict__.update(module.__dict__)
     copied.__dict__["_modules"] = dict(children)
     return copied

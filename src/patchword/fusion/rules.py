@@ -6,6 +6,8 @@ or a gradient that is needed. A rule does not match a module with hooks or with 
 subclass of what it knows.
 """
 
+from typing import TypeVar, cast
+
 from torch import nn
 
 from patchword.fusion.attention import FusedAttention
@@ -26,7 +28,18 @@ RULES: dict[str, Rule] = {
     "out_proj_mlp": fuse_out_proj_mlp,  # Block(attention, feed_forward)
 }
 
+Module = TypeVar("Module", bound=nn.Module)
+
 
 def fuse(model: nn.Module) -> nn.Module:
     """The model with all rules applied. The given model stays as it is; the parameters are shared."""
     return rewritten(model, RULES)
+
+
+def fuse_on_gpu(model: Module) -> Module:
+    """The fused model if its parameters are on a GPU, else the model itself.
+
+    Without torch.compile, for a few batches: compiling takes longer than it would save.
+    """
+    parameter = next(model.parameters(), None)
+    return cast(Module, fuse(model)) if parameter is not None and parameter.is_cuda else model

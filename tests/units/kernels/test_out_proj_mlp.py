@@ -95,10 +95,10 @@ def test_no_gradient_is_lost(calls, monkeypatch):
 class Wrapper(nn.Module):
     def __init__(self, inner):
         super().__init__()
-        self.inner, self.calls = inner, 0
+        self.inner, self.calls = inner, []
 
     def forward(self, tokens, scope):
-        self.calls += 1
+        self.calls.append(1)
         return self.inner(tokens, scope)
 
 
@@ -110,7 +110,7 @@ def test_a_wrapped_residual_is_called(calls, wrapped):
     outer = Wrapper(getattr(part, wrapped))
     setattr(part, wrapped, outer)
     assert difference(fuse(part)(tokens, SCOPE), expected) < 1e-5
-    assert (outer.calls, len(calls)) == (1, 1)
+    assert (len(outer.calls), len(calls)) == (1, 1)
 
 
 @torch.no_grad()

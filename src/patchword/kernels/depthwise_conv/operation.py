@@ -58,7 +58,8 @@ def depthwise_conv2d(feature_map: Tensor, weight: Tensor, bias: Tensor | None) -
         return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight))
     height, width = feature_map.shape[2:]
     answer = depthwise_conv(feature_map.flatten(2).transpose(1, 2), weight, bias, height, width)
-    return answer.transpose(1, 2).unflatten(2, (height, width))
+    convolved: Tensor = answer.transpose(1, 2).unflatten(2, (height, width))
+    return convolved
 
 
 def depthwise_conv_reference(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:

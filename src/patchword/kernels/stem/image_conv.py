@@ -25,4 +25,5 @@ def conv2d_as_matmul(feature_map: Tensor, weight: Tensor, bias: Tensor | None, s
     cut = around.unfold(2, kernel, stride).unfold(3, kernel + more, stride)
     patches = cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
     tokens = F.linear(patches, F.pad(weight, (0, more)).flatten(1), bias)
-    return tokens.transpose(1, 2).unflatten(2, (cut.shape[2], cut.shape[3]))
+    convolved: Tensor = tokens.transpose(1, 2).unflatten(2, (cut.shape[2], cut.shape[3]))
+    return convolved

@@ -9,6 +9,7 @@ from patchword.core.device import pick_device
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
 from patchword.data.image.named_datasets import open_source
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
 from patchword.objectives.metrics.classification import Scores, score
@@ -48,5 +49,6 @@ def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEv
     model = run.model().to(target)
     images = read_test_images(recipe, model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
-    scores, tokens = score(model, batches.whole(), model.card.labels), token_accuracies(model, batches.whole())
+    fast = fuse_on_gpu(model)
+    scores, tokens = score(fast, batches.whole(), model.card.labels), token_accuracies(fast, batches.whole())
     return ImageEvaluation(model, scores, images, tokens)

@@ -12,6 +12,7 @@ from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.images import OnDisk
 from patchword.data.image.sources import PICTURES
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.training.step import autocast
@@ -50,7 +51,7 @@ def classify(
 ) -> list[Answer]:
     REGISTRY.require_images(model.card.model)
     target = pick_device(device)
-    model, chosen = model.to(target), pick_precision(precision, target)
+    model, chosen = fuse_on_gpu(model.to(target)), pick_precision(precision, target)
     config = model.card.config
     labels = model.card.labels or tuple(str(number) for number in range(config["classes"]))
     source = OnDisk(tuple(paths), config["image"], config["channels"])

@@ -20,6 +20,7 @@ from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import Source
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
@@ -57,7 +58,7 @@ class ImageTask:
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
-            scores = score(self.model, self.held.whole(), self.model.card.labels, group)
+            scores = score(fuse_on_gpu(self.model), self.held.whole(), self.model.card.labels, group)
         return Validation(scores.loss, scores.accuracy)
 
     def save(self, folder: Path) -> None:

@@ -13,6 +13,7 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
@@ -132,10 +133,11 @@ def answered(
     model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Outputs:
     """What the model, which must be in evaluation mode, answers to every text, in their order."""
+    fast = fuse_on_gpu(model)
 
     def ask(batch: TextBatch) -> torch.Tensor:
         with autocast(precision, form.device):
-            answer: torch.Tensor = model(batch.text)
+            answer: torch.Tensor = fast(batch.text)
         return answer
 
     return packed_outputs(ask, examples, form, group=group)

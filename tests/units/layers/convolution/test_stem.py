@@ -160,13 +160,14 @@ def test_an_image_smaller_than_the_kernel_makes_the_grid_it_says(shape):
     assert tokens.shape == (1, grid.tokens, 8)
 
 
-@pytest.mark.parametrize(("channels", "taken"), [(3, True), (4, True), (5, False)])
+@pytest.mark.parametrize(("channels", "taken"), [(3, "matmul"), (4, "matmul"), (5, "conv2d")])
 def test_on_a_gpu_few_channels_are_a_matrix_product(hopper, channels, taken, monkeypatch):
-    calls = []
-    original = image_conv.conv2d_as_matmul
-    monkeypatch.setattr(image_conv, "conv2d_as_matmul", lambda *given: calls.append(given) or original(*given))
-    with hopper:
-        part = OverlapEmbed(channels, 8, 7, 4, 3)
-    tokens, grid = part(torch.zeros(2, channels, 32, 36, device=hopper))
-    assert (tokens.shape, grid) == ((2, 72, 8), part.grid(32, 36))
-    assert len(calls) == taken
+    monkeypatch.setattr(image_conv, "conv2d_as_matmul", lambda *given: "matmul")
+    monkeypatch.setattr(image_conv.F, "conv2d", lambda *given: "conv2d")
+    images, weight = torch.zeros(2, channels, 32, 36, device=hopper), torch.zeros(8, channels, 7, 7, device=hopper)
+    assert image_conv.image_conv2d(images, weight, None, 4, 3) == taken
+
+
+def test_on_a_cpu_images_are_convolved(monkeypatch):
+    monkeypatch.setattr(image_conv, "conv2d_as_matmul", lambda *given: pytest.fail("slower on a CPU"))
+    OverlapEmbed(3, 8, 7, 4, 3)(pixels(1, 3, 16, 16))

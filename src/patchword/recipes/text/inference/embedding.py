@@ -1,7 +1,7 @@
 """Texts as vectors: which layer, and how its tokens become one vector."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from patchword.core.files import read_json
 from patchword.core.sentence_transformers import encoder_folder
 from patchword.data.text.batching.assembly import Limit, sentences
 from patchword.data.text.batching.batches import TextBatch
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
 from patchword.recipes.text.inference.outputs import Advance, nobody
 from patchword.recipes.text.inference.reader import Reader, grouped
@@ -75,6 +76,7 @@ def layer_number(reader: Reader, layer: int) -> int:
 
 def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance = nobody) -> Iterator[Embedded]:
     """Some texts at a time, so that the vectors of a large file are never held all at once."""
+    reader = replace(reader, model=fuse_on_gpu(reader.model))
     for group in grouped(texts, len, _CHARACTERS):
         examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length))
         reader.counts.add(examples)

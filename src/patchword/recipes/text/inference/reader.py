@@ -9,6 +9,7 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import Examples, Form
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
@@ -64,7 +65,8 @@ class Reader:
 
     def outputs(self, examples: Examples, rows: float, advance: Advance, ask: Ask | None = None) -> Outputs:
         """What the model answers to every text. rows: what is told to be done in all."""
-        asked = ask or (lambda batch: self.model(batch.text))
+        fast = fuse_on_gpu(self.model)
+        asked = ask or (lambda batch: fast(batch.text))
         share = rows / len(examples)
         with autocast(self.precision, self.form.device):
             return packed_outputs(asked, examples, self.form, lambda done: advance(share * done))
