@@ -38,7 +38,7 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Mode
     """
     path = Path(source)
     if not path.exists():
-        raise UserError(f"{path} does not exist", expected="a run, a model folder, a .safetensors or an .npz file")
+        raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = read_folder(path) if path.is_dir() else read_file(path)
     card = _identify(found, model, overrides)
     return _build(found, card, overrides, path)
