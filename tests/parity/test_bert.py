@@ -223,7 +223,7 @@ def test_another_matrix_than_the_words_table_is_refused(head, tmp_path):
     theirs.save_pretrained(tmp_path)
     other = {"cls.predictions.decoder.weight": torch.randn(TINY_TEXT["vocabulary"], TINY_TEXT["width"])}
     rename(tmp_path, lambda tensors: tensors | other)
-    with pytest.raises(UserError, match="scores words by another matrix than their table"):
+    with pytest.raises(UserError, match="the output matrix differs from the word embedding"):
         patchword.load(tmp_path)
 
 
@@ -300,7 +300,7 @@ def test_a_sentence_folder_keeps_its_pooling(pooling, told, normalize, tmp_path)
 )
 def test_another_pooling_is_refused(told, tmp_path):
     sentence_folder(tmp_path, told)
-    with pytest.raises(UserError, match="this pooling is not known"):
+    with pytest.raises(UserError, match="unsupported pooling"):
         patchword.load(tmp_path)
 
 

@@ -242,7 +242,7 @@ def test_another_matrix_than_the_words_table_is_refused(name, tmp_path):
     their_own((name, "words")).save_pretrained(tmp_path)
     other = {"lm_head.weight": torch.randn(TINY_TEXT["vocabulary"], TINY_TEXT["width"])}
     rename(tmp_path, lambda tensors: tensors | other)
-    with pytest.raises(UserError, match="scores words by another matrix than their table"):
+    with pytest.raises(UserError, match="the output matrix differs from the word embedding"):
         patchword.load(tmp_path)
 
 

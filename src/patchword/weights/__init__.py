@@ -1,4 +1,4 @@
-"""NAMES: reading and writing weights, ours and other libraries'."""
+"""NAMES: read and write weights in our format and in those of other libraries."""
 
 from patchword.weights.io.loading import load
 from patchword.weights.io.saving import save

@@ -147,7 +147,7 @@ def test_bad_input_is_one_clear_error(command, run, tmp_path):
     change(run, lambda weights: weights.sign() * 3e38)  # numbers, whose loss is none
     assert "not a number" in refusal(command, "sharpness", run, *FEW)
     change(run, lambda weights: weights * torch.nan)
-    assert "has weights that are not finite" in refusal(command, "sharpness", run, *FEW)
+    assert "has non-finite weights" in refusal(command, "sharpness", run, *FEW)
     (run / "model.safetensors").unlink()
     assert "no weights yet" in refusal(command, "sharpness", run, *FEW)
 

@@ -244,7 +244,7 @@ def test_the_position_table_is_resized(file):
 @torch.no_grad()
 def test_the_layer_of_pre_training_is_left_out_and_said(file, tmp_path):
     extra = {"pre_logits/kernel": np.eye(WIDTH, dtype=np.float32), "pre_logits/bias": np.zeros(WIDTH, np.float32)}
-    with pytest.warns(UserWarning, match="pre_logits is left out"):
+    with pytest.warns(UserWarning, match="pre_logits is dropped"):
         model = patchword.load(written(tmp_path / "21k.npz", vit_arrays() | extra))
     assert torch.equal(model(IMAGES), patchword.load(file)(IMAGES))
 
@@ -324,7 +324,7 @@ def test_a_damaged_file(tmp_path):
 
 
 def test_arrays_nobody_knows(tmp_path):
-    assert "belong to no layout we know" in str(error_of(written(tmp_path / "other.npz", {"a": np.zeros(1)})))
+    assert "belong to no known layout" in str(error_of(written(tmp_path / "other.npz", {"a": np.zeros(1)})))
 
 
 def test_labels_survive(tmp_path):

@@ -113,7 +113,7 @@ def test_no_legend_lies_over_the_lines():
 
 def test_unknown_kinds_and_severities_are_told():
     clean = pictures(1, 1, 28, 28)
-    with pytest.raises(UserError, match=r"no corruption is called 'fogg'\n.*'fog'"):
+    with pytest.raises(UserError, match=r"unknown corruption 'fogg'\n.*'fog'"):
         corrupted(clean, "fogg", 1, 0, torch.zeros(1))
     with pytest.raises(UserError, match="1 to 5, got 6"):
         corrupted(clean, "fog", 6, 0, torch.zeros(1))

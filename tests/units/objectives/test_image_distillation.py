@@ -291,7 +291,7 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
     [
         ("teacher=nowhere", "'teacher': expected a run, the folder of a model or a file of weights, got nowhere"),
         ("teacher=resnet-mini", "got resnet-mini, a model without weights"),
-        ("teacher=broken", "broken has weights that are not finite, in 1 of"),
+        ("teacher=broken", "broken has non-finite weights in 1 of"),
         (
             "teacher=other",
             "knows other classes than the model: expected 10 classes: 0, 1, 2, 3, 4, ..., got 2: cat, dog",

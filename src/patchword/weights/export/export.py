@@ -1,4 +1,4 @@
-"""export: a model as a file that other programs run, whose answers were compared with the model's own."""
+"""export: write a model to a file that other programs run, and compare its outputs with the model's."""
 
 import copy
 import time
@@ -22,19 +22,19 @@ from patchword.weights.export.formats import FORMATS, Format, Runner, quiet
 from patchword.weights.export.inputs import Inputs, InputTensors, inputs_of
 from patchword.weights.export.int8 import in_int8
 
-TOLERANCE = 1e-4  # float32 in another order of sums differs by 1e-6 or so; a wrong operator by far more
-# To the same integers in PyTorch. A value that falls on the other side of a border sets off others: where that alone,
-# after a nudge of a millionth, moves the answers further than half of this, twice as far as that is allowed.
+TOLERANCE = 1e-4  # another summation order in float32 differs by about 1e-6; a wrong operator by far more
+# Difference from the same integers in PyTorch. A value that is rounded to the other side changes later values, too.
+# If a perturbation of one millionth changes the outputs by more than half of this, twice that change is allowed.
 INT8_TOLERANCE = 0.03
 NUDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written, and how far its answers are from the model's, relative to their scale."""
+    """An exported file. difference: of its outputs from the model's, relative to their scale."""
 
     path: Path
-    size: int  # bytes, with the weights that ONNX keeps in a second file where there are more than 2 GB
+    size: int  # bytes, including the second file that ONNX needs for weights of more than 2 GB
     detail: str
     notes: Mapping[str, str]
     reader: str
@@ -53,15 +53,15 @@ def export(
     tolerance: float | None = None,
     remarks: Mapping[str, str] | None = None,
 ) -> Exported:
-    """Writes `model`, which is on the CPU and ready to evaluate, to a .onnx or a .pt2 file: whole, or not at all.
+    """Write `model`, which is on the CPU in evaluation mode, atomically to a .onnx or .pt2 file.
 
-    size: of the images the file will take, height and width; the model's own if left out.
-    batch: how many images or texts it will take at a time; any number if left out.
-    int8: matrices and tables of a text model as 8-bit integers, in an .onnx file.
-    tolerance: the largest difference to the model's answers, relative to their scale, with which the file is kept;
-        1e-4 if left out. With int8 the file is held to the same integers in PyTorch, and how far these are from the
-        model, by the root of the mean square, is told; a tolerance is then a limit to that loss.
-    remarks: what else the file should say of itself.
+    size: image size of the file's input, height and width; default is the model's size.
+    batch: fixed batch size; default is any size.
+    int8: store matrices and embeddings of a text model as 8-bit integers, in an .onnx file.
+    tolerance: maximum difference from the model's outputs, relative to their scale; default 1e-4. With int8 the file is
+        compared with the same integers in PyTorch; the reported difference is the root mean square difference of these
+        from the model, and a tolerance limits it.
+    remarks: further notes to store in the file.
     """
     start, target = time.perf_counter(), Path(path)
     form = format_of(target)
@@ -69,7 +69,7 @@ def export(
     inputs = inputs_of(model.card, size, batch)
     examples, reads = inputs.examples(), inputs.module(model)
     with torch.no_grad():
-        expected = [_one(reads(*fed), model) for fed in examples]  # what the model refuses, it refuses here
+        expected = [_one(reads(*fed), model) for fed in examples]  # invalid inputs raise here
     notes = {**inputs.notes(), **(remarks or {})}
     written_as = inputs.module(_integers(model, form)) if int8 else reads
     make_folder(target.parent)
@@ -93,7 +93,7 @@ def export(
 
 
 def expected_seconds(model: Model, path: Path, size: Size | None = None) -> float:
-    """How long an export takes, roughly: it grows with the number of operations, not with their size."""
+    """Estimate the duration of an export, which depends on the number of operations, not on their size."""
     operations = _Operations()  # type: ignore[no-untyped-call]  # torch has no types
     inputs = inputs_of(model.card, size, 1)
     with torch.no_grad(), operations:
@@ -102,7 +102,7 @@ def expected_seconds(model: Model, path: Path, size: Size | None = None) -> floa
 
 
 class _Operations(TorchDispatchMode):
-    """Counts what torch is asked to do."""
+    """Counts the operations that torch executes."""
 
     count = 0
 
@@ -120,10 +120,10 @@ def format_of(path: Path) -> Format:
 
 
 def trace(model: nn.Module, inputs: Inputs) -> ExportedProgram:
-    """The model's operations as a graph, whatever the size of the axes that the inputs leave open.
+    """Trace the model to a graph with the dynamic axes of the inputs.
 
-    Its weights, shared with the model, ask for no gradient: torch's attention would then answer in another layout of
-    memory than it was traced with, and the graph would not run.
+    Its weights, shared with the model, do not require gradients: torch's attention would then return another memory
+    layout than it was traced with, and the graph would not run.
     """
     with quiet(), torch.no_grad():
         program = torch.export.export(model, inputs.traced(), dynamic_shapes=inputs.shapes())
@@ -135,8 +135,8 @@ def trace(model: nn.Module, inputs: Inputs) -> ExportedProgram:
 def _one(answer: Tensor | tuple[Tensor, ...], model: Model) -> Tensor:
     if isinstance(answer, tuple):
         raise UserError(
-            f"{model.card.model} with the head {model.card.config['head']!r} answers two things at once",
-            expected="a model with one answer",
+            f"{model.card.model} with the head {model.card.config['head']!r} has two outputs",
+            expected="a model with one output",
             hint='choose one of its heads: --set head=words, or load(..., head="words")',
         )
     return answer
@@ -144,12 +144,12 @@ def _one(answer: Tensor | tuple[Tensor, ...], model: Model) -> Tensor:
 
 def _integers(model: Model, form: Format) -> Model:
     if not isinstance(model, TextModel) or form.suffix != ".onnx":
-        raise UserError("cannot export this in 8 bits", expected="a model of texts, and a name that ends in .onnx")
+        raise UserError("cannot export this with int8", expected="a text model and a file name that ends in .onnx")
     return in_int8(model)
 
 
 def _largest_difference(run: Runner, examples: list[InputTensors], expected: list[Tensor]) -> float:
-    """NaN if an answer has one."""
+    """Return the largest relative difference of the outputs; NaN if an output has NaN."""
     worst = torch.zeros(())
     for fed, scores in zip(examples, expected, strict=True):
         scale = scores.abs().max()
@@ -158,13 +158,13 @@ def _largest_difference(run: Runner, examples: list[InputTensors], expected: lis
 
 
 def _spread(run: Runner, examples: list[InputTensors], expected: list[Tensor]) -> float:
-    """The root of the mean square of the differences, relative to that of the answers."""
+    """Return the root mean square difference, relative to that of the outputs."""
     found = torch.cat([(run(*fed) - scores).flatten() for fed, scores in zip(examples, expected, strict=True)])
     return float(found.norm() / torch.cat([scores.flatten() for scores in expected]).norm().clamp(min=1e-30))
 
 
 def _nudged(integers: nn.Module) -> nn.Module:
-    """The same with scales that are wrong by a millionth, which only moves what lies on a border."""
+    """Return a copy with scales perturbed by one millionth, which changes only values at a rounding boundary."""
     found, noise = copy.deepcopy(integers), torch.Generator().manual_seed(0)
     for name, scales in found.named_buffers():
         if name.endswith("scales"):
@@ -173,17 +173,17 @@ def _nudged(integers: nn.Module) -> nn.Module:
 
 
 def _require(worst: float, tolerance: float, target: Path, form: Format) -> None:
-    if not worst <= tolerance:  # NaN is none, either
+    if not worst <= tolerance:  # also for NaN
         raise UserError(
-            f"{form.reader} does not answer as the model does, so {target} was not written",
-            expected=f"a difference of {tolerance:.0e} of the scores' scale at most",
+            f"the outputs in {form.reader} differ from the model's, so {target} was not written",
+            expected=f"a relative difference of at most {tolerance:.0e}",
             got=f"{worst:.1e}",
-            hint="a larger tolerance keeps the file; a model whose scores are huge or not finite can be the cause, too",
+            hint="a larger tolerance keeps the file; huge or non-finite outputs of the model can also be the cause",
         )
 
 
 def _publish(draft: Path, target: Path) -> int:
-    """Everything beside the draft takes its place, the file itself last; answers how many bytes there are."""
+    """Move the draft and its companion files to their place, the main file last; return the size in bytes."""
     files = sorted(draft.parent.iterdir(), key=lambda file: file == draft)
     size = sum(file.stat().st_size for file in files)
     for file in files:

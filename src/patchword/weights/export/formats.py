@@ -1,4 +1,4 @@
-"""Files that run without this library: ONNX for other runtimes, an exported program for PyTorch."""
+"""Export formats that run without this library: ONNX, and exported programs of PyTorch."""
 
 import json
 import logging
@@ -17,11 +17,11 @@ from patchword.core.errors import UserError
 from patchword.weights.export.inputs import OUTPUT, Inputs
 from patchword.weights.export.int8_operations import translations
 
-Runner = Callable[..., Tensor]  # from the inputs, in their order, to the scores
+Runner = Callable[..., Tensor]  # inputs in order -> outputs
 
 
 class Format(Protocol):
-    """One kind of file; `reader` is the program that its answers are checked with."""
+    """A file format. reader: the program with which its outputs are checked."""
 
     suffix: str
 
@@ -29,24 +29,24 @@ class Format(Protocol):
     def reader(self) -> str: ...
 
     def require(self) -> None:
-        """refuses where a package is missing, before anything takes time"""
+        """Raise an error if a package is missing."""
         ...
 
     def seconds(self, operations: int) -> float:
-        """how long writing takes one core, as measured on models of 100 to 3,000 operations"""
+        """Estimate the time of writing on one core, as measured on models of 100 to 3,000 operations."""
         ...
 
     def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
-        """the program with its notes as a file; answers what is worth knowing of it"""
+        """Write the program and its notes to a file; return a short description."""
         ...
 
     def open(self, path: Path) -> Runner:
-        """the file, as those run it who get it"""
+        """Open the file in its runtime."""
         ...
 
 
 class Onnx:
-    """For ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are its metadata."""
+    """For ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
 
     suffix = ".onnx"
     packages = ("onnx", "onnxscript", "onnxruntime")
@@ -72,7 +72,7 @@ class Onnx:
     def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
         import onnx
 
-        with quiet(), torch.no_grad():  # as it was traced: torch's attention lies otherwise in memory with gradients
+        with quiet(), torch.no_grad():  # as in tracing: torch's attention has another memory layout with gradients
             converted = torch.onnx.export(
                 program,
                 dynamo=True,
@@ -84,7 +84,7 @@ class Onnx:
             )
         assert converted is not None
         converted.model.metadata_props.update(notes)
-        converted.save(path)  # weights of more than ONNX can hold in one file lie in another beside it
+        converted.save(path)  # weights above ONNX's size limit are written to a second file
         onnx.checker.check_model(path, full_check=True)
         return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
 
@@ -104,9 +104,9 @@ class Onnx:
 
 
 class TorchProgram:
-    """For torch.export.load, torch.compile and AOTInductor. Notes are an extra file, notes.json.
+    """For torch.export.load, torch.compile and AOTInductor. Notes are stored as an extra file, notes.json.
 
-    PyTorch reads parts of it with pickle, so only files one trusts should be loaded.
+    PyTorch reads parts of it with pickle, so only trusted files should be loaded.
     """
 
     suffix = ".pt2"
@@ -136,7 +136,7 @@ FORMATS: dict[str, Format] = {form.suffix: form for form in (Onnx(), TorchProgra
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the exporter's remarks on packages it does not need and on its own deprecations; errors still show."""
+    """Silence the exporter's warnings about optional packages and its own deprecations; errors still show."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""What an exported file is fed with: images, or texts."""
+"""The inputs of an exported file: images or texts."""
 
 import json
 from dataclasses import dataclass
@@ -25,30 +25,30 @@ class Inputs(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def examples(self) -> list[InputTensors]:
-        """on which the file's answers are compared with the model's"""
+        """Return inputs for comparing the file's outputs with the model's."""
         ...
 
     def traced(self) -> InputTensors:
-        """with which the model is traced"""
+        """Return inputs for tracing the model."""
         ...
 
     def shapes(self) -> Any:
-        """which axes are left open, as torch.export wants to be told"""
+        """Return the dynamic axes in the format of torch.export."""
         ...
 
     def module(self, model: Model) -> nn.Module:
-        """the model, called with these inputs"""
+        """Return a module that calls the model with these inputs."""
         ...
 
     def notes(self) -> dict[str, str]:
-        """how to feed the file and read its answers, for those who have nothing but the file"""
+        """Describe the inputs and outputs, for users who have only the file."""
         ...
 
 
 def inputs_of(card: Card, size: Size | None = None, batch: int | None = None) -> Inputs:
-    """size: of images. batch: how many at a time; any number if left out."""
+    """Return the inputs of a model. size: of images. batch: fixed batch size; default is any size."""
     if (reads := REGISTRY.reads(card.model)) in ("pairs", "characters", "vectors"):
-        raise UserError(f"{card.model!r} cannot be exported", expected=f"a model of images or of texts, not of {reads}")
+        raise UserError(f"{card.model!r} cannot be exported", expected=f"an image or text model, not one of {reads}")
     if REGISTRY.reads_images(card.model):
         return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
     return TextInputs(card, batch)
@@ -78,10 +78,9 @@ class ImageInputs:
         channels, height, width = self.shape
         colours = {1: "grey", 3: "red, green, blue"}.get(channels, f"{channels} channels")
         return {
-            "input": f"{self.names[0]}, float32 ({count}, {channels}, {height}, {width}): {colours}; rows from the "
-            "top; pixels of 0 to 255, / 255, - mean, / std, channel by channel",
-            "picture": f"upright (EXIF); its shorter side scaled so that it covers {height} x {width}, bicubic, and "
-            "the middle cut out",
+            "input": f"{self.names[0]}, float32 ({count}, {channels}, {height}, {width}): {colours}; rows from "
+            "the top; pixel values 0 to 255, divided by 255, minus mean, divided by std, per channel",
+            "image": f"upright (EXIF); resized (bicubic) so that it covers {height} x {width}, then centre-cropped",
             "mean": json.dumps(card.normalization.mean),
             "std": json.dumps(card.normalization.std),
             "output": f"{OUTPUT}, float32 ({count}, {card.config['classes']}): before the softmax, in the order of "
@@ -90,13 +89,13 @@ class ImageInputs:
         }
 
     def _images(self, count: int) -> InputTensors:
-        """Noise of the spread that prepared pixels have."""
+        """Return noise with the variance of normalised pixels."""
         return (torch.randn(count, *self.shape, generator=torch.Generator().manual_seed(count)),)
 
 
 @dataclass(frozen=True)
 class TextInputs:
-    """Padded texts of any length the model can read."""
+    """Padded texts of any length up to the model's maximum."""
 
     card: Card
     batch: int | None
@@ -122,19 +121,19 @@ class TextInputs:
 
     def notes(self) -> dict[str, str]:
         count, config = self.batch or "batch", self.card.config
-        shape = f"int64 ({count}, tokens), {self._longest()} tokens at most"
+        shape = f"int64 ({count}, tokens), at most {self._longest()} tokens"
         answers = {
-            "tokens": f"({count}, tokens, {config['width']}): the last tokens",
-            "words": f"({count}, tokens, {config['vocabulary']}): a score for each word, before the softmax",
-            "tags": f"({count}, tokens, {config['classes']}): before the softmax, in the order of labels",
-            "span": f"({count}, tokens, 2): that the answer begins here, that it ends here, before the softmax",
-            "classes": f"({count}, {config['classes']}): before the softmax, in the order of labels",
-            "next": f"({count}, 2): that the second text follows, that it does not, before the softmax",
+            "tokens": f"({count}, tokens, {config['width']}): the outputs of the last block",
+            "words": f"({count}, tokens, {config['vocabulary']}): logits of the vocabulary",
+            "tags": f"({count}, tokens, {config['classes']}): logits, in the order of labels",
+            "span": f"({count}, tokens, 2): logits of the start and of the end of the answer",
+            "classes": f"({count}, {config['classes']}): logits, in the order of labels",
+            "next": f"({count}, 2): logits of 'the second text follows' and 'it does not'",
         }
-        whole = f"({count}, {config['width']}): a vector for each text"
+        whole = f"({count}, {config['width']}): one vector per text"
         return {
-            "input": f"{', '.join(self.names)}: {shape}. The numbers of the tokens, special ones included; 0 for the "
-            "first text and 1 for the second of a pair; 1 where there is a token and 0 where there is padding",
+            "input": f"{', '.join(self.names)}: {shape}. Token ids with special tokens; 0 for the "
+            "first text and 1 for the second of a pair; 1 for tokens and 0 for padding",
             "output": f"{OUTPUT}, float32 {answers.get(config['head'], whole)}",
             **_about(self.card),
         }
@@ -143,7 +142,7 @@ class TextInputs:
         return int(self.card.config["max_length"])
 
     def _texts(self, count: int, length: int) -> InputTensors:
-        """Random tokens; every text but the first is shorter than the longest."""
+        """Return random tokens; every text except the first is padded."""
         generator = torch.Generator().manual_seed(count)
         ids = torch.randint(0, self.card.config["vocabulary"], (count, length), generator=generator)
         lengths = (length - 2 * torch.arange(count)).clamp(min=1)[:, None]
@@ -153,7 +152,7 @@ class TextInputs:
 
 
 class _TextAdapter(nn.Module):
-    """A text model, called with what other programs have."""
+    """Calls a text model with plain tensors."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()

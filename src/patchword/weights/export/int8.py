@@ -1,11 +1,11 @@
-"""A text model whose matrices and tables are 8-bit integers, for ONNX Runtime on a CPU.
+"""Text models with matrices and embeddings in 8-bit integers, for ONNX Runtime on a CPU.
 
-Each output channel and each row of a table has a scale of its own. The inputs of a matrix are rounded by the range
-that training with `quantise` has learned, and in any other model by their range in each call. Products are summed in
-32-bit integers; softmax, norms and GELU stay float32.
+Each output channel and each row of an embedding has its own scale. Inputs of a matrix are quantised with the range
+learned in training with `quantise`, in other models with their range in each call (dynamic quantisation). Products are
+summed in 32-bit integers; softmax, norms and GELU stay in float32.
 
-Differences to the fake-quantised model: biases stay float32, and -128 is used where a value below the threshold is cut
-off, which training cuts at -127.
+Differences from the fake-quantised model: biases stay in float32, and values below the threshold are clipped to -128,
+in training to -127.
 """
 
 import copy
@@ -22,7 +22,7 @@ from patchword.weights.export.int8_operations import int8_product, int8_rows, in
 
 
 class Int8Linear(nn.Module):
-    """A matrix in 8 bits. inward: what the last bit of the inputs is worth, where training has learned it."""
+    """A linear layer with int8 weights. inward: step size of the inputs, if training has learned it."""
 
     weight: Tensor
     scales: Tensor
@@ -43,7 +43,7 @@ class Int8Linear(nn.Module):
 
 
 class Int8Embedding(nn.Module):
-    """A table in 8 bits."""
+    """An embedding with int8 weights."""
 
     weight: Tensor
     scales: Tensor
@@ -60,7 +60,7 @@ class Int8Embedding(nn.Module):
 
 
 class Int8Tied(nn.Module):
-    """A score for each word by the 8-bit table of words."""
+    """Logits of the vocabulary from the int8 word embedding (tied weights)."""
 
     scales: Tensor
     bias: Tensor | None
@@ -79,7 +79,7 @@ class Int8Tied(nn.Module):
 
 @torch.no_grad()
 def in_int8(model: TextModel) -> TextModel:
-    """A copy of the model in 8 bits, to be exported. Answers are those of ONNX Runtime, but slow."""
+    """Return a copy of the model in int8 for export. It computes the outputs of ONNX Runtime, but slowly."""
     found = copy.deepcopy(model).eval()
     partly = [module for module in found.modules() if isinstance(module, PartlyTied)]
     left = {id(module.extra) for module in partly} | ({id(found.entrance.words)} if partly else set())
@@ -98,13 +98,13 @@ def in_int8(model: TextModel) -> TextModel:
 
 
 def _learned(part: nn.Module) -> Tensor | None:
-    """what the last bit of the part's inputs is worth, if training has seen any"""
+    """Return the step size of the module's inputs, if it was learned in training."""
     seen = getattr(part, "quantised", None)
     return seen.input / LARGEST if isinstance(seen, Thresholds) and bool(seen.input > 0) else None
 
 
 def _integers(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows, columns) float32 -> int8, and what the last bit of each row is worth: (rows,)"""
+    """(rows, columns) float32 -> int8, and (rows,) the step size of each row."""
     limits = row_thresholds(weight).clamp(min=torch.finfo(torch.float32).tiny)
     scale = torch.full_like(limits, LARGEST) / limits
     return (weight * scale).round().clamp(-LARGEST, LARGEST).to(torch.int8), limits[:, 0] / LARGEST

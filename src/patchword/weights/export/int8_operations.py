@@ -1,4 +1,4 @@
-"""The operations of a model in 8-bit integers: what they compute, and how each is said in ONNX's own operators."""
+"""The operations of int8 models: their computation, and their translation to ONNX operators."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,9 +11,9 @@ from patchword.layers.quantize import LARGEST
 
 @torch.library.custom_op("patchword::int8_product", mutates_args=())
 def int8_product(tokens: Tensor, weight: Tensor, scales: Tensor, step: Tensor | None) -> Tensor:
-    """(..., inputs) by an int8 (inputs, outputs) -> (..., outputs) float32.
+    """Multiply (..., inputs) by int8 (inputs, outputs) -> (..., outputs) float32.
 
-    scales: (outputs,) of the weights. step: () what the last bit of the inputs is worth; None: found in each call.
+    scales: (outputs,) of the weights. step: () step size of the inputs; None: computed in each call.
     """
     return _product(tokens, weight.double(), step) * scales
 
@@ -25,7 +25,7 @@ def _(tokens: Tensor, weight: Tensor, scales: Tensor, step: Tensor | None) -> Te
 
 @torch.library.custom_op("patchword::int8_tied", mutates_args=())
 def int8_tied(tokens: Tensor, table: Tensor, scales: Tensor, step: Tensor | None) -> Tensor:
-    """The same by an int8 table (rows, inputs), which is kept once for this and for reading its rows."""
+    """Multiply by the transpose of an int8 table (rows, inputs), which is shared with the embedding."""
     return _product(tokens, table.double().T, step) * scales
 
 
@@ -36,7 +36,7 @@ def _(tokens: Tensor, table: Tensor, scales: Tensor, step: Tensor | None) -> Ten
 
 @torch.library.custom_op("patchword::int8_rows", mutates_args=())
 def int8_rows(ids: Tensor, table: Tensor, scales: Tensor) -> Tensor:
-    """ids -> (..., width) float32 rows of an int8 table. scales: (rows,)"""
+    """Look up ids in an int8 table -> (..., width) float32. scales: (rows,)."""
     return table[ids].float() * scales[ids][..., None]
 
 
@@ -46,7 +46,7 @@ def _(ids: Tensor, table: Tensor, scales: Tensor) -> Tensor:
 
 
 def _product(tokens: Tensor, weight: Tensor, step: Tensor | None) -> Tensor:
-    """in double, which holds every sum of 32-bit integers"""
+    """Quantise and multiply in float64, which represents every sum of 32-bit integers exactly."""
     if step is not None:
         return ((tokens / step).round().clamp(-LARGEST - 1, LARGEST).double() @ weight).float() * step
     low, high = tokens.amin().clamp(max=0), tokens.amax().clamp(min=0)
@@ -57,13 +57,13 @@ def _product(tokens: Tensor, weight: Tensor, step: Tensor | None) -> Tensor:
 
 
 def translations() -> dict[Any, Callable[..., Any]]:
-    """How each of these operations is said in ONNX's own operators."""
+    """Return the translation of each operation to ONNX operators."""
     from onnxscript import opset20
 
-    op: Any = opset20  # whose types know nothing of what is put in between
+    op: Any = opset20  # its types do not accept intermediate values
 
     def whole(tokens: Any, step: Any) -> tuple[Any, Any, Any]:
-        """the inputs as integers, what their last bit is worth, and which integer is 0"""
+        """Return the quantised inputs, their step size and zero point."""
         if step is None:
             return cast(tuple[Any, Any, Any], op.DynamicQuantizeLinear(tokens))
         return op.QuantizeLinear(tokens, step, _zero(op)), step, None
@@ -94,7 +94,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
     }
 
 
-_FLOAT, _INT8 = 1, 3  # ONNX's numbers of these types
+_FLOAT, _INT8 = 1, 3  # ONNX's ids of these types
 
 
 def _zero(op: Any) -> Any:

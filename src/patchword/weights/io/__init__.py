@@ -1,1 +1,1 @@
-"""Io."""
+"""Loading and saving of models."""

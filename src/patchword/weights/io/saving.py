@@ -1,4 +1,4 @@
-"""save: a model as a folder that we, Hugging Face's transformers, timm or the authors' code can read."""
+"""save: write a model to a folder that patchword, Hugging Face transformers, timm or the authors' code can read."""
 
 import json
 from dataclasses import asdict
@@ -20,13 +20,13 @@ Library = Literal["patchword", "huggingface", "timm", "authors"]
 
 
 def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Path:
-    """Writes model.safetensors (model.npz for authors who use JAX) and config.json into `folder`.
+    """Write model.safetensors (model.npz for authors who use JAX) and config.json to `folder`.
 
-    layout: whose names the tensors get.
+    layout: the library whose tensor names are used.
     """
     if not isinstance(model, Model) or not hasattr(model, "card"):
         got = f"{type(model).__name__}{' without a card' if isinstance(model, Model) else ''}"
-        raise UserError("cannot save this", expected="a model made by create or load", got=got)
+        raise UserError("cannot save this object", expected="a model made by create or load", got=got)
     target, tensors, card = Path(folder), model.state_dict(), model.card
     file, beside = "model.safetensors", set[str]()
     if layout == "patchword":
@@ -44,22 +44,22 @@ def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Pat
     write_tensors(target / file, tensors, metadata)
     stale = {*WEIGHT_FILES, "model.safetensors.index.json", "preprocessor_config.json", "modules.json"}
     for other in stale - {file} - beside:
-        (target / other).unlink(missing_ok=True)  # of a model that lay here before
+        (target / other).unlink(missing_ok=True)  # of an earlier model in this folder
     write_json(target / "config.json", config)
     return target
 
 
 def describe(card: Card) -> dict[str, Any]:
-    """The card as it is written to config.json."""
+    """Return the card as it is written to config.json."""
     return {"library": "patchword", "version": 1, **asdict(card)}
 
 
 def _table(library: str, card: Card) -> Layout:
-    """The names of a library for this model; what that library cannot express is said."""
+    """Return the layout of a library for this model, or raise an error that lists what the library cannot express."""
     family = REGISTRY.find(card.model)[0].name
     known = {"patchword", *(table.library for table in LAYOUTS)}
     if library not in known:
-        raise UserError(f"no layout is called {library!r}", hint=nearest(library, known))
+        raise UserError(f"unknown layout {library!r}", hint=nearest(library, known))
     differences: dict[str, Any] = {}
     for table in LAYOUTS:
         if table.library == library and family in (table.family, *table.also_for):

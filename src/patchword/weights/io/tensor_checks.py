@@ -1,4 +1,4 @@
-"""Whether tensors are those of a model: all there, none besides, each of its shape."""
+"""Check that tensors fit a model: none missing, none unexpected, all of the right shape."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,18 +8,18 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 
-TASK = ("head.", "mixture.")  # how the names of a task's own weights begin; a mixture is ELMo's, of its layers
+TASK = ("head.", "mixture.")  # name prefixes of task-specific weights; the mixture is ELMo's weighting of its layers
 
 
 def check_encoder(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
-    """Before a head is made in the model's sizes: they have to be those of the tensors."""
+    """Check the shapes of the encoder, before a new head of the model's sizes is created."""
     expected = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(TASK)}
     if any(name in tensors and tensors[name].shape != shape for name, shape in expected.items()):
         check_tensors(tensors, model, path, unknown)
 
 
 def check_tensors(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
-    """Every tensor must be there, be expected and have its shape; otherwise all that is wrong is listed."""
+    """Raise an error that lists all missing, unexpected and misshapen tensors."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     wrong = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]
     wrong += [f"unexpected  {name}" for name in [*unknown, *(name for name in tensors if name not in expected)]]

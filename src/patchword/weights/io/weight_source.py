@@ -1,4 +1,4 @@
-"""What lies on disk: tensors of any library, brought under our names, and what the files say besides."""
+"""Read weight files of any library: tensors under our names, and the config and preprocessor settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,36 +15,36 @@ from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text import elmo
 from patchword.weights.names.text.tensorflow import is_old, modern
 
-OURS = Layout("patchword", "", (), (), lambda shapes: {})  # of a file that says, or whose reader says, what it holds
+OURS = Layout("patchword", "", (), (), lambda shapes: {})  # for files with our names, whose card names the model
 WEIGHT_FILES = ("model.safetensors", "model.npz")
 
 
 @dataclass(frozen=True)
 class WeightSource:
-    """What was found: tensors under our names, names that no table knows, the layout, what the files say besides."""
+    """Tensors under our names, unknown names, the layout of the file, its config and its preprocessor settings."""
 
     ours: Tensors
     unknown: list[str]
     layout: Layout
-    told: Mapping[str, Any]
+    config: Mapping[str, Any]
     preprocessor: Mapping[str, Any]
 
 
 def read_folder(folder: Path) -> WeightSource:
     if published := elmo.published(folder):
         return _elmo(published)
-    told, folder = _sentence_transformers(folder), encoder_folder(folder)
+    config, folder = _sentence_transformers(folder), encoder_folder(folder)
     tensors: Tensors = {}
     metadata: dict[str, str] = {}
     for file in _weight_files(folder):
         part, metadata = read_tensors(file)
         tensors |= part
-    told = {**(_read_object(folder / "config.json") or _card_of(metadata, folder)), **told}
-    return _recognise(tensors, told, _read_object(folder / "preprocessor_config.json"))
+    config = {**(_read_object(folder / "config.json") or _card_of(metadata, folder)), **config}
+    return _recognise(tensors, config, _read_object(folder / "preprocessor_config.json"))
 
 
 def read_file(path: Path) -> WeightSource:
-    """One file; a config.json that lies beside a model.safetensors belongs to it."""
+    """Read one file; a config.json in the folder of a model.safetensors belongs to it."""
     if path.suffix == elmo.SUFFIX:
         return _elmo(path)
     tensors, metadata = read_tensors(path)
@@ -53,13 +53,13 @@ def read_file(path: Path) -> WeightSource:
 
 
 def _elmo(path: Path) -> WeightSource:
-    """The authors' file of ELMo, which is no table of names: gates and matrices change their places."""
+    """Read the authors' ELMo file, which needs more than renaming: gates are reordered and matrices transposed."""
     tensors, card = elmo.read(path)
     return WeightSource(tensors, [], OURS, {"library": "patchword", **asdict(card)}, {})
 
 
 def _sentence_transformers(folder: Path) -> dict[str, Any]:
-    """How a folder of that library makes one vector of a text."""
+    """Read how a sentence-transformers folder pools a text into one vector."""
     kinds = modules_of(folder)
     if not kinds:
         return {}
@@ -78,18 +78,18 @@ def _read_object(path: Path) -> Mapping[str, Any]:
 
 
 def _card_of(metadata: Mapping[str, str], path: Path) -> Mapping[str, Any]:
-    """The card that `save` puts into the file itself."""
+    """Return the card that `save` writes into the metadata of the file."""
     try:
-        told = parse_json(metadata.get("patchword", "{}"))
+        config = parse_json(metadata.get("patchword", "{}"))
     except ValueError as error:
         raise UserError(f"the card inside {path} cannot be read", got=str(error)) from None
-    if not isinstance(told, dict):
-        raise UserError(f"the card inside {path} cannot be read", expected="a JSON object", got=type(told).__name__)
-    return told
+    if not isinstance(config, dict):
+        raise UserError(f"the card inside {path} cannot be read", expected="a JSON object", got=type(config).__name__)
+    return config
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The weight file of a folder, or its shards."""
+    """List the weight file of a folder, or its shards."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         places = _read_object(index).get("weight_map")
@@ -106,24 +106,24 @@ def _weight_files(folder: Path) -> list[Path]:
     raise UserError(f"there are no weights in {folder}", expected="model.safetensors")
 
 
-def _recognise(tensors: Tensors, told: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> WeightSource:
-    """Which library's names these are is read off the names."""
-    if told.get("library") == "patchword":
-        return WeightSource(tensors, [], OURS, told, preprocessor)
+def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> WeightSource:
+    """Identify the layout by the tensor names and rename the tensors to ours."""
+    if config.get("library") == "patchword":
+        return WeightSource(tensors, [], OURS, config, preprocessor)
     tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
         for layout in LAYOUTS:
-            if layout.fits(named, told.get("model_type")):
+            if layout.fits(named, config.get("model_type")):
                 ours, unknown = layout.to_ours(named)
-                return WeightSource(ours, unknown, layout.reading(named), told, preprocessor)
+                return WeightSource(ours, unknown, layout.reading(named), config, preprocessor)
         if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):
-            return WeightSource(named, [], OURS, told, preprocessor)
+            return WeightSource(named, [], OURS, config, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
-    raise UserError("the names in this file belong to no layout we know", got=f"{len(tensors)} tensors: {some}, ...")
+    raise UserError("the tensor names belong to no known layout", got=f"{len(tensors)} tensors: {some}, ...")
 
 
 def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
-    """As they are named, then without the words that all names begin with, such as "module." or "state_dict.model."."""
+    """Yield the tensors as named, then without common prefixes such as "module." or "state_dict.model."."""
     yield tensors
     while len({name.partition(".")[0] for name in tensors}) == 1 and all("." in name for name in tensors):
         tensors = {name.partition(".")[2]: tensor for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""What the config.json of every family has in common, in Hugging Face's words and in timm's."""
+"""Parts of config.json that all families share, in Hugging Face's and in timm's format."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +20,10 @@ def huggingface_config(card: Card, architecture: str, model_type: str, sizes: Ma
 
 
 def timm_config(card: Card, architecture: str | None, features: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """timm.create_model(architecture, num_classes=num_classes, **model_args) builds this very model.
+    """Write a config from which timm.create_model(architecture, num_classes=num_classes, **model_args) builds the
+    model.
 
-    architecture: None if timm has the model, but create_model has no name for one of these sizes.
+    architecture: None if timm has the model, but create_model has no name for these sizes.
     """
     return {
         **({"architecture": architecture} if architecture else {}),
@@ -34,7 +35,7 @@ def timm_config(card: Card, architecture: str | None, features: int, arguments: 
 
 
 def image_config(card: Card) -> dict[str, Any]:
-    """What goes in and what comes out, as timm writes it."""
+    """Return labels, input size and normalisation in timm's format."""
     height, width = sides(card.config["image"])
     return {
         "label_names": list(card.labels),
@@ -47,7 +48,7 @@ def image_config(card: Card) -> dict[str, Any]:
 
 
 def read_timm_image(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The size of the images, which not all tensors tell; labels and preparation are read by `load`."""
+    """Read the image size, which not all tensors determine; `load` reads labels and normalisation."""
     size = (config.get("pretrained_cfg") or {}).get("input_size")
     return {"image": one_or_two(size[1:])} if size else {}
 
@@ -58,7 +59,7 @@ def read_huggingface_image(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require(title: str, config: Mapping[str, Any], expected: Mapping[str, tuple[Any, Any]]) -> None:
-    """`expected`: fields of another library's config, each with its default there and the one value we know."""
+    """Raise an error for unsupported values. expected: field -> (default of the other library, supported value)."""
     got = {field: config.get(field, default) for field, (default, _) in expected.items()}
     wrong = {field: wanted for field, (_, wanted) in expected.items() if got[field] != wanted}
     if wrong:
@@ -70,12 +71,12 @@ def require(title: str, config: Mapping[str, Any], expected: Mapping[str, tuple[
 
 
 def ratio(hidden: int, width: int) -> float:
-    """hidden / width, such that int(width * ratio) is `hidden` again, which rounding may prevent."""
+    """Return hidden / width, adjusted so that int(width * ratio) equals `hidden` despite rounding."""
     plain = hidden / width
     return plain if int(width * plain) == hidden else (hidden + 0.5) / width
 
 
 def one_or_two(size: Any) -> Any:
-    """The size of an image as our configs have it: one side if it is a square."""
+    """Convert an image size to our config's form: one number if it is square."""
     height, width = (size, size) if isinstance(size, int) else size
     return height if height == width else (height, width)

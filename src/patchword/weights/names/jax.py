@@ -1,4 +1,4 @@
-"""Files of JAX models: an .npz of arrays, whose kernels lie the other way round than PyTorch's."""
+"""Files of JAX models: an .npz of arrays, whose kernels are transposed compared with PyTorch."""
 
 import warnings
 from collections.abc import Container, Mapping
@@ -11,16 +11,16 @@ from patchword.core.card import Card
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.name_table import Layout
 
-_PREFIXES = ("", "opt/target/", "params/")  # what a trainer's state puts before the names of the model's arrays
+_PREFIXES = ("", "opt/target/", "params/")  # prefixes of the model's arrays in a training state
 _SPLIT = ("query", "key", "value")  # layers whose outputs are (heads, width of a head)
-_JOINED = "out"  # the layer whose inputs are
+_JOINED = "out"  # the layer whose inputs are (heads, width of a head)
 
 
 @dataclass(frozen=True)
 class JaxLayout(Layout):
-    """The rows have PyTorch's endings: LayerNorm_0.{p} stands for LayerNorm_0/scale, Dense_0.{p} for Dense_0/kernel.
+    """The rows use PyTorch's suffixes: LayerNorm_0.{p} means LayerNorm_0/scale, Dense_0.{p} means Dense_0/kernel.
 
-    told: "heads" is added for the model at hand, since kernels of attention have an axis for them.
+    implied: "heads" is added for the model at hand, since kernels of attention have an axis for them.
     """
 
     file: str = "model.npz"
@@ -34,18 +34,18 @@ class JaxLayout(Layout):
     def reading(self, tensors: Mapping[str, Tensor]) -> Layout:
         split = (tensor.shape[1] for name, tensor in tensors.items() if name.endswith("/query/kernel"))
         heads = next(split, None)
-        return self if heads is None else replace(self, told={**self.told, "heads": heads})
+        return self if heads is None else replace(self, implied={**self.implied, "heads": heads})
 
     def writing(self, card: Card) -> Layout:
-        return replace(self, told={**self.told, "heads": card.config.get("heads")})
+        return replace(self, implied={**self.implied, "heads": card.config.get("heads")})
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         prefix = self._prefix(tensors) or ""
         inside = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
         if any(name.startswith("pre_logits/") for name in inside):
             warnings.warn(
-                "this file is of pre-training: its layer pre_logits is left out, as for fine-tuning, "
-                "so the scores of its head mean nothing until the head is trained anew",
+                "this is a pre-training file: its layer pre_logits is dropped, as for fine-tuning, "
+                "so the outputs of its head are meaningless until the head is trained again",
                 stacklevel=2,
             )
         theirs = {_torch_name(name): name for name in inside}
@@ -54,7 +54,7 @@ class JaxLayout(Layout):
         return ours, [theirs[name] for name in unknown]
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
-        heads = self.told["heads"]
+        heads = self.implied["heads"]
         theirs = super().to_theirs(tensors)
         return {_jax_name(name, tensor): _to_jax(name, tensor, heads) for name, tensor in theirs.items()}
 
@@ -85,7 +85,7 @@ def _to_torch(name: str, array: Tensor) -> Tensor:
 
 
 def _to_jax(name: str, tensor: Tensor, heads: Any) -> Tensor:
-    """The way back."""
+    """The inverse of `_to_torch`."""
     layer = name.rpartition(".")[0].rpartition("/")[2]
     if tensor.ndim == 4:
         return tensor.permute(2, 3, 1, 0)

@@ -1,9 +1,9 @@
-"""The list of name tables; a new family adds a line."""
+"""The list of all name tables; a new family adds one line."""
 
 from patchword.weights.names.text import albert, bert, bigbird, distilbert, ernie, gpt, grover, mobilebert, roberta, xlm
 from patchword.weights.names.vision import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
 
-# The first layout whose names are in a file is the file's.
+# The first layout whose distinct names are all in a file is used.
 LAYOUTS = (
     *vit.LAYOUTS,
     *vit_jax.LAYOUTS,
@@ -15,7 +15,7 @@ LAYOUTS = (
     *resnet.LAYOUTS,
     *regnet.LAYOUTS,
     *mobilebert.LAYOUTS,
-    *bigbird.LAYOUTS,  # the pooler tells them from BERT's, whose prefix they have
+    *bigbird.LAYOUTS,  # distinguished from BERT, which has the same prefix, by the pooler
     *bert.LAYOUTS,
     *bigbird.WITHOUT_POOLER,
     *xlm.LAYOUTS,

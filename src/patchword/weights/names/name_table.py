@@ -1,4 +1,4 @@
-"""Name tables: how another library calls the tensors of one of our families."""
+"""Name tables: the tensor names of another library for one of our families."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -16,12 +16,12 @@ from patchword.core.tensor_files import Tensors
 
 @dataclass(frozen=True)
 class Row:
-    """One tensor here is one tensor there, or several there joined along `dim`.
+    """Maps one of our tensors to one of theirs, or to several of theirs concatenated along `dim`.
 
-    In names, {i} stands for a number, {n} for the same counted from one, and {p} for "weight", "bias" or a statistic
-    of a batch norm.
-    shares: the relative sizes of the joined parts; equal if not given.
-    beside: our name and theirs of another tensor; the row holds only where that one is there, too.
+    In names, {i} is an index, {n} the same index counted from one, and {p} is "weight", "bias" or a statistic of a
+    batch norm.
+    shares: relative sizes of the concatenated parts; equal by default.
+    beside: (our name, their name) of another tensor; the row applies only if that tensor exists.
     """
 
     ours: str
@@ -46,34 +46,36 @@ class Layout:
     library: str
     family: str
     rows: tuple[Row, ...]
-    distinct: tuple[str, ...]  # names that together only this layout has
-    sizes: Callable[[Shapes], dict[str, Any]]  # config fields that the shapes of tensors under our names tell
-    told: Mapping[str, Any] = field(default_factory=dict)  # config fields that the names alone tell
+    distinct: tuple[str, ...]  # names that together identify this layout
+    sizes: Callable[[Shapes], dict[str, Any]]  # infers config fields from the shapes of tensors under our names
+    implied: Mapping[str, Any] = field(default_factory=dict)  # config fields that follow from the names alone
     read_config: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda _: {}
     write_config: Callable[[Card], dict[str, Any]] = lambda _: {}
-    dropped: tuple[str, ...] = ()  # tensors of theirs that hold nothing learned, such as tables of indices
-    needs: Mapping[str, Any] = field(default_factory=dict)  # config fields that this library has only one value for
+    dropped: tuple[str, ...] = ()  # their tensors that are not learned, such as index tables
+    needs: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # config fields for which this library supports only one value
     also_for: tuple[str, ...] = ()  # other families that can be written under these names
-    processor: str = "ViTImageProcessor"  # of the pictures, in a folder for Hugging Face
+    processor: str = "ViTImageProcessor"  # image processor class in a Hugging Face folder
     file: str = "model.safetensors"  # where the tensors are written
-    model_types: tuple[str, ...] = ()  # what a config.json may call the family; with none, it is not asked
+    model_types: tuple[str, ...] = ()  # allowed `model_type` values of config.json; empty: not checked
 
     def fits(self, names: Container[str], model_type: str | None = None) -> bool:
-        """The names are this layout's, and so is what the file calls the family, if it does."""
+        """True if the names are this layout's, and the model type, if given, too."""
         return all(name in names for name in self.distinct) and (
             not self.model_types or model_type in (None, *self.model_types)
         )
 
     def reading(self, tensors: Mapping[str, Tensor]) -> "Layout":
-        """This layout, knowing what only the shapes under their names tell."""
+        """Return this layout with fields that are inferred from the shapes under their names."""
         return self
 
     def writing(self, card: Card) -> "Layout":
-        """This layout, knowing what their shapes need to be told."""
+        """Return this layout with the fields of the card that their shapes depend on."""
         return self
 
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
-        """The tensors under our names, and the names this table does not know; the first fitting row has a name."""
+        """Return the tensors under our names, and the unknown names; the first row that matches a name is used."""
         ours: Tensors = {}
         left = {name for name in tensors if not any(_pattern(gone).fullmatch(name) for gone in self.dropped)}
         for row in self.rows:
@@ -102,7 +104,7 @@ class Layout:
 
 
 def rows(*pairs: tuple[str, str | tuple[str, ...]]) -> tuple[Row, ...]:
-    """Our names, each beside one or several of theirs that are joined along the outputs."""
+    """Make rows of (our name, their name or several of theirs that are concatenated along the outputs)."""
     return tuple(Row(ours, (theirs,) if isinstance(theirs, str) else theirs) for ours, theirs in pairs)
 
 

@@ -1,1 +1,1 @@
-"""Text."""
+"""Name tables of the text families."""

@@ -1,4 +1,4 @@
-"""The names of BERT in Hugging Face's files; sentence-transformers' have no other."""
+"""The names of BERT in the files of Hugging Face and sentence-transformers."""
 
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads, block_rows
 from patchword.weights.names.text.huggingface_text import TextNames

@@ -1,10 +1,10 @@
-"""The names of BERT's parts, which many families took over."""
+"""The names of BERT's parts, which many families share."""
 
 from patchword.weights.names.text.huggingface_text import Head, Pairs
 
 
 def block_rows(prefix: str = "encoder.layer.{i}.") -> Pairs:
-    """The names of BERT's blocks, which many families took over."""
+    """Return the names of BERT's blocks."""
     ours = "encoder.blocks.{i}."
     joined = tuple(f"{prefix}attention.self.{name}.{{p}}" for name in ("query", "key", "value"))
     return (
@@ -32,7 +32,7 @@ BERT_TWICE = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
 
 
 def bert_heads(stem: str, prefix: str, pooler: str = "pooler.dense") -> tuple[Head, ...]:
-    """BERT's heads, under the class names of a family that took them over."""
+    """Return BERT's heads with the class names of a family."""
     following = "cls.seq_relationship"
     words = "cls.predictions.bias"
     return (

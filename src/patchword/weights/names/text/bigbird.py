@@ -1,4 +1,4 @@
-"""The names of Big Bird in Hugging Face's files, which begin with BERT's prefix; the pooler tells the two apart."""
+"""The names of Big Bird in Hugging Face's files. The prefix is BERT's; the pooler distinguishes the two."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -58,7 +58,7 @@ _NAMES = TextNames(
 
 
 class UnreadPooler(TiedLayout):
-    """transformers holds a pooler under these heads that nothing reads; it is written as zeros and not loaded."""
+    """transformers has an unused pooler under these heads; it is written as zeros and not loaded."""
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
         width = tensors["entrance.norm.weight"]
@@ -72,12 +72,14 @@ def _unread(layout: Layout) -> Layout:
 
 
 def _layouts() -> tuple[Layout, ...]:
-    found = {layout.told["head"]: layout for layout in replace(_NAMES, heads=(*_NAMES.heads, _CLASSES)).layouts()[:5]}
+    found = {
+        layout.implied["head"]: layout for layout in replace(_NAMES, heads=(*_NAMES.heads, _CLASSES)).layouts()[:5]
+    }
     found |= {head: _unread(found[head]) for head in ("words", "tags", "classes")}
-    some = "encoder.layer.0.attention.self.query.weight"  # which ALBERT lacks
+    some = "encoder.layer.0.attention.self.query.weight"  # not in ALBERT
     bare = [_NAMES._bare(start, "pooled", "pooler", (f"{start}pooler.weight", start + some)) for start in ("", "bert.")]
     return (*found.values(), *bare)
 
 
 LAYOUTS = _layouts()
-WITHOUT_POOLER = _NAMES.layouts()[-2:]  # the names of BERT: only a config can tell
+WITHOUT_POOLER = _NAMES.layouts()[-2:]  # same names as BERT: only a config can distinguish them

@@ -1,11 +1,11 @@
-"""ELMo as its authors published it: an options.json with the sizes and an HDF5 file with the weights.
+"""ELMo in the authors' format: an options.json with the sizes and an HDF5 file with the weights.
 
 `load` opens them like any other weights: load("elmo_2x4096_weights.hdf5"), or the folder of both files.
 
-The file has TensorFlow's habits. Matrices are (inputs, outputs). The gates of an LSTM lie in the order i, g, f, o, and
-1 is added to the forget gate besides its bias. One matrix serves inputs and state, one below the other. The table of
-characters lacks the row for places without a word. What the file calls the carry gate of a highway is the gate of the
-new, not of what passes, so that it is the gate here as it stands.
+The file follows TensorFlow's conventions. Matrices are (inputs, outputs). The gates of an LSTM are in the order i, g,
+f, o, and 1 is added to the forget gate besides its bias. One matrix holds the input and the recurrent weights, stacked.
+The character table has no row for positions without a word. The "carry" gate of a highway in the file weights the new
+value, not the carried one, so it is our gate without change.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,10 +30,10 @@ Read = Callable[[str], Tensor]
 
 
 def read_elmo(weights: str | Path, options: str | Path | None = None) -> Elmo:
-    """The published biLM with a fresh mixture of its layers, ready to evaluate.
+    """Load the published biLM with a newly initialised layer mixture, in evaluation mode.
 
-    weights: the HDF5 file; names ending in weights.hdf5 are usual. options: its JSON file; if it is not told, the file
-    beside the weights of the same name with options.json at its end.
+    weights: the HDF5 file, usually named *weights.hdf5. options: its JSON file; by default the file in the same folder
+    whose name ends in options.json instead.
     """
     tensors, card = read(weights, options)
     with torch.device("meta"):
@@ -44,13 +44,13 @@ def read_elmo(weights: str | Path, options: str | Path | None = None) -> Elmo:
 
 
 def published(folder: Path) -> Path | None:
-    """The weights in a folder of the authors' files; None if it is another folder."""
+    """Return the weight file of a folder with the authors' files; None for other folders."""
     found = sorted(path for path in folder.iterdir() if path.name.endswith(WEIGHTS))
     return found[0] if len(found) == 1 and not (folder / "config.json").is_file() else None
 
 
 def read(weights: str | Path, options: str | Path | None = None) -> tuple[Tensors, Card]:
-    """The tensors under our names, and what model they are."""
+    """Return the tensors under our names, and the card of the model."""
     path = Path(weights)
     beside = Path(options) if options else path.with_name(path.name.removesuffix(WEIGHTS).removesuffix("lm_") + OPTIONS)
     if not path.is_file():
@@ -64,12 +64,12 @@ def read(weights: str | Path, options: str | Path | None = None) -> tuple[Tensor
 
 
 def _mixture(config: ElmoConfig) -> Tensors:
-    """The mixture is learned by each task anew, and the file has none."""
+    """Return the initial layer mixture: it is trained per task, so the file has none."""
     return {"mixture.weights": torch.zeros(config.depth + 1), "mixture.scale": torch.ones(1)}
 
 
 def config_of(options: Mapping[str, Any]) -> ElmoConfig:
-    """What options.json says, as our config."""
+    """Convert options.json to our config."""
     try:
         characters, recurrent = options["char_cnn"], options["lstm"]
         require("ELMo", recurrent, {"use_skip_connections": (False, True)})
@@ -95,7 +95,7 @@ def config_of(options: Mapping[str, Any]) -> ElmoConfig:
 
 
 def to_ours(read: Read, config: ElmoConfig) -> Tensors:
-    """Tensors under our names; `read` answers one of theirs."""
+    """Return the tensors under our names. read: returns one of their tensors by name."""
     ours = {"entrance.characters.weight": torch.cat([torch.zeros(1, config.character_width), read("char_embed")])}
     for number in range(len(config.filters)):
         ours[f"entrance.filters.{number}.weight"] = read(f"CNN/W_cnn_{number}")[0].permute(2, 1, 0)
@@ -113,7 +113,7 @@ def to_ours(read: Read, config: ElmoConfig) -> Tensors:
 
 
 def _layer(read: Read, prefix: str, inputs: int) -> Tensors:
-    """One layer in one direction."""
+    """Convert one layer in one direction."""
     joint, bias = _ordered(read(f"{prefix}/W_0")), _ordered(read(f"{prefix}/B")[None])
     cells = bias.shape[1] // 4
     bias[:, cells : 2 * cells] += 1
@@ -150,7 +150,7 @@ def _open(path: Path, config: ElmoConfig) -> Tensors:
 
 
 def _refuse_links(file: Any, name: str, path: Path) -> None:
-    """An entry may lead to another file, anywhere on the disk."""
+    """Refuse links and external data: an entry could refer to any file on the disk."""
     import h5py
 
     steps = name.split("/")
@@ -160,7 +160,7 @@ def _refuse_links(file: Any, name: str, path: Path) -> None:
             raise UserError(f"{path}: {step} is a link", expected="tensors in the file itself")
     found = file.get(name)
     if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
-        raise UserError(f"{path}: {name} lies in another file", expected="tensors in the file itself")
+        raise UserError(f"{path}: {name} is in another file", expected="tensors in the file itself")
 
 
 def _check(tensors: Tensors, model: Elmo, path: Path) -> None:
@@ -175,7 +175,7 @@ def _check(tensors: Tensors, model: Elmo, path: Path) -> None:
 
 
 def _closest(config: ElmoConfig) -> str:
-    """The named model of these sizes, or the one of the same width."""
+    """Return the model name with these sizes, or one of the same width."""
     names = FAMILY.names()
     alike = [name for name, variant in names.items() if variant.config == config]
     return (alike or [name for name, variant in names.items() if variant.config.width == config.width] or [*names])[-1]

@@ -1,7 +1,7 @@
-"""The names of GPT and GPT-2 in Hugging Face's files, whose matrices lie the other way round than a linear map's.
+"""The names of GPT and GPT-2 in Hugging Face's files, whose matrices are transposed compared with nn.Linear.
 
-A file of the bare encoder is a model of words, too: words are scored by their table, so that the head has no weights
-of its own. Only a config that names the encoder's class makes it a bare encoder.
+A file of the encoder alone is also a language model: the output weights are tied to the embedding, so the head has no
+weights of its own. It is a bare encoder only if the config names the encoder's class.
 """
 
 import re
@@ -44,7 +44,7 @@ _EXPECTED = {
     "scale_attn_by_inverse_layer_idx": (False, False),
     "add_cross_attention": (False, False),
 }
-_END = 50256  # the number of GPT-2's end of text, which is their default for every vocabulary
+_END = 50256  # GPT-2's end-of-text id, transformers' default for every vocabulary
 
 
 class GptLayout(TiedLayout):
@@ -66,10 +66,10 @@ def _transposed(tensors: Mapping[str, Tensor]) -> Tensors:
 
 @dataclass(frozen=True)
 class GptNames:
-    """stem: what their classes begin with. heads: ours, the rest of their class, and what they call our last map.
+    """stem: prefix of their class names. heads: (our head, suffix of their class, their name of our last linear layer).
 
-    activation: their field. activations: its values, the usual one first, beside ours.
-    inner: their field of the feed-forward's width; "" if it is always four times the model's.
+    activation: their config field. activations: its values -> ours, the default first.
+    inner: their field of the feed-forward's width; "" if it is always four times the model's width.
     """
 
     family: str
@@ -83,12 +83,12 @@ class GptNames:
     inner: str
 
     def layouts(self) -> tuple[Layout, ...]:
-        """The first layout whose names are in a file is the file's, so that of words, which has no map, comes last."""
+        """Return all layouts. The first match is used, so the language model, which has no linear layer, comes last."""
         found = (self._layout(_PREFIX, head, linear, head) for head, _, linear in self.heads)
         return (*found, self._layout("", "words", "", "tokens"))
 
     def _layout(self, prefix: str, head: str, linear: str, needed: str) -> Layout:
-        """needed: the head of the models that are written by this layout"""
+        """needed: the head of the models that are saved with this layout"""
         pairs = [(ours, f"{prefix}{theirs}") for ours, theirs in self.rows]
         table = pairs[0][1]
         return GptLayout(
@@ -111,9 +111,9 @@ class GptNames:
         if activation not in self.activations:
             expected = f"{self.activation} {' or '.join(self.activations)}"
             raise UserError(f"this {self.title} differs from the paper's", expected=expected, got=activation)
-        told = {ours: config[theirs] for ours, theirs in _FIELDS.items() if theirs in config}
+        values = {ours: config[theirs] for ours, theirs in _FIELDS.items() if theirs in config}
         bare = {"head": "tokens"} if config.get("architectures") == [f"{self.stem}Model"] else {}
-        return told | {"activation": self.activations[activation]} | bare
+        return values | {"activation": self.activations[activation]} | bare
 
     def write_config(self, card: Card) -> dict[str, Any]:
         config = card.config
@@ -126,18 +126,18 @@ class GptNames:
                 got=f"{hidden}, {config['activation']}",
                 hint='use layout="patchword"',
             )
-        told = {theirs: config[ours] for ours, theirs in _FIELDS.items()}
-        told |= {"embd_pdrop": config["dropout"], self.activation: names[config["activation"]]}
-        told |= {self.inner: hidden} if self.inner else {}
-        told |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
+        values = {theirs: config[ours] for ours, theirs in _FIELDS.items()}
+        values |= {"embd_pdrop": config["dropout"], self.activation: names[config["activation"]]}
+        values |= {self.inner: hidden} if self.inner else {}
+        values |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
         ends = {ours: theirs for ours, theirs, _ in self.heads}
-        written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.model_type, told)
+        written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.model_type, values)
         has_classes = config["head"] in ("classes", "tags")  # a span's two outputs are their default
         return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    """All but the number of heads."""
+    """Infer all sizes except the number of heads."""
     up, last = "feed_forward.sublayer.up.weight", shapes.get("head.linear.weight")
     vocabulary, width = shapes["entrance.words.weight"]
     return {

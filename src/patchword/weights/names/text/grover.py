@@ -1,4 +1,4 @@
-"""The names of Grover in its authors' TensorFlow files, brought into an .npz; kernels lie the other way round."""
+"""The names of Grover in its authors' TensorFlow files, converted to an .npz; kernels are transposed."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How Hugging Face names a family of text models: one table, from which the layouts of all its heads are made."""
+"""Hugging Face's names of a text family: one table, from which the layouts of all heads are built."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ from patchword.core.tensor_files import Tensors
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 
-Pairs = tuple[tuple[str, str | tuple[str, ...]], ...]  # our name, and theirs or several of theirs joined
+Pairs = tuple[
+    tuple[str, str | tuple[str, ...]], ...
+]  # (our name, their name or several of theirs that are concatenated)
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "relu": "relu"}
 FIELDS = {
     "vocabulary": "vocab_size",
@@ -38,7 +40,7 @@ SIZES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Head:
-    """Our head, their class, the names that tell it, and what they call our last map and our pooler."""
+    """A head: our name, their class, tensor names that identify it, their names of our last linear layer and pooler."""
 
     ours: str
     theirs: str
@@ -53,13 +55,12 @@ class Head:
 
 @dataclass(frozen=True)
 class TextNames:
-    """kinds: their model_type, the one we write first. prefix: before the encoder's names under a head.
+    """model_types: their `model_type` values; the first one is written. prefix: of the encoder's names under a head.
 
-    encoder: pairs without the prefix; words: pairs of the head that tells words, with whole names. twice: their names
-    of the words' matrix and its bias, which are there once more than with us. pooler: of the encoder, without the
-    prefix; "" if it has none. first: the row of the table of positions where ours begin.
-    activation: their field and the value it has by default; "" if there is none.
-    told: fields whose values follow from nothing else. expected: fields of which we know one value, with the default.
+    encoder: name pairs without the prefix. words: name pairs of the language modelling head, with full names.
+    duplicates: their names of the output matrix and bias that are copies of other tensors. pooler: name of the
+    encoder's pooler without the prefix; "" if it has none. first: the row of their position table where ours begins.
+    activation: their field and its default value; "" if there is none. expected: see `require`.
     """
 
     family: str
@@ -78,15 +79,17 @@ class TextNames:
     fields: Mapping[str, str] = field(default_factory=lambda: FIELDS)
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SIZES)
     expected: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    written: Mapping[str, Any] = field(default_factory=dict)  # fields of theirs that always have one value
-    dropped: tuple[str, ...] = ("embeddings.position_ids",)  # without the prefix; 0, 1, 2, ... in older files
+    written: Mapping[str, Any] = field(default_factory=dict)  # their fields with a constant value
+    dropped: tuple[str, ...] = (
+        "embeddings.position_ids",
+    )  # without the prefix; 0, 1, 2, ... in older files, not learned
     counts_blocks: bool = True
-    pooling: str = "pooler"  # how a text becomes one vector under their heads
-    needs: Mapping[str, Any] = field(default_factory=dict)  # fields of ours that they have only one value for
-    also_for: tuple[str, ...] = ()  # other families of ours that are written under these names
+    pooling: str = "pooler"  # how their heads pool a text into one vector
+    needs: Mapping[str, Any] = field(default_factory=dict)  # our fields for which they support only one value
+    also_for: tuple[str, ...] = ()  # other families that are saved under these names
 
     def layouts(self) -> tuple[Layout, ...]:
-        """The first layout whose names are in a file is the file's, so those with more names stand first."""
+        """Return all layouts. The first match is used, so layouts with more distinct names come first."""
         found = [self._with_head(head) for head in self.heads]
         starts = ("", self.prefix)
         if self.pooler:
@@ -99,14 +102,14 @@ class TextNames:
     def _with_head(self, head: Head) -> Layout:
         pool = rows(("head.pool.linear.{p}", f"{head.pool}.{{p}}")) if head.pool else ()
         linear = rows(("head.linear.{p}", f"{head.linear}.{{p}}")) if head.linear else ()
-        told = {"head": head.ours, "pool": self.pooling}
+        implied = {"head": head.ours, "pool": self.pooling}
         return TiedLayout(
             "huggingface",
             self.family,
             self._rows(self.prefix, own_pooler=not head.pool) + rows(*self.words) + pool + linear,
             (f"{self.prefix}{self.table}", *head.markers),
             self._sizes_with_classes if head.ours in ("classes", "tags") else self.read_sizes,
-            told,
+            implied,
             self.read_config,
             self.write_config,
             (*self.duplicates, *(start + name for name in self.dropped for start in ("", self.prefix))),
@@ -117,14 +120,14 @@ class TextNames:
         )
 
     def _bare(self, prefix: str, head: str, pool: str, names: tuple[str, ...]) -> Layout:
-        told = {"head": head, "pool": pool}
+        implied = {"head": head, "pool": pool}
         return Layout(
             "huggingface",
             self.family,
             self._rows(prefix, own_pooler=True),
             (prefix + self.table, *names),
             self.read_sizes,
-            told,
+            implied,
             self.read_config,
             self.write_config,
             tuple(start + name for name in self.dropped for start in ("", self.prefix)),
@@ -141,25 +144,25 @@ class TextNames:
         return rows(*((ours, named(theirs)) for ours, theirs in (*self.encoder, *pooler)))
 
     def read_sizes(self, shapes: Shapes) -> dict[str, Any]:
-        """All but the number of heads."""
-        told: dict[str, Any] = {}
+        """Infer all sizes except the number of heads."""
+        values: dict[str, Any] = {}
         if self.counts_blocks:
-            told["depth"] = sum(name.endswith("attention.sublayer.output.weight") for name in shapes)
+            values["depth"] = sum(name.endswith("attention.sublayer.output.weight") for name in shapes)
         for name, fields in self.sizes.items():
-            told |= dict(zip(fields, shapes.get(name, ()), strict=False))
-        return told | ({"max_length": told["max_length"] - self.first} if "max_length" in told else {})
+            values |= dict(zip(fields, shapes.get(name, ()), strict=False))
+        return values | ({"max_length": values["max_length"] - self.first} if "max_length" in values else {})
 
     def _sizes_with_classes(self, shapes: Shapes) -> dict[str, Any]:
         return self.read_sizes(shapes) | {"classes": shapes["head.linear.weight"][0]}
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         require(self.title, config, self.expected)
-        told = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
-        if "max_length" in told:
-            told["max_length"] -= self.first
+        values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
+        if "max_length" in values:
+            values["max_length"] -= self.first
         if self.activation[0]:
-            told["activation"] = self._read_activation(config.get(*self.activation))
-        return told | _sentence_vector(config.get("sentence_transformers"))
+            values["activation"] = self._read_activation(config.get(*self.activation))
+        return values | _sentence_vector(config.get("sentence_transformers"))
 
     def _read_activation(self, name: Any) -> str:
         if name not in ACTIVATIONS:
@@ -171,23 +174,23 @@ class TextNames:
 
     def write_config(self, card: Card) -> dict[str, Any]:
         architecture = next((head.theirs for head in self.heads if head.ours == card.config["head"]), self.bare)
-        told = {theirs: card.config[ours] for ours, theirs in self.fields.items()} | dict(self.written)
+        values = {theirs: card.config[ours] for ours, theirs in self.fields.items()} | dict(self.written)
         if "max_length" in self.fields:
-            told[self.fields["max_length"]] += self.first
+            values[self.fields["max_length"]] += self.first
         if self.activation[0]:
-            told[self.activation[0]] = next(
+            values[self.activation[0]] = next(
                 name for name, ours in ACTIVATIONS.items() if ours == card.config["activation"]
             )
-        written = huggingface_config(card, architecture, self.model_types[0], told)
+        written = huggingface_config(card, architecture, self.model_types[0], values)
         has_classes = card.config["head"] in ("classes", "tags")  # a span's two outputs are their default
         return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
 
 
 @dataclass(frozen=True)
 class TiedLayout(Layout):
-    """The words' matrix is one with their table; a file in which the two differ is another model.
+    """The output matrix is tied to the embedding; a file in which the two differ is refused.
 
-    twin: their names of the matrix and of the table.
+    tied: their names of the output matrix and of the embedding.
     """
 
     tied: tuple[str, str] = ("", "")
@@ -195,23 +198,23 @@ class TiedLayout(Layout):
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         matrix, table = tensors.get(self.tied[0]), tensors.get(self.tied[1])
         if matrix is not None and table is not None and not torch.equal(matrix, table):
-            raise UserError("this model scores words by another matrix than their table", expected="tied weights")
+            raise UserError("the output matrix differs from the word embedding", expected="tied weights")
         return super().to_ours(tensors)
 
 
-def _sentence_vector(told: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The head of a sentence-transformers folder: which pooling, and whether vectors get length 1."""
-    if not told:
+def _sentence_vector(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Read the head of a sentence-transformers folder: pooling and normalisation."""
+    if not settings:
         return {}
-    modes, chosen = {"cls": "first", "mean": "mean"}, _pooling_modes(told["pooling"])
+    modes, chosen = {"cls": "first", "mean": "mean"}, _pooling_modes(settings["pooling"])
     if len(chosen) != 1 or chosen[0] not in modes:
-        raise UserError("this pooling is not known", expected=" or ".join(modes), got=", ".join(chosen) or "none")
-    return {"head": "vector" if told["normalize"] else "pooled", "pool": modes[chosen[0]]}
+        raise UserError("unsupported pooling", expected=" or ".join(modes), got=", ".join(chosen) or "none")
+    return {"head": "vector" if settings["normalize"] else "pooled", "pool": modes[chosen[0]]}
 
 
-def _pooling_modes(told: Mapping[str, Any]) -> list[str]:
-    """One field names them; in older folders each has a field of its own."""
-    if named := told.get("pooling_mode"):
+def _pooling_modes(settings: Mapping[str, Any]) -> list[str]:
+    """Return the active pooling modes; older folders have one field per mode."""
+    if named := settings.get("pooling_mode"):
         return [named] if isinstance(named, str) else [str(name) for name in named]
     start, end = "pooling_mode_", "_tokens?$"
-    return [re.sub(end, "", name.removeprefix(start)) for name, on in told.items() if name.startswith(start) and on]
+    return [re.sub(end, "", name.removeprefix(start)) for name, on in settings.items() if name.startswith(start) and on]

@@ -1,4 +1,4 @@
-"""The names of MobileBERT in Hugging Face's files, of which the released ones have no pooler."""
+"""The names of MobileBERT in Hugging Face's files. The released files have no pooler."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,10 +13,10 @@ _OURS, _THEIRS, _MOST = (
     "encoder.blocks.{i}.",
     "encoder.layer.{i}.",
     16,
-)  # feed-forwards of a block, for which names exist
+)  # maximum number of feed-forwards per block
 _MIX = "embeddings.embedding_transformation"  # no other family has it
 _TAGS = "MobileBertForTokenClassification"
-_QUARTERS = ("bottleneck", "embedding")  # None with us, if they are a quarter of the width
+_QUARTERS = ("bottleneck", "embedding")  # None in our config if they are a quarter of the width
 
 
 def _feed_forward(ours: str, theirs: str) -> Pairs:
@@ -48,7 +48,7 @@ _ENCODER: Pairs = (
 
 
 class MobileNames(TextNames):
-    """A class head without a pooler has the names of the tagger; the config tells the two apart."""
+    """Without a pooler, classifier and tagger have the same names; the config distinguishes them."""
 
     def layouts(self) -> tuple[Layout, ...]:
         if self.pooler:
@@ -59,7 +59,7 @@ class MobileNames(TextNames):
         return (*(self._with_head(head) for head in self.heads), *bare)
 
     def _encoders(self, head: str, pool: str, *markers: str) -> list[Layout]:
-        """The encoder alone, with the prefix and without."""
+        """Return the layouts of the encoder alone, with and without the prefix."""
         parts = (_MIX, *markers)
         return [self._bare(at, head, pool, tuple(f"{at}{part}.weight" for part in parts)) for at in ("", self.prefix)]
 
@@ -74,13 +74,15 @@ class MobileNames(TextNames):
 
     def write_config(self, card: Card) -> dict[str, Any]:
         quarter = card.config["width"] // 4
-        told = {self.fields[name]: card.config[name] or quarter for name in _QUARTERS}
-        return super().write_config(card) | told
+        values = {self.fields[name]: card.config[name] or quarter for name in _QUARTERS}
+        return super().write_config(card) | values
 
 
-def _with_quarters(told: dict[str, Any]) -> dict[str, Any]:
-    quarters = [name for name in _QUARTERS if name in told and "width" in told and told[name] * 4 == told["width"]]
-    return told | dict.fromkeys(quarters)
+def _with_quarters(values: dict[str, Any]) -> dict[str, Any]:
+    quarters = [
+        name for name in _QUARTERS if name in values and "width" in values and values[name] * 4 == values["width"]
+    ]
+    return values | dict.fromkeys(quarters)
 
 
 def _heads(pooler: bool) -> tuple[Head, ...]:

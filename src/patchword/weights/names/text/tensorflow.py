@@ -1,4 +1,4 @@
-"""Names as TensorFlow and early PyTorch files write them, brought to the later form."""
+"""Convert the names of TensorFlow and early PyTorch files to the current form."""
 
 import re
 
@@ -9,12 +9,12 @@ _LAST = {"gamma": "weight", "beta": "bias", "kernel": "weight", "output_weights"
 
 
 def is_old(tensors: Tensors) -> bool:
-    """Norms have a gamma and a beta."""
+    """True if the norms have gamma and beta."""
     return any(name.removesuffix(":0").endswith(("LayerNorm.gamma", "LayerNorm/gamma")) for name in tensors)
 
 
 def modern(tensors: Tensors) -> Tensors:
-    """`layer_3/output/dense/kernel` -> `layer.3.output.dense.weight`, transposed; what optimizers kept is left out."""
+    """`layer_3/output/dense/kernel` -> `layer.3.output.dense.weight`, transposed; optimizer states are dropped."""
     found: Tensors = {}
     for name, tensor in tensors.items():
         parts = re.sub(r"\blayer_(\d+)\b", r"layer.\1", name.removesuffix(":0").replace("/", ".")).split(".")
@@ -22,7 +22,7 @@ def modern(tensors: Tensors) -> Tensors:
             continue
         transposed = parts[-1] == "kernel" and tensor.ndim == 2
         if parts[-1] == "output_weights" and len(parts) == 1:
-            parts = ["classifier", "weight"]  # of the authors' classifier, whose names have no scope
+            parts = ["classifier", "weight"]  # the authors' classifier, whose names have no scope
         elif parts[-1] == "output_bias" and len(parts) == 1:
             parts = ["classifier", "bias"]
         elif parts[:-1] == ["cls", "squad"]:

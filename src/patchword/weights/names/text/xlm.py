@@ -10,13 +10,13 @@ _OURS = "encoder.blocks.{i}."
 
 
 class XlmNames(TextNames):
-    """The feed-forward is always four times as wide; languages are told apart if there are several."""
+    """The feed-forward is always four times as wide; language embeddings exist if there are several languages."""
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        told = super().read_config(config)
+        values = super().read_config(config)
         count = config.get("n_langs", 1)
-        told["languages"] = count if count > 1 and config.get("use_lang_emb", True) else 0
-        return told
+        values["languages"] = count if count > 1 and config.get("use_lang_emb", True) else 0
+        return values
 
     def write_config(self, card: Card) -> dict[str, Any]:
         languages = card.config["languages"]

@@ -1,1 +1,1 @@
-"""Vision."""
+"""Name tables of the vision families."""

@@ -1,4 +1,4 @@
-"""The names of CSWin: the authors'. No other library has it."""
+"""The names of CSWin in the authors' files. No other library has it."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def _rows() -> tuple[Row, ...]:
     return found
 
 
-# Neither the heads nor the widths of the stripes can be told by the shapes.
+# Neither the heads nor the stripe widths can be inferred from the shapes.
 _FIELDS = {
     "image": "img_size",
     "channels": "in_chans",
@@ -54,15 +54,20 @@ _FIELDS = {
 
 
 def _write(card: Card) -> dict[str, Any]:
-    """The authors' code has four stages, pads nothing, and has other weights where a stripe covers its map."""
+    """Write the authors' config.
+
+    Their code has four stages, no padding, and other weights if a stripe covers its map.
+    """
     c = card.config
     if len(c["depths"]) != STAGES:
-        raise UserError("the authors' CSWin has another shape", expected=f"{STAGES} stages", got=len(c["depths"]))
+        raise UserError(
+            "the authors' CSWin does not support this config", expected=f"{STAGES} stages", got=len(c["depths"])
+        )
     check_sides(card, 32, "the authors' CSWin", square=True)
     grids = [sides(c["image"])[0] // (4 * 2**stage) for stage in range(STAGES - 1)]
     if any(grid % stripe or grid == stripe for grid, stripe in zip(grids, c["stripes"], strict=False)):
         raise UserError(
-            "the authors' CSWin has another shape",
+            "the authors' CSWin does not support this config",
             expected=f"stripes that divide their maps, of {', '.join(map(str, grids))}, and do not cover them",
             got=f"stripes {c['stripes']}",
         )

@@ -1,8 +1,8 @@
 """The names of CvT: the authors' and Hugging Face's.
 
-transformers runs CvT with the exact GELU, the authors with QuickGELU, so its scores differ. Weights found in its
-folders were trained with QuickGELU, and get it here, unless config.json has the field hidden_act. transformers does not
-read that field; we write it, so that a folder says what its weights are meant for.
+transformers runs CvT with the exact GELU, the authors with QuickGELU, so the outputs differ. The weights in its folders
+were trained with QuickGELU, so we use it unless config.json has the field hidden_act. transformers does not read that
+field; we write it, so that a folder states the activation of its weights.
 """
 
 from collections.abc import Mapping
@@ -81,14 +81,14 @@ def _huggingface_rows() -> tuple[Row, ...]:
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    """Neither the heads nor the stride of the keys can be told by the shapes."""
-    told = pyramid_sizes(shapes)
-    mlp_ratios = told.pop("mlp_ratios")
-    return told | ({"mlp_ratio": mlp_ratios[0]} if mlp_ratios else {})
+    """Infer sizes; neither the heads nor the stride of the keys can be inferred from the shapes."""
+    values = pyramid_sizes(shapes)
+    mlp_ratios = values.pop("mlp_ratios")
+    return values | ({"mlp_ratio": mlp_ratios[0]} if mlp_ratios else {})
 
 
-_ACTIVATIONS = {"gelu_with_fast_backward": "quick-gelu", "gelu": "gelu"}
-# Hugging Face's names of the fields that have a value for each stage, and the authors'.
+_ACTIVATIONS = {"quick_gelu": "quick-gelu", "gelu": "gelu"}
+# Fields with one value per stage: Hugging Face's name -> the authors'.
 _PER_STAGE = {
     "patch_sizes": "PATCH_SIZE",
     "patch_stride": "PATCH_STRIDE",
@@ -112,7 +112,7 @@ _PER_STAGE = {
 
 
 def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The fields of _PER_STAGE of one of our configs."""
+    """Return the fields of _PER_STAGE for one of our configs."""
     stages = len(c["depths"])
     later = stages - 1
     every = {
@@ -141,11 +141,14 @@ def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The way back. A list may be longer than there are stages; a field that is not there has transformers' default."""
+    """The inverse of `_per_stage`.
+
+    Lists may be longer than the number of stages; missing fields get transformers' default.
+    """
     defaults = _per_stage(asdict(CvtConfig(drop_path=0.1)))
     stages = len(config.get("depth", defaults["depth"]))
     got = {field: list(config.get(field, value))[:stages] for field, value in defaults.items()}
-    told = {
+    values = {
         "widths": tuple(got["embed_dim"]),
         "depths": tuple(got["depth"]),
         "heads": tuple(got["num_heads"]),
@@ -156,8 +159,8 @@ def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
         "attention_dropout": got["attention_drop_rate"][0],
         "drop_path": got["drop_path_rate"][-1],
     }
-    require("CvT", got, {field: (value, value) for field, value in _per_stage(told).items()})
-    return told
+    require("CvT", got, {field: (value, value) for field, value in _per_stage(values).items()})
+    return values
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +185,7 @@ def _read_authors(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_authors(card: Card) -> dict[str, Any]:
-    """Authors have no config.json: the SPEC of their model is written in timm's manner."""
+    """Write the SPEC of the authors' model in timm's format, since the authors have no config.json."""
     spec = {_PER_STAGE[field]: value for field, value in _per_stage(card.config).items()}
     return timm_config(card, None, card.config["widths"][-1], spec)
 

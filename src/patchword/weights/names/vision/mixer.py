@@ -1,4 +1,4 @@
-"""The names of Mixer: timm's and the authors' (JAX)."""
+"""The names of Mixer in timm's and the authors' (JAX) files."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _CHANNELS = _BLOCK + "feed_forward.sublayer."
 
 
 def _rows(stem: str, block: str, names: tuple[str, ...], norm: str) -> tuple[Row, ...]:
-    """names: of the two norms of a block, and of the two linear layers of its token and its channel mixing"""
+    """names: of the two norms of a block, and of the two linear layers of token mixing and of channel mixing"""
     first, up_tokens, down_tokens, second, up, down = (f"{block}{name}.{{p}}" for name in names)
     return rows(
         ("stages.0.entrance.{p}", f"{stem}.{{p}}"),
@@ -40,18 +40,18 @@ _JAX = _names(("LayerNorm_0", "LayerNorm_1"), "token_mixing/", "channel_mixing/"
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    """The number of patches is told; that they lie in a square is assumed."""
-    told: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
+    """Infer sizes; the patches are assumed to form a square."""
+    values: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
     if entrance := shapes.get("stages.0.entrance.weight"):
-        told |= {"width": entrance[0], "channels": entrance[1], "patch": entrance[2]}
+        values |= {"width": entrance[0], "channels": entrance[1], "patch": entrance[2]}
     if up := shapes.get(_TOKENS.format(i=0) + "up.weight"):
-        told["token_hidden"] = up[0]
-        told |= {"image": round(up[1] ** 0.5) * told["patch"]} if entrance else {}
+        values["token_hidden"] = up[0]
+        values |= {"image": round(up[1] ** 0.5) * values["patch"]} if entrance else {}
     if up := shapes.get(_CHANNELS.format(i=0) + "up.weight"):
-        told["hidden"] = up[0]
+        values["hidden"] = up[0]
     if head := shapes.get("head.linear.weight"):
-        told["classes"] = head[0]
-    return told
+        values["classes"] = head[0]
+    return values
 
 
 _NAMED = {(512, 8): "s", (768, 12): "b", (1024, 24): "l"}  # timm's letter for a width and depth
@@ -63,7 +63,7 @@ def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
-    """timm.create_model takes width, depth and patch by a name only; timm's class takes any as arguments."""
+    """Write timm's config. timm.create_model sets width, depth and patch only by name; timm's class takes arguments."""
     c = card.config
     letter, patch = _NAMED.get((c["width"], c["depth"])), c["patch"]
     architecture = f"mixer_{letter}{patch}_224" if letter and patch in (16, 32) else None
@@ -94,7 +94,7 @@ LAYOUTS = (
         _rows("stem", "MixerBlock_{i}/", _JAX, "pre_head_layer_norm"),
         ("stem/kernel", "MixerBlock_0/token_mixing/Dense_0/kernel"),
         sizes,
-        told={"activation": "gelu-tanh"},
+        implied={"activation": "gelu-tanh"},
         read_config=read_timm_image,
         write_config=image_config,
         needs={"norm_eps": 1e-6, "activation": "gelu-tanh"},

@@ -1,7 +1,7 @@
 """The names of PVT: the authors' and Hugging Face's.
 
-transformers norms with one eps, 1e-6, everywhere; the authors have 1e-5 behind patch embeddings and reductions, so that
-its scores differ in the fifth digit. The weights are the same, and run here with the authors' norms.
+transformers uses the norm epsilon 1e-6 everywhere; the authors use 1e-5 after patch embeddings and reductions, so the
+outputs differ in the fifth digit. The weights are the same; we use the authors' epsilons.
 """
 
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ _REDUCE = "attention.sublayer.projection.reduce.weight"
 
 
 def _projection(ours: str, reduce: str, query: str, pair: tuple[str, ...], shares: tuple[int, ...]) -> tuple[Row, ...]:
-    """Where there is a reduction, the query has its own matrix; elsewhere one matrix makes all three.
+    """With a reduction, the query has its own matrix; otherwise one matrix computes query, key and value.
 
-    pair: what keys and values are called. shares: the sizes of the query and of each of the pair.
+    pair: their names of keys and values. shares: relative sizes of the query and of each of the pair.
     """
     reduced = (ours + _REDUCE, reduce)
     joint = ours + "attention.sublayer.projection.joint.{p}"
@@ -43,7 +43,7 @@ def _projection(ours: str, reduce: str, query: str, pair: tuple[str, ...], share
 
 def _authors_rows() -> tuple[Row, ...]:
     found = rows(("norm.{p}", "norm.{p}"), ("head.linear.{p}", "head.{p}"))
-    for stage in reversed(range(STAGES)):  # the one cls_token is the last stage's
+    for stage in reversed(range(STAGES)):  # the only cls_token belongs to the last stage
         ours, number = f"stages.{stage}.", stage + 1
         here = (ours + "entrance.norm.weight", f"patch_embed{number}.norm.weight")
         found += (Row(ours + "prefix.tokens", ("cls_token",), beside=here),)
@@ -93,14 +93,14 @@ def _huggingface_rows() -> tuple[Row, ...]:
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    """The heads cannot be told by the shapes; the image is, if it is square."""
-    told = pyramid_sizes(shapes)
-    convolutions = [shapes.get(name, (0, 0, 1, 1)) for name in in_each_stage(len(told["depths"]), _REDUCE)]
-    told["reductions"] = tuple(shape[2] for shape in convolutions)
-    if (table := shapes.get("stages.0.positions.table")) and "patch" in told:
+    """Infer all sizes except the heads; the image is assumed to be square."""
+    values = pyramid_sizes(shapes)
+    convolutions = [shapes.get(name, (0, 0, 1, 1)) for name in in_each_stage(len(values["depths"]), _REDUCE)]
+    values["reductions"] = tuple(shape[2] for shape in convolutions)
+    if (table := shapes.get("stages.0.positions.table")) and "patch" in values:
         prefix = shapes.get("stages.0.prefix.tokens", (1, 0))[1]
-        told["image"] = isqrt(table[1] - prefix) * told["patch"]
-    return told
+        values["image"] = isqrt(table[1] - prefix) * values["patch"]
+    return values
 
 
 _FIELDS = {
@@ -146,15 +146,15 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A list may be longer than there are stages; the heads have a default there."""
+    """Read Hugging Face's config. Lists may be longer than the number of stages; the heads have a default."""
     require("PVT", config, {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True)})
     stages = config.get("num_encoder_blocks", 4)
-    told = {"heads": (1, 2, 5, 8), **read_fields(config, _IN_HUGGINGFACE)}
-    return {field: value[:stages] if isinstance(value, tuple) else value for field, value in told.items()}
+    values = {"heads": (1, 2, 5, 8), **read_fields(config, _IN_HUGGINGFACE)}
+    return {field: value[:stages] if isinstance(value, tuple) else value for field, value in values.items()}
 
 
 def _check(card: Card, title: str) -> None:
-    """Others cut off what a patch or a reduction leaves over, and cannot reduce the stage that has [CLS]."""
+    """Other implementations drop incomplete patches and cannot reduce the stage that has [CLS]."""
     c = card.config
     if c["reductions"][-1] != 1:
         raise UserError(

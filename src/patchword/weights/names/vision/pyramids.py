@@ -1,4 +1,4 @@
-"""What the name tables of Swin, CvT, CSWin and PVT share."""
+"""Shared parts of the name tables of Swin, CvT, CSWin and PVT."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,36 +9,36 @@ from patchword.core.grid import sides
 from patchword.weights.names.configs import read_timm_image, timm_config
 from patchword.weights.names.name_table import Shapes
 
-STAGES = 8  # more than any of them has
+STAGES = 8  # more than any model has
 
 
 def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
-    """widths, depths and mlp_ratios of the stages; channels, patch and classes, where the tensors are there"""
+    """Infer widths, depths and mlp_ratios of the stages, channels, patch and classes, as far as tensors exist."""
     stages = 1 + max((int(name.split(".")[1]) for name in shapes if name.startswith("stages.")), default=-1)
     found = [shapes[name] for name in in_each_stage(stages, "feed_forward.sublayer.up.weight") if name in shapes]
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "widths": tuple(width for _, width in found),
         "mlp_ratios": tuple(hidden / width if hidden % width else hidden // width for hidden, width in found),
         "depths": tuple(_depth(shapes, stage) for stage in range(stages)),
     }
     if first := shapes.get("stages.0.entrance.patches.convolution.weight"):
-        told |= {"channels": first[1], "patch": (first[2] + 1) // 2}
+        values |= {"channels": first[1], "patch": (first[2] + 1) // 2}
     elif first := shapes.get("stages.0.entrance.patches.weight"):
-        told |= {"channels": first[1], "patch": first[2]}
+        values |= {"channels": first[1], "patch": first[2]}
     if head := shapes.get("head.linear.weight"):
-        told["classes"] = head[0]
-    return told
+        values["classes"] = head[0]
+    return values
 
 
 def doubling_sizes(shapes: Shapes) -> dict[str, Any]:
-    """The same of a family that has one width, doubled from stage to stage, and one ratio of the MLP."""
-    told = pyramid_sizes(shapes)
-    widths, mlp_ratios = told.pop("widths"), told.pop("mlp_ratios")
-    return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **told} if widths else told
+    """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one expansion."""
+    values = pyramid_sizes(shapes)
+    widths, mlp_ratios = values.pop("widths"), values.pop("mlp_ratios")
+    return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **values} if widths else values
 
 
 def in_each_stage(stages: int, name: str) -> list[str]:
-    """our names of one tensor of every stage's first block"""
+    """Return our names of a tensor in the first block of each stage."""
     return [f"stages.{stage}.encoder.blocks.0.{name}" for stage in range(stages)]
 
 
@@ -48,7 +48,7 @@ def _depth(shapes: Shapes, stage: int) -> int:
 
 
 def read_fields(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """names: what our fields are called in the config of another library."""
+    """Read our fields from another library's config. names: our field -> theirs."""
     return {ours: _plain(config[theirs]) for ours, theirs in names.items() if theirs in config}
 
 
@@ -57,18 +57,18 @@ def write_fields(card: Card, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def reads_arguments(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Of a config in timm's manner: the fields that its arguments hold."""
+    """Return a reader of configs in timm's format, which takes the fields from `model_args`."""
     return lambda config: read_timm_image(config) | read_fields(config.get("model_args") or {}, names)
 
 
 def authors_config(card: Card, names: Mapping[str, str]) -> dict[str, Any]:
-    """Authors have no config.json: the arguments of their class are written in timm's manner."""
+    """Write the arguments of the authors' class in timm's format, since the authors have no config.json."""
     last = card.config["widths"][-1] if "widths" in card.config else last_width(card)
     return timm_config(card, None, last, write_fields(card, names))
 
 
 def last_width(card: Card) -> int:
-    """of a family that doubles it from stage to stage"""
+    """Return the width of the last stage, of a family that doubles it per stage."""
     return int(card.config["width"] * 2 ** (len(card.config["depths"]) - 1))
 
 
@@ -77,11 +77,11 @@ def _plain(value: Any) -> Any:
 
 
 def check_sides(card: Card, unit: int, title: str, *, square: bool = False) -> None:
-    """Elsewhere a map is cut off, or its padding is read, where it is padded and masked here."""
+    """Refuse sizes that we pad and mask, since other implementations crop the map or attend to its padding."""
     height, width = sides(card.config["image"])
     if height % unit or width % unit or (square and height != width):
         raise UserError(
-            f"{title} does not run at this image size, or gives other scores",
+            f"{title} does not run at this image size, or gives other outputs",
             expected=f"{'a square with ' if square else ''}sides that {unit} divides",
             got=f"image {height} x {width}",
             hint='load it with image=..., or use layout="patchword"',

@@ -48,11 +48,11 @@ def _huggingface_rows() -> tuple[Row, ...]:
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    told = convolution_sizes(shapes)
-    told.pop("kernel", None)
+    values = convolution_sizes(shapes)
+    values.pop("kernel", None)
     grouped = [shapes.get(f"stages.{stage}.blocks.0.branch.second.convolution.weight") for stage in range(STAGES)]
     found = [shape for shape in grouped if shape]
-    return told | {"widths": tuple(shape[0] for shape in found)} | ({"group": found[0][1]} if found else {})
+    return values | {"widths": tuple(shape[0] for shape in found)} | ({"group": found[0][1]} if found else {})
 
 
 _NAMED = {  # by their GF: widths, depths, group (tables 5 to 7 of the paper)
@@ -72,13 +72,13 @@ _NAMED = {  # by their GF: widths, depths, group (tables 5 to 7 of the paper)
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
-    """timm computes widths and depths from the points of a line, so it can be told them by a name only."""
+    """Write timm's config. timm computes widths and depths from a linear rule, so they can only be set by name."""
     found = (card.config["widths"], card.config["depths"], card.config["group"])
     architecture = next((f"regnety_{name}" for name, known in _NAMED.items() if known == found), None)
     if architecture is None:
         raise UserError(
             "timm has no RegNetY of these sizes",
-            expected="the widths, depths and group of one of the paper's",
+            expected="the widths, depths and group of a model of the paper",
             got=f"widths {found[0]}, depths {found[1]}, group {found[2]}",
             hint='use layout="huggingface" or layout="patchword"',
         )

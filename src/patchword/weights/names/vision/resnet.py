@@ -42,11 +42,11 @@ def _huggingface_rows() -> tuple[Row, ...]:
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    told = convolution_sizes(shapes)
+    values = convolution_sizes(shapes)
     kind = "bottleneck" if "stages.0.blocks.0.branch.third.convolution.weight" in shapes else "basic"
-    if "stem" in told:
-        told |= {"width": told.pop("stem"), "patch": {3: 1, 7: 4}.get(told.pop("kernel"), 4)}
-    return told | {"block": kind}
+    if "stem" in values:
+        values |= {"width": values.pop("stem"), "patch": {3: 1, 7: 4}.get(values.pop("kernel"), 4)}
+    return values | {"block": kind}
 
 
 def _widths(card: Card) -> list[int]:
@@ -54,7 +54,7 @@ def _widths(card: Card) -> list[int]:
 
 
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Some of timm's ResNets differ in parts that hold no weights, such as a blurred pooling; only its names tell."""
+    """Read timm's config. Some of timm's ResNets differ in parts without weights, which only the name shows."""
     name = str(config.get("architecture", "resnet"))
     if not re.fullmatch(r"resnet\d*", name):
         raise UserError(
@@ -73,7 +73,7 @@ def _write_timm(card: Card) -> dict[str, Any]:
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The sizes are told by the shapes, the strides by the config alone."""
+    """Read Hugging Face's config: sizes follow from the shapes, strides only from the config."""
     known = {"hidden_act": ("relu", "relu"), "downsample_in_first_stage": (False, False)}
     if config.get("layer_type", "bottleneck") == "bottleneck":
         known["downsample_in_bottleneck"] = (False, False)
@@ -106,7 +106,7 @@ LAYOUTS = (
         sizes,
         read_config=_read_timm,
         write_config=_write_timm,
-        needs={"patch": 4, "width": 64},  # timm's stem has 64 channels, always
+        needs={"patch": 4, "width": 64},  # timm's stem always has 64 channels
     ),
     Layout(
         "huggingface",

@@ -1,7 +1,7 @@
 """The names of Swin: the authors', timm's from 0.9 on, and Hugging Face's. Older files of timm have the authors' names.
 
-The authors and Hugging Face put a merge at the end of a stage, timm and we at the start of the next one. Files are
-written only for an image size at which no map is padded, where all four are the same network.
+The authors and Hugging Face merge patches at the end of a stage, timm and we at the start of the next one. Files are
+written only for image sizes at which no map is padded, where all four are the same network.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ _IN_MEMORY: _Names = (
 
 
 def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
-    """merge: the number of the stage of theirs that holds the merge before our stage 1."""
+    """merge: the index of their stage that contains the patch merging before our stage 1."""
     found: tuple[Row, ...] = ()
     for stage in range(1, STAGES):
         ours, theirs = f"stages.{stage}.entrance.", f"{root}.{stage - 1 + merge}.downsample."
@@ -100,12 +100,12 @@ def _huggingface_rows(block: _Names) -> tuple[Row, ...]:
 
 
 def sizes(shapes: Shapes) -> dict[str, Any]:
-    """The relative tables tell the window by their rows and the heads by their columns."""
-    told = doubling_sizes(shapes)
-    tables = [shapes[name] for name in in_each_stage(len(told["depths"]), _TABLE) if name in shapes]
+    """Infer sizes; the relative position tables give the window (rows) and the heads (columns)."""
+    values = doubling_sizes(shapes)
+    tables = [shapes[name] for name in in_each_stage(len(values["depths"]), _TABLE) if name in shapes]
     if tables:
-        told |= {"window": (isqrt(tables[0][0]) + 1) // 2, "heads": tuple(heads for _, heads in tables)}
-    return told
+        values |= {"window": (isqrt(tables[0][0]) + 1) // 2, "heads": tuple(heads for _, heads in tables)}
+    return values
 
 
 _FIELDS = {
@@ -153,13 +153,13 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unit(card: Card) -> int:
-    """if this divides the sides of the image, the window divides those of every map"""
+    """Return the number that must divide the sides of the image for the window to divide every map."""
     c = card.config
     return int(c["patch"] * 2 ** (len(c["depths"]) - 1) * c["window"])
 
 
 def _check_shifts(card: Card, title: str) -> None:
-    """timm and we look at each side for itself; the others shift no side if one is as short as the window."""
+    """Refuse sizes with different shifts: we treat each side separately, others shift neither if one is short."""
     check_sides(card, _unit(card), title)
     height, width = sides(card.config["image"])
     if height != width and min(height, width) == _unit(card):
@@ -180,7 +180,7 @@ _huggingface = partial(
 )
 _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 
-# The authors' merges are in stages 0, 1, 2, timm's in 1, 2, 3, so the authors' layout stands first.
+# The authors' merges are in stages 0, 1, 2, timm's in 1, 2, 3, so the authors' layout comes first.
 LAYOUTS = (
     _official(
         "authors",

@@ -35,7 +35,7 @@ _OURS = (
 
 
 def _rows(*theirs: str | tuple[str, ...]) -> tuple[Row, ...]:
-    """Our names beside theirs, in order; the leading tokens are joined along the tokens, all else along the outputs."""
+    """Pair our names with theirs, in order; prefix tokens are concatenated along dim 1, all else along dim 0."""
     named = zip(_OURS, theirs, strict=False)
     return tuple(
         Row(ours, (names,) if isinstance(names, str) else names, dim=1 if ours.endswith("tokens") else 0)
@@ -60,12 +60,12 @@ _IN_MEMORY = (
     "layers.{i}.mlp.fc1.{p}",
     "layers.{i}.mlp.fc2.{p}",
 )
-_POOLER = ("pooler.dense.{p}",)  # of the encoder alone, behind its [CLS] token; nothing here reads it
+_POOLER = ("pooler.dense.{p}",)  # of the encoder alone, after its [CLS] token; not used here
 _Names = tuple[str | tuple[str, ...], ...]
 
 
 def _huggingface_rows(root: str, layer: _Names, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
-    """root: what stands before all names but those of the heads; nothing in a file of the encoder alone"""
+    """root: prefix of all names except those of the heads; "" in a file of the encoder alone"""
 
     def below(names: str | tuple[str, ...]) -> str | tuple[str, ...]:
         return root + names if isinstance(names, str) else tuple(root + name for name in names)
@@ -122,20 +122,20 @@ _TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
-    """transformers leaves out what equals its defaults, so the ones that differ from ours stand here."""
+    """Read Hugging Face's config, which omits default values; the defaults that differ from ours are set here."""
     if config.get("architectures") == ["DeiTForImageClassification"]:
         raise UserError(
             "this DeiT has a distillation token, but no head for it",
             expected="DeiTForImageClassificationWithTeacher, or ViTForImageClassification (a DeiT without the token)",
         )
-    told: dict[str, Any] = {"heads": 12}
-    told |= {ours: config[theirs] for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
-    told |= read_huggingface_image(config)
+    values: dict[str, Any] = {"heads": 12}
+    values |= {ours: config[theirs] for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
+    values |= read_huggingface_image(config)
     activation = config.get("hidden_act", "gelu")
     if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
         got = f"hidden_act {activation}, qkv_bias {config.get('qkv_bias', True)}"
         raise UserError("this ViT differs from the paper's", expected="hidden_act gelu and qkv_bias true", got=got)
-    return told | {"activation": _HUGGINGFACE_ACTIVATIONS[activation]}
+    return values | {"activation": _HUGGINGFACE_ACTIVATIONS[activation]}
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
@@ -149,17 +149,17 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
 
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
     arguments = config.get("model_args") or {}
-    told = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
-    told |= {"image": one_or_two(told["image"])} if "image" in told else {}
+    values = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
+    values |= {"image": one_or_two(values["image"])} if "image" in values else {}
     if "act_layer" in arguments:
         if arguments["act_layer"] not in _TIMM_ACTIVATIONS:
             raise UserError("this ViT differs from the paper's", expected="act_layer gelu", got=arguments["act_layer"])
-        told["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
-    return told
+        values["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
+    return values
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
-    """One of timm's names, and every size as an argument to it, so that timm builds this very model."""
+    """Write one of timm's model names with every size as an argument, so that timm builds this model."""
     c = _config(card)
     if c.norm_eps != 1e-6:
         raise UserError("timm's ViT has its own norm", expected="norm_eps 1e-06", got=c.norm_eps)
@@ -180,23 +180,23 @@ def _name_of(ours: str, table: Mapping[str, str]) -> str:
 
 
 def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """What the shapes of tensors under our names tell of the config; the number of heads they cannot tell."""
-    told: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
+    """Infer all sizes from the shapes of tensors under our names, except the number of heads."""
+    values: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
     for name, shape in shapes.items():
         if name == "stages.0.entrance.weight" and len(shape) == 4:
-            told |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
+            values |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
         elif name.endswith("blocks.0.feed_forward.sublayer.up.weight"):
-            told["hidden"] = shape[0]
+            values["hidden"] = shape[0]
         elif name == "head.linear.weight":
-            told["classes"] = shape[0]
+            values["classes"] = shape[0]
     table, prefix = shapes.get("stages.0.positions.table"), shapes.get("stages.0.prefix.tokens")
-    if table and prefix and "patch" in told:
-        told["image"] = round((table[1] - prefix[1]) ** 0.5) * told["patch"]
-    return told
+    if table and prefix and "patch" in values:
+        values["image"] = round((table[1] - prefix[1]) ** 0.5) * values["patch"]
+    return values
 
 
 def _layouts(distilled: bool) -> tuple[Layout, ...]:
-    family, told = ("deit", {"distilled": True}) if distilled else ("vit", {})
+    family, implied = ("deit", {"distilled": True}) if distilled else ("vit", {})
     ours = ("head.distilled.weight",) if distilled else ("stages.0.prefix.tokens", "stages.0.positions.table")
     hf_tokens = ("cls_token", "distillation_token") if distilled else ("cls_token",)
     hf_heads = ("cls_classifier", "distillation_classifier") if distilled else ("classifier",)
@@ -210,18 +210,18 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     def huggingface(root: str, layer: _Names) -> Layout:
         found = _huggingface_rows(root, layer, hf_tokens, hf_heads)
         names = (f"{root}{layer[0]}".format(i=0, p="weight"),) + (() if root else (f"embeddings.{hf_tokens[-1]}",))
-        theirs, read, write = {**told, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
+        theirs, read, write = {**implied, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
         dropped = () if root else _POOLER
         return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, also_for)
 
     return (
-        Layout("patchword", family, _rows(*_OURS), ours, sizes, told),
+        Layout("patchword", family, _rows(*_OURS), ours, sizes, implied),
         *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
         Layout(
-            "timm", family, timm_rows, distinct, sizes, told, _read_timm, _write_timm, needs=needs, also_for=also_for
+            "timm", family, timm_rows, distinct, sizes, implied, _read_timm, _write_timm, needs=needs, also_for=also_for
         ),
     )
 
 
-# The first layout whose distinct name is in a file is the file's, so the distilled ones stand first.
+# The first match is used, so the distilled layouts come first.
 LAYOUTS = (*_layouts(distilled=True), *_layouts(distilled=False))

@@ -9,7 +9,7 @@ _BLOCK = "stages.0.encoder.blocks.{i}."
 
 
 def _rows(first: str, attention: str, second: str, feed_forward: str) -> tuple[Row, ...]:
-    """The names of the four parts of a block, which changed with the library the authors built on."""
+    """first, attention, second, feed_forward: names of a block's parts, which changed with the authors' library."""
     block = "Transformer/encoderblock_{i}/"
     joint = tuple(f"{block}{attention}/{part}.{{p}}" for part in ("query", "key", "value"))
     return rows(
@@ -34,7 +34,7 @@ def _layout(first: str, attention: str, second: str, feed_forward: str) -> JaxLa
         _rows(first, attention, second, feed_forward),
         ("embedding/kernel", f"Transformer/encoderblock_0/{attention}/query/kernel"),
         sizes,
-        told={"activation": "gelu-tanh"},
+        implied={"activation": "gelu-tanh"},
         read_config=read_timm_image,
         write_config=image_config,
         dropped=("pre_logits.{p}",),
@@ -43,7 +43,7 @@ def _layout(first: str, attention: str, second: str, feed_forward: str) -> JaxLa
     )
 
 
-# The published files have the first names, which are written too; files of the authors' present code have the second.
+# The published files have the first names, which we also write; files of the authors' current code have the second.
 LAYOUTS = (
     _layout("LayerNorm_0", "MultiHeadDotProductAttention_1", "LayerNorm_2", "MlpBlock_3"),
     _layout("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0"),
