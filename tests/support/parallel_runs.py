@@ -100,9 +100,7 @@ class Workers:
         self.processes = []
         for number in range(size):
             ranks = {"RANK": number, "WORLD_SIZE": size, "LOCAL_RANK": number, "MASTER_ADDR": "127.0.0.1"}
-            environment = (
-                os.environ | {name: str(value) for name, value in ranks.items()} | {"OMP_NUM_THREADS": "1"}
-            )
+            environment = os.environ | {name: str(value) for name, value in ranks.items()} | {"OMP_NUM_THREADS": "1"}
             here = [Path(patchword.__file__).parents[1], Path(__file__).parents[1]]
             environment["PYTHONPATH"] = os.pathsep.join(map(str, here))
             words = [sys.executable, __file__, str(folder / "plan.json")]
