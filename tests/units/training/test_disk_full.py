@@ -113,7 +113,7 @@ def test_whichever_file_fails_the_run_reports_it_and_can_be_resumed(whole, tmp_p
 
 def room_of(folder: Path) -> int:
     newest = max((folder / "checkpoints").iterdir())
-    return (newest / "tensors.safetensors").stat().st_size + checkpoint._BESIDE
+    return (newest / "tensors.safetensors").stat().st_size + checkpoint._OVERHEAD
 
 
 # The space that is needed, known before the run

@@ -195,7 +195,7 @@ def test_the_comparison_detects_running_statistics_of_both_passes(monkeypatch):
 
 
 def test_the_comparison_detects_other_random_numbers_in_the_second_pass(monkeypatch):
-    monkeypatch.setattr(sam, "drawing", lambda device: lambda: None)
+    monkeypatch.setattr(sam, "save_rng", lambda device: lambda: None)
     with pytest.raises(AssertionError):
         check_equal(Steepest(0.0), "vit-tiny-16", {"dropout": 0.2})
 

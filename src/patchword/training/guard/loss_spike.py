@@ -14,9 +14,9 @@ from patchword.training.guard.report import StepIndex
 from patchword.training.state import State
 
 WIDTH = 8  # steps whose mean loss is tested, and that are skipped if it is a spike
-MEMORY = 128  # steps whose median loss it is compared with
-EVERY = 200  # steps between two snapshots
-TIMES = 10  # spikes per run; more of them are not caused by the batches
+HISTORY = 128  # steps whose median loss it is compared with
+SNAPSHOT_EVERY = 200  # steps between two snapshots
+MAX_SPIKES = 10  # spikes per run; more of them are not caused by the batches
 
 
 class LossSpike(BaseException):
@@ -41,11 +41,11 @@ class LossSpikeRewind:
         self.factor, self.folder, self.log = factor, folder, log
 
     def wants_snapshot(self, state: State) -> bool:
-        return state.batch % EVERY == 0
+        return state.batch % SNAPSHOT_EVERY == 0
 
     def record(self, state: State, index: StepIndex, loss: float) -> None:
         """Add the loss of a step to the state; raise LossSpike if the last steps are a spike."""
-        state.recent_losses = [*state.recent_losses, loss][-MEMORY:]
+        state.recent_losses = [*state.recent_losses, loss][-HISTORY:]
         losses = state.recent_losses
         if len(losses) >= 4 * WIDTH and fmean(losses[-WIDTH:]) > self.factor * median(losses) > 0:
             raise LossSpike(max(index.step - index.batch, index.step - WIDTH + 1), index.step)
@@ -61,9 +61,9 @@ class LossSpikeRewind:
         return max(1, 3 - len(list(self.folder.glob("*"))))
 
     def rewind(self, spike: LossSpike, state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the newest snapshot before the spike; its state says that the steps of the spike are skipped."""
+        """Return the newest snapshot before the spike; its state lists the steps of the spike as skipped."""
         skipped = [*state.skipped_steps, *range(spike.first, spike.last + 1)]
-        if len(skipped) > TIMES * WIDTH:
+        if len(skipped) > MAX_SPIKES * WIDTH:
             raise UserError(
                 f"the loss rose above {self.factor:g} times its median again, at step {spike.last + 1}",
                 got=f"{len(state.skipped_steps)} steps skipped so far",

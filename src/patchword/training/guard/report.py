@@ -15,9 +15,9 @@ from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.step import PlainStep
 
 Name = Callable[[Any], list[str]]  # returns the name of each sample of a batch or micro-batch
-TRIES = 512  # maximum number of gradients that the search computes
-KEPT = 16  # samples whose tensors are written
-NAMED = 3  # samples that a message names
+MAX_TRIES = 512  # maximum number of gradients that the search computes
+MAX_WRITTEN = 16  # samples whose tensors are written
+MAX_NAMED = 3  # samples that a message names
 
 
 class StepIndex(NamedTuple):
@@ -51,9 +51,9 @@ def nonfinite_samples(batch: Any, plain: PlainStep, model: nn.Module) -> list[An
 
 
 def _search(batch: Any, plain: PlainStep) -> list[Any]:
-    """Test the largest parts first, so that after TRIES gradients all of the batch is covered, if not each sample."""
+    """Test the largest parts first, so that MAX_TRIES gradients cover the whole batch, if not each sample."""
     waiting, found, tries = [("", batch)], list[tuple[str, Any]](), 0
-    while waiting and tries < TRIES:
+    while waiting and tries < MAX_TRIES:
         path, part = waiting.pop(0)
         halves = list(zip("01", part.split(2), strict=False))
         bad = [(path + side, half) for side, half in halves if len(halves) > 1 and _is_nonfinite(half, plain)]
@@ -79,7 +79,9 @@ def write_report(
     names = [sample for part in found for sample in names_of(part, name)]
     all_names = names_of(batch, name)
     path = folder / f"step-{index.step + 1}{_rank_suffix()}.json"
-    tensors = {f"{number}.{key}": value for number, part in enumerate(found[:KEPT]) for key, value in tensors_of(part)}
+    tensors = {
+        f"{number}.{key}": value for number, part in enumerate(found[:MAX_WRITTEN]) for key, value in tensors_of(part)
+    }
     with whole_file(path.with_suffix(".safetensors")) as temporary:
         save_file(tensors, temporary)
     write_json(
@@ -100,7 +102,7 @@ def write_report(
 def _summary(names: list[str], found: list[Any], all_names: list[str]) -> str:
     if len(found) > 1 and len(names) == len(all_names):
         return f"all {len(names)} samples of the batch"
-    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    listed = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
     return listed if len(names) == len(found) else f"no single sample, only these together: {listed}"
 
 

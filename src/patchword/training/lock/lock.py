@@ -4,7 +4,7 @@ The lock is an flock, which the system releases when the owner ends, however it 
 cases need more. A child process can outlive the owner and keep the flock: an owner on this machine that has ended is
 ignored. And network file systems may not share locks between machines, or may keep the lock of a machine that failed:
 every owner touches the file every few seconds, and the lock of an owner on another machine counts only while the file
-is touched, whatever flock and the clocks say.
+is touched, whatever the state of flock and the clocks.
 """
 
 import fcntl

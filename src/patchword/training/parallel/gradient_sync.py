@@ -114,12 +114,12 @@ class AllReduce:
         flags = torch.tensor([weight.grad is not None for weight in self.weights], device=self.weights[0].device).int()
         dist.all_reduce(flags)
         found: list[Bucket] = []
-        room = 0
+        space_left = 0
         for weight in [weight for weight, count in zip(self.weights, flags.tolist(), strict=True) if count][::-1]:
             needed = weight.numel() * weight.element_size()
-            if not found or needed > room or weight.dtype != found[-1].weights[0].dtype:
+            if not found or needed > space_left or weight.dtype != found[-1].weights[0].dtype:
                 found.append(Bucket([]))
-                room = self.size
+                space_left = self.size
             found[-1].weights.append(weight)
-            room -= needed
+            space_left -= needed
         return found

@@ -40,7 +40,7 @@ class SingleProcess:
         return context
 
     def local_decision(self, stop: Callable[[], bool]) -> Callable[[], bool]:
-        """Return when this process may stop by itself; several may not: they stop together, as in `map`."""
+        """Return `stop` for one process, which may stop at any time; several only stop together, as in `map`."""
         return stop
 
     def batches(self, own: Iterator[Batch]) -> Iterator[Batch]:

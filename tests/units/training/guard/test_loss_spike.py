@@ -42,7 +42,7 @@ def planted(monkeypatch):
             return Outcome(factor * outcome.loss, outcome.right)
 
     monkeypatch.setattr(image_task, "Classification", Steep)
-    monkeypatch.setattr(loss_spike, "EVERY", 15)
+    monkeypatch.setattr(loss_spike, "SNAPSHOT_EVERY", 15)
 
 
 class Killed(BaseException):

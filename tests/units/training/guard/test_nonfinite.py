@@ -222,7 +222,7 @@ def test_samples_that_are_nonfinite_only_together_are_reported_as_such(tmp_path)
 def test_a_batch_without_a_finite_sample_is_reported_as_such(tmp_path, monkeypatch):
     """The search covers all samples, even if it does not test each one."""
     for tries in (512, 4):
-        monkeypatch.setattr("patchword.training.guard.report.TRIES", tries)
+        monkeypatch.setattr("patchword.training.guard.report.MAX_TRIES", tries)
         model = model_of()
         guard = guarded(model, Planted(model, "gradient", range(SIZE)), tmp_path / str(tries))
         taken(guard, [0])
