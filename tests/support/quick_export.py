@@ -1,4 +1,4 @@
-"""Makes the exports to ONNX of one process share the table of operators that torch.onnx builds anew for each of them."""
+"""Makes all exports to ONNX of a process share one table of operators; torch.onnx builds a new one for each export."""
 
 from functools import cache
 from importlib import import_module
