@@ -1,5 +1,6 @@
 """Set before torch, transformers and triton are imported: threads, no network, no progress, kernels interpreted."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -16,6 +17,15 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported, whoever does so first
 torch.backends.cudnn.allow_tf32 = False  # a GPU would shorten the numbers of convolutions to 10 bits
+
+# Tests start many Python processes: without bytecode files each of them compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at their million objects again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

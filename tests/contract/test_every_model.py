@@ -14,6 +14,7 @@ from patchword.core.grid import sides
 from patchword.layers import TokenMixing, checkpoint_activations, plain_attention, record_attention
 from patchword.models import REGISTRY
 from support.helpers import assert_sharp, difference, image_families, image_models, pixels, randomise, smallest
+from support.sweeps import sweep
 
 SIZES = [(29, 31), (20, 36)]  # divisible by nothing; not square
 
@@ -56,8 +57,9 @@ def test_every_family_has_a_twin():
     assert {REGISTRY.find(name)[0].name for name in TWINS} == set(image_families())
 
 
+# By default one model of every structure in the registry, and the smallest of every family; the other sizes are slow.
 @pytest.mark.usefixtures("quick_meta")
-@pytest.mark.parametrize("name", image_models())
+@pytest.mark.parametrize("name", sweep(image_models(), [*TWINS, *map(smallest, image_families())]))
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
     with torch.device("meta"):

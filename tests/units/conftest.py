@@ -16,6 +16,7 @@ from patchword.recipes import find_recipe
 from patchword.recipes.train import train
 from support.interpreted import hasten
 from support.material import QUICK, silent
+from support.quick_export import share_operators
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -65,6 +66,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mine(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "mine"))
+
+
+@pytest.fixture(scope="session")
+def quick_onnx() -> None:
+    """For tests that export many models."""
+    share_operators()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,8 @@ from patchword.layers import (
 from patchword.models import REGISTRY
 from support.helpers import smallest
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
+
 N, D = symbol("N", 50, "tokens"), symbol("D", 64, "width")
 BLOCK = "stages.0.encoder.blocks.0"
 

@@ -15,6 +15,8 @@ from patchword.cli.models import formula as verb
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
+
 CPU = torch.device("cpu")
 BY_NAME = {kind.name: kind for kind in KINDS}
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=BY_NAME)

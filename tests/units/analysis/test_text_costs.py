@@ -15,6 +15,8 @@ from patchword.reports.run.costs import cost_section
 from support.helpers import tiny_text
 from support.material import everything_below
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):

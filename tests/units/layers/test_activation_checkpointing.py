@@ -131,9 +131,18 @@ def test_every_family_can_drop():
         assert max(rates) == pytest.approx(0.3), name
 
 
-@pytest.mark.parametrize("name", ["vit-exercise", "cvt-mini", "resnet-mini"])
-def test_recomputing_and_compiling_go_together(name):
-    model = randomise(patchword.create(name)).train()
+# A compiler's time grows with the blocks. One block per stage has every kind of block: attention, attention with
+# convolutions and batch norms, convolutions. The whole models are under the slow marker.
+SHALLOW = {"vit-exercise": {"depth": 1}, "cvt-mini": {"depths": (1, 1)}, "resnet-mini": {"depths": (1, 1, 1)}}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [*SHALLOW.items(), *(pytest.param(name, {}, marks=pytest.mark.slow) for name in SHALLOW)],
+    ids=lambda value: value if isinstance(value, str) else "shallow" if value else "whole",
+)
+def test_recomputing_and_compiling_go_together(name, fields):
+    model = randomise(patchword.create(name, **fields)).train()
     start, found = {key: tensor.clone() for key, tensor in model.state_dict().items()}, []
     for on in (False, True):
         model.load_state_dict(start)

@@ -31,6 +31,8 @@ from patchword.reports.attention_pattern.drawing import PADDING, _borders, _rect
 from patchword.reports.attention_pattern.maps import as_computed, made_into_keys, on_map, receptive_field_map
 from patchword.reports.attention_pattern.panels import panels
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):

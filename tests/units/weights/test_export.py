@@ -17,6 +17,8 @@ from patchword.weights.export import export as exporting
 from patchword.weights.export.export import expected_seconds, export
 from support.helpers import difference, image_families, pixels, randomise, smallest, tiny
 
+pytestmark = pytest.mark.usefixtures("quick_onnx")
+
 NAMES = [*map(smallest, image_families()), "deit-mini-distilled"]
 SHALLOW = {  # one block of every kind, since an export takes long for each
     "swin-mini": {"depths": (2,), "heads": (2,)},

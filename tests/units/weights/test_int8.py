@@ -23,6 +23,8 @@ from patchword.weights.export.int8 import Int8Linear, in_int8
 from patchword.weights.export.int8_operations import int8_product, int8_rows, int8_tied
 from support.helpers import TINY_TEXT, difference, randomise, texts, tiny_text
 
+pytestmark = pytest.mark.usefixtures("quick_onnx")
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
