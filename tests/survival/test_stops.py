@@ -53,7 +53,7 @@ def test_stops_lose_no_step(tmp_path, name, capsys):
             assert "Traceback" not in told
             assert begun_at(told) == place
             place = whole_place(folder)
-            words = shlex.split(re.search(r"Go on with:\n\s*(.*)", told)[1])
+            words = shlex.split(re.search(r"Resume with:\n\s*(.*)", told)[1])
             assert words == ["patchword", "train", f"{folder}/recipe.yaml", *_place(folder), "--resume"]
         assert_the_same(folder, whole)
         runs += 1

@@ -86,7 +86,7 @@ def test_bad_sizes_are_refused():
         attention_for(weight[..., :2], bias, 8)
     with pytest.raises(UserError, match="too large"):
         attention_for(torch.zeros(64, 512, 7, 7), None, 8)
-    with pytest.raises(UserError, match="built for one size"):
+    with pytest.raises(UserError, match="built for another image size"):
         attention_for(weight, bias, 8)(pixels(1, 2, 6, 6))
 
 

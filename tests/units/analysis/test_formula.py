@@ -91,7 +91,7 @@ def test_a_map_that_the_groups_do_not_divide_differs_and_says_why(name, sizes, m
 
 
 def test_an_odd_width_is_refused():
-    with pytest.raises(UserError, match="33 channels cannot be shared by two directions"):
+    with pytest.raises(UserError, match="33 channels cannot be split over two directions"):
         counted(KINDS[0], Sizes(7, 7, 33))
 
 
@@ -204,10 +204,10 @@ def test_the_formulas_as_json(command):
     ("words", "message"),
     [
         ([], "no model was named"),
-        (["--formula", "--block", "0"], "--formula is about the first stage"),
-        (["--formula", "--tokens", "9"], "--formula is about the first stage"),
+        (["--formula", "--block", "0"], "--formula counts the first stage only"),
+        (["--formula", "--tokens", "9"], "--formula counts the first stage only"),
         (["bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),
-        (["swin-tiny", "--out", "here"], "--out is for the picture"),
+        (["swin-tiny", "--out", "here"], "--out needs --formula"),
         (["swin-tinny", "--formula", "--out", "here"], "did you mean 'swin-tiny'"),
     ],
 )

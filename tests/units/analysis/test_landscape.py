@@ -119,7 +119,7 @@ def test_a_model_that_is_no_number_is_refused():
     loss = SampleLoss(model, lambda _: [images], lambda piece: (model(piece).mean(), torch.zeros(())))
     with torch.no_grad():
         loss.parameters[0].fill_(torch.nan)
-    with pytest.raises(UserError, match="not a number"):
+    with pytest.raises(UserError, match="not finite"):
         loss_landscape(loss, filter_normalised(loss, 0)[None], places(3, 1.0))
 
 

@@ -54,12 +54,12 @@ def test_tables_are_held_and_multiply_nothing():
     [
         ("pooled", ["pooler"]),
         ("vector", ["pooler"]),
-        ("words", ["word head, transform", "word head, a score for each word"]),
+        ("words", ["LM head, transform", "LM head, scores of the vocabulary"]),
         ("next", ["pooler", "next sentence"]),
-        ("pretraining", ["word head, transform", "word head, a score for each word", "pooler", "next sentence"]),
+        ("pretraining", ["LM head, transform", "LM head, scores of the vocabulary", "pooler", "next sentence"]),
         ("classes", ["pooler", "class head"]),
         ("tags", ["tag of each token"]),
-        ("span", ["begin and end of an answer"]),
+        ("span", ["start and end of the answer"]),
     ],
 )
 def test_the_maps_of_a_head_are_called_what_they_are(head, labels):
@@ -102,7 +102,7 @@ def test_cost_tells_a_text_model(command):
     assert re.search(r"entrance +0 +23,837,184\n +encoder\.blocks\.0 to 11 +11,173,625,856 +85,054,464\n", told)
     assert re.search(r"head +589,824 +590,592\n", told)
     assert re.search(r"total +11,174,215,680 MACs\n +parameters +109,482,240\n", told)
-    assert "for one image or one text;" in " ".join(told.split())
+    assert "per image or text;" in " ".join(told.split())
     _, told, _ = command("cost", "bert-base", "--block", 0)
     assert "3 x N x D x D = 3 x 128 x 768 x 768 = 226,492,416" in told
 

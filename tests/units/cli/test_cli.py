@@ -425,7 +425,7 @@ def test_recipes_are_listed_printed_and_copied(command, refused):
     code, told, _ = command("recipes", "copy", "digits-vit")
     assert (code, "patchword train digits-vit.yaml" in told) == (0, True)
     assert read_recipe(Path("digits-vit.yaml")) == find_recipe("digits-vit")
-    assert "digits-vit.yaml is there already" in refused("recipes", "copy", "digits-vit")
+    assert "digits-vit.yaml already exists" in refused("recipes", "copy", "digits-vit")
     command("recipes", "copy", "digits-vit", "new/place.yaml")
     assert read_recipe(Path("new/place.yaml")) == find_recipe("digits-vit")
 
@@ -436,8 +436,8 @@ def test_data_says_what_is_here(command):
     lines = {line.split()[1]: line for line in told.splitlines() if line.startswith("│ ")}
     assert "data folder" in " ".join(told.split())
     assert set(lines) >= {"fashion-mnist", "mnist", "kmnist", "digits"}
-    assert "not here" in lines["mnist"]
-    assert "not here" not in lines["kmnist"]
+    assert "absent" in lines["mnist"]
+    assert "absent" not in lines["kmnist"]
 
 
 def test_data_is_fetched_only_when_allowed(command, monkeypatch):
@@ -572,7 +572,7 @@ def test_demo(command, monkeypatch, here):
     code, told, complaint = command("demo")
     assert (code, complaint) == (0, "")
     assert ("uses scikit-learn's digits instead" in told) is not here
-    marks = ["1. Training", "2. The test set", "Test Accuracy (Overall)", "3. One encoder layer", "read the report"]
+    marks = ["1. Training", "2. Evaluation", "Test Accuracy (Overall)", "3. The cost of one", "read the report"]
     assert [told.index(mark) for mark in marks] == sorted(told.index(mark) for mark in marks)
     if here:
         assert re.search(r"total +2,777,600 MACs", told)

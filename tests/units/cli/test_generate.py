@@ -13,9 +13,7 @@ import torch.nn.functional as F
 import patchword
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.inference.generation import (
-    GenerationOptions as Options,
-)
-from patchword.recipes.text.inference.generation import (
+    GenerationOptions,
     continue_text,
     prompt_of,
     prompt_of_news,
@@ -71,12 +69,12 @@ def rest(reader) -> str:
     return reader.tokenizer.decode(reader.tokenizer.ids_of([KNOWN])[0]).removeprefix(START)
 
 
-GREEDY = Options(temperature=0)
+GREEDY = GenerationOptions(temperature=0)
 
 
 @pytest.mark.parametrize(
     "wish",
-    [GREEDY, Options(beams=3), Options(temperature=0.1, seed=4), Options(top_k=1)],
+    [GREEDY, GenerationOptions(beams=3), GenerationOptions(temperature=0.1, seed=4), GenerationOptions(top_k=1)],
     ids=str,
 )
 def test_it_goes_on_with_what_it_knows_and_stops_at_its_end(reader, wish):
@@ -96,7 +94,7 @@ def test_pieces_that_are_streamed_are_the_text(reader):
 
 
 def test_neither_special_tokens_nor_spare_rows_are_written(reader):
-    wish = Options(temperature=50.0, samples=8, tokens=40)
+    wish = GenerationOptions(temperature=50.0, samples=8, tokens=40)
     steps = []
     for one in continue_text(reader, prompt_of(reader.tokenizer, START), wish):
         steps.append(one.text)
@@ -106,7 +104,7 @@ def test_neither_special_tokens_nor_spare_rows_are_written(reader):
 
 def test_samples_differ_and_a_seed_repeats_them(reader):
     def texts(seed: int) -> list[str]:
-        wish = Options(temperature=3.0, samples=4, tokens=10, seed=seed)
+        wish = GenerationOptions(temperature=3.0, samples=4, tokens=10, seed=seed)
         return [one.text for one in continue_text(reader, prompt_of(reader.tokenizer, START), wish)]
 
     assert texts(1) == texts(1) != texts(2)
@@ -149,10 +147,13 @@ def test_several_samples_are_numbered(command, folder):
 
 
 def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
-    assert continue_text(reader, prompt_of(reader.tokenizer, START), Options(tokens=2, temperature=0))[0].tokens == 2
+    assert (
+        continue_text(reader, prompt_of(reader.tokenizer, START), GenerationOptions(tokens=2, temperature=0))[0].tokens
+        == 2
+    )
     endless = prompt_of(reader.tokenizer, START)
     endless = type(endless)(endless.ids, (), START)  # it may not end
-    found = continue_text(reader, endless, Options(tokens=1000, temperature=0))[0]
+    found = continue_text(reader, endless, GenerationOptions(tokens=1000, temperature=0))[0]
     assert (found.tokens, found.ended) == (64 - len(endless.ids), False)
 
 
@@ -165,8 +166,8 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
         (("a", "--beams", 2, "--top-k", 3), "nothing is drawn"),
         (("a", "--temperature", 0, "--top-p", 0.5), "nothing is drawn"),
         (("a", "--top-p", 1.5), "top_p: expected above 0, and 1 at most, got 1.5"),
-        (("a", "--headline", "b"), "which field is to be written?: expected --field NAME"),
-        (("a", "--field", "body"), "a text and fields do not go together"),
+        (("a", "--headline", "b"), "no field to generate was named: expected --field NAME"),
+        (("a", "--field", "body"), "a prompt and fields exclude each other"),
         (("--field", "body"), "the tokenizer has no tokens for news fields"),
         ((" ",), "the command line: the text is empty"),
         (("missing.txt",), "there is no file missing.txt"),

@@ -59,7 +59,7 @@ if not again:
     assert launch(command(tmp_path, body), 2, 3, said.append) == 0
     assert starts(tmp_path, 0) == starts(tmp_path, 1) == 2
     assert said == [
-        "process 1 of 2 was ended by SIGKILL; all start again from the newest checkpoint (3 of 3 restarts left)"
+        "process 1 of 2 was killed by SIGKILL; restarting all from the newest checkpoint (3 of 3 restarts left)"
     ]
 
 
@@ -84,7 +84,7 @@ def test_restarts_are_counted(tmp_path):
     assert launch(command(tmp_path, body), 2, 1, said.append) == 1
     assert starts(tmp_path, 1) == 2
     assert said[0] == "a reason"
-    assert said[-1].startswith("process 1 of 2 failed with exit code 5; given up after 2 starts")
+    assert said[-1].startswith("process 1 of 2 failed with exit code 5; gave up after 2 starts")
 
 
 def test_a_start_that_saved_begins_the_count_anew(tmp_path):
@@ -99,7 +99,7 @@ sys.exit(5 if number == 1 and count < 5 else time.sleep(0.2))
     assert launch(command(tmp_path, body), 2, 1, said.append) == 1
     assert starts(tmp_path, 1) == 4
     assert ["(1 of 1" in text for text in said] == [True, True, True, False]
-    assert "given up after 4 starts" in said[-1]
+    assert "gave up after 4 starts" in said[-1]
 
 
 def test_a_run_tells_its_launcher_of_its_first_checkpoint(tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ join(); (folder / f"ready-{number}").write_text(str(os.getpid())); time.sleep(10
         time.sleep(launching.TWICE)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert "--resume goes on" in process.communicate(timeout=20)[0]
+        assert "--resume resumes" in process.communicate(timeout=20)[0]
     assert process.returncode == 130
     assert starts(tmp_path, 0) == 1
     for number in (0, 1):
@@ -166,11 +166,11 @@ def test_a_mistake_or_a_wish_is_not_repeated(tmp_path, code):
 
 
 def test_processes_that_do_not_find_each_other_are_tried_again_and_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(launching, "MEETING", 0.5)
+    monkeypatch.setattr(launching, "RENDEZVOUS", 0.5)
     said = []
     assert launch(command(tmp_path, "join() if number else (tell(b'b'), time.sleep(100))"), 2, 0, said.append) == 1
-    assert starts(tmp_path, 0) == launching.MEETINGS
-    assert "did not find each other" in said[-1]
+    assert starts(tmp_path, 0) == launching.MAX_RENDEZVOUS
+    assert "rendezvous of the processes failed" in said[-1]
 
 
 def test_a_stop_reaches_all(tmp_path):
@@ -242,7 +242,7 @@ def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
     told = process.communicate(timeout=100)[0]
     assert process.returncode == 143, told
     again = shlex.join(["patchword", "train", str(tmp_path / "run" / "recipe.yaml"), *place, "--resume"])
-    assert f"Go on with:\n  {again} --processes 2\n" in told
+    assert f"Resume with:\n  {again} --processes 2\n" in told
 
 
 @pytest.mark.parametrize(("code", "expected"), [(None, 0), (3, 3), ("a word", 1)])

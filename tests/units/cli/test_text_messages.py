@@ -65,7 +65,7 @@ def test_a_folder_of_seeds_names_its_runs(command):
     for name in ("many", "runs/many"):
         told = refusal(command, "evaluate", name)
         assert "runs/many holds 2 runs: expected one of them: runs/many/seed-0, runs/many/seed-1" in told
-        assert "runs/many/results.md has the results of all" in told
+        assert "the results of all of them are in runs/many/results.md" in told
     assert command("evaluate", "many/seed-1")[0] == 0
 
 
@@ -73,8 +73,8 @@ def test_a_finished_run_is_not_lengthened(command):
     words = train("classify-text", "train=a.csv")
     command(*words, "--name", "one")
     told = refusal(command, *words, "epochs=3", "--name", "one", "--resume")
-    assert "the learning rate falls over all epochs of a run: expected epochs=1, got epochs=3" in told
-    onwards = told.partition("as a new run: patchword ")[2].split()
+    assert "the learning rate schedule spans all epochs of a run: expected epochs=1, got epochs=3" in told
+    onwards = told.partition("a new run from its weights: patchword ")[2].split()
     assert command(*onwards)[0] == 0
     assert Path("runs/one-longer/evaluation.json").is_file()
     other = refusal(command, *words, "epochs=3", "learning_rate=1", "--name", "one", "--resume")

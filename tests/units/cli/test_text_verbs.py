@@ -231,7 +231,7 @@ def test_a_file_of_glue_is_read_as_it_is_written(command, run):
 def test_long_texts_are_cut_and_counted_or_read_in_windows(command, run, tokenizer):
     long = "cat dog " * 40
     _, _, complaint = command("predict", run("number"), long, "cat", "--json")
-    assert "1 text is longer than 24 tokens; the rest was not read" in complaint
+    assert "1 text is longer than 24 tokens and truncated" in complaint
     folder = run("number", stride=11)
     _, told, complaint = command("predict", folder, long, "--json")
     assert "read in windows" in complaint
@@ -498,7 +498,7 @@ def test_a_sentence_transformers_folder_knows_its_pooling_and_length(command, mi
     vectors = load_file("v.safetensors")["vectors"]
     expected = F.normalize(torch.stack([state.mean(0) for state in by_hand(minilm, TEXTS)]), dim=-1)
     assert code == 0, complaint
-    assert "3 x 32 in v.safetensors: the mean of all tokens, layer 2 of 2, length 1, 16 tokens at most" in told
+    assert "3 x 32 in v.safetensors: mean of all tokens, layer 2 of 2, length 1, at most 16 tokens" in told
     assert "2 texts are longer than 16 tokens" in complaint
     assert np.abs(vectors - expected.numpy()).max() < 1e-5
 
@@ -608,7 +608,7 @@ def test_half_the_bits_answer_nearly_the_same(command, saved):
 
 
 def test_what_embed_refuses(minilm, refused):
-    assert "where should the vectors go?" in refused("embed", minilm, "cat")
+    assert "no output was chosen" in refused("embed", minilm, "cat")
     assert "the kind of file is not clear" in refused("embed", minilm, "cat", "--out", "v.txt")
     assert "cannot hold texts of several vectors" in refused("embed", minilm, "cat", "--out", "v.npy", "--pool", "none")
     assert "expected 0 (what enters) to 2" in refused("embed", minilm, "cat", "--json", "--layer", 3)
@@ -648,7 +648,7 @@ def test_the_likeness_of_a_word_is_that_of_its_pieces_mean(command, minilm):
 def test_the_table_and_the_pictures(command, minilm):
     code, told, _ = command("similar", minilm, "cat", *TEXTS[:2], "--out", "pictures")
     assert code == 0
-    assert "layer 0: word and position" in told
+    assert "layer 0: embedding, without context" in told
     assert "The [cat] sat on the mat." in told
     assert Path("pictures/similar.png").read_bytes().startswith(b"\x89PNG")
     assert "[cat]" in Path("pictures/similar.svg").read_text(encoding="utf-8")
@@ -665,13 +665,13 @@ def test_sentences_of_a_file_without_the_word_are_left_out(command, minilm, refu
     Path("a.txt").write_text("The cat sat.\nThe catalog.\nA cat ran.\n")
     _, told, complaint = command("similar", minilm, "cat", "a.txt", "--json")
     assert len(json.loads(told)["uses"]) == 2
-    assert "left out, since the word was not found: 1\n" in complaint
+    assert "skipped because they do not contain the word: 1\n" in complaint
     assert "is not in it as a whole word" in refused("similar", minilm, "cat", "The cat sat.", "The catalog.")
     assert "was found once: expected twice" in refused("similar", minilm, "catalog", "a.txt")
     Path("b.txt").write_text("A cat " + "sat " * 50 + "cat\nThe cat.\n" + "dog " * 50 + "cat\n")
     _, told, complaint = command("similar", minilm, "cat", "b.txt", "--json")
     assert [use["start"] for use in json.loads(told)["uses"]] == [2, 4]  # what the model reaches
-    assert "the word was not found: 1\n" in complaint
+    assert "do not contain the word: 1\n" in complaint
     assert "comes after all that the model reads" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
     assert "expected one word" in refused("similar", minilm, "the cat", "a.txt")
 

@@ -254,7 +254,7 @@ def test_raw_texts_are_checked_without_training(spoilt_texts, command):
         assert code == 2
         assert_all_told(complaint, spoilt_texts)
     code, out, _ = command("data", "check", "sound.txt")
-    assert (code, "nothing is wrong: 40 documents in 1 file, read in" in out) == (0, True)
+    assert (code, "no faults: 40 documents in 1 file, read in" in out) == (0, True)
     write(Path("all/a.txt"), "")
     code, out, _ = command("data", "check", "bert-pretrain", "text=all/a.txt,sound.txt")
     assert code == 0
@@ -363,7 +363,7 @@ def test_the_whole_list_is_written_if_a_message_cannot_show_it(tmp_path, command
 def test_a_sound_set_is_said_to_be_one(tmp_path, command):
     code, out, _ = command("data", "check", write_classes(tmp_path / "pets", count=12))
     assert code == 0
-    assert "nothing is wrong: 24 pictures, read in" in out
+    assert "no faults: 24 pictures, read in" in out
 
 
 def test_pictures_that_may_be_a_mistake_are_notes(tmp_path):

@@ -109,7 +109,7 @@ def test_a_registry_name_of_every_shape(command, name):
         (["RUN", "half.png"], "cannot read the image half.png"),
         (["RUN", "folder.png"], "folder.png is a folder"),
         (["RUN", "a.png", "--pair", "a text"], "reads pictures: expected no --pair"),
-        (["RUN", "a.png", "--data", "test"], "pictures twice"),
+        (["RUN", "a.png", "--data", "test"], "two inputs"),
         (["RUN", "a.png", "--out", "words.txt/seen"], "cannot write into"),
         (["RUN"], "no picture to look at"),
         (["RUN", "a.png", "--layer", "3"], "there is no layer 3: expected 1 to 2"),
@@ -118,10 +118,10 @@ def test_a_registry_name_of_every_shape(command, name):
         (["RUN", "a.png", "--at", "one"], "cannot read --at"),
         (["RUN", "a.png", "--relevance", "ten"], "no class 'ten'"),
         (["RUN", "a.png", "--out", "a.gif"], "ends in .png, .svg or .npz"),
-        (["RUN", "a.png", "--rollout", "--distance", "--out", "one.png"], "one.png is one picture"),
+        (["RUN", "a.png", "--rollout", "--distance", "--out", "one.png"], "one.png holds one figure"),
         (["RUN", "--data", "train"], "expected --data test"),
-        (["mixer-mini", "a.png"], "'mixer-mini' has no attention to look at"),
-        (["resnet-mini", "a.png"], "'resnet-mini' has no attention to look at"),
+        (["mixer-mini", "a.png"], "'mixer-mini' has no attention"),
+        (["resnet-mini", "a.png"], "'resnet-mini' has no attention"),
         (["vit-exercise", "--data", "test"], "vit-exercise is not a run"),
         (["bert-tiny", "a text"], "a name alone has random weights"),
     ],
@@ -213,7 +213,7 @@ def test_what_is_not_tried_again_stays_while_the_weights_are_the_same(command, m
     weights = load_file(mine / "model.safetensors")
     save_file({name: tensor * 1.5 for name, tensor in weights.items()}, mine / "model.safetensors")
     assert command("evaluate", mine)[0] == 0
-    assert "measured before its weights changed" in (mine / "report.html").read_text()
+    assert "changed after its robustness was measured" in (mine / "report.html").read_text()
 
 
 def test_a_model_that_is_no_run_is_told(command):
@@ -251,11 +251,10 @@ def test_a_text_is_looked_at_token_by_token(command, words):
 
 
 def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
-    assert (
-        command("attention", words, "the film", "--pair", "was good", "--layer", 1, "--head", 2, "--out", "one")[0] == 0
-    )
+    options = ("--layer", 1, "--head", 2, "--out", "one")
+    assert command("attention", words, "the film", "--pair", "was good", *options)[0] == 0
     assert {path.name for path in Path("one").glob("*.svg")} == {"maps.svg", "heads.svg"}
-    assert "token that asks" in Path("one/heads.svg").read_text()
+    assert "query token" in Path("one/heads.svg").read_text()
     assert arrays(Path("one/attention.npz"))["layer_01_weights"].shape == (1, 7, 7)
     assert command("attention", words, "the film", "--layer", 1, "--out", "all")[0] == 0
     assert "panel's largest" in Path("all/maps.svg").read_text()

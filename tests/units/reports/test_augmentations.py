@@ -59,8 +59,8 @@ def test_the_same_pictures_twice(folder, tmp_path):
     [
         (["digits", "--augmentation", "deti"], "recipe field 'augmentation': expected none, light, deit"),
         (["digits", "--augmentation", "[flip, flop]"], "recipe field 'augmentation'"),
-        (["digits", "--out", "look.jpg"], "the pictures are PNG files"),
-        (["classify-text"], "is about texts"),
+        (["digits", "--out", "look.jpg"], "the figures are PNG files"),
+        (["classify-text"], "trains on texts"),
         (["no-such-set"], "there is no data set 'no-such-set'"),
     ],
 )

@@ -27,7 +27,7 @@ from patchword.reports.run.costs import grouped
 from support.helpers import tiny
 from support.pages import Page
 
-SECTIONS = ["Learning", "Confusion", "Each class", "Surest mistakes", "Attention", "Cost", "Recipe"]
+SECTIONS = ["Learning", "Confusion", "Classes", "Most confident errors", "Attention", "Cost", "Recipe"]
 HOSTILE = ["<script>alert(1)</script>", 'a" onerror="alert(1)', r"$\bill$ & more", "\udcff\x00\u202e"]
 
 
@@ -74,27 +74,28 @@ def test_every_section_is_there_in_order(usual: Page) -> None:
 
 
 def test_the_result_in_words_and_numbers(usual: Page) -> None:
-    told = "vit-exercise reached 35.00% on the 40 test pictures of clothes after 3 epochs (3\xa0min\xa000\xa0s)."
+    told = "vit-exercise reached an accuracy of 35.00% on the 40 test images of clothes after 3 epochs "
+    told += "(3\xa0min\xa000\xa0s)."
     assert f"{told} The recipe expected at least 84%, which this run did not reach." in usual.text
-    for number in ("14 of 40", "0.2500", "epoch 2", "Coat was taken for Shirt 13 times (100.0% of its pictures)"):
+    for number in ("14 of 40", "0.2500", "epoch 2", "Coat was predicted as Shirt 13 times (100.0% of its images)"):
         assert number in usual.text
     assert usual.text.count("lowest") == 2  # Coat and Bag, which were never recognised
     assert "--name again" in usual.text
     assert "validation: 0.1" in usual.text
 
 
-def test_the_surest_mistakes_come_first_with_their_pictures(usual: Page) -> None:
-    shown = [picture["alt"] for picture in usual.pictures() if picture["alt"].startswith("Test picture")]
+def test_the_most_confident_errors_come_first_with_their_images(usual: Page) -> None:
+    shown = [picture["alt"] for picture in usual.pictures() if picture["alt"].startswith("Test image")]
     assert len(shown) == 24
-    assert shown[:2] == ["Test picture 1: Coat, taken for Shirt", "Test picture 2: Bag, taken for Shirt"]
-    assert re.search(r"said Shirt 97\.6%,\s*is Coat", usual.text)
+    assert shown[:2] == ["Test image 1: Coat, predicted Shirt", "Test image 2: Bag, predicted Shirt"]
+    assert re.search(r"predicted Shirt 97\.6%,\s*true Coat", usual.text)
 
 
 def test_attention_is_drawn_for_each_layer_of_different_classes(usual: Page) -> None:
     names = [picture["alt"] for picture in usual.pictures()]
     assert names.count("Attention of layer 1") == names.count("Attention of layer 2") == 3
-    assert names.count("Attention rollout over the picture") == 3
-    assert "recognised, 99.9% sure" in usual.text
+    assert names.count("Attention rollout over the image") == 3
+    assert "correct, 99.9%" in usual.text
 
 
 def test_the_cost_of_a_block_is_worked_out(usual: Page) -> None:
@@ -144,18 +145,18 @@ def test_names_that_attack_are_only_text(tmp_path: Path) -> None:
 def test_a_run_without_mistakes(tmp_path: Path) -> None:
     run = made(tmp_path, ("Shirt", "Coat"), torch.arange(6) % 2)
     page = page_of(*run)
-    assert "There are none: every test picture was recognised." in page.text
-    assert "No class was taken for another." in page.text
+    assert "None: every test image was classified correctly." in page.text
+    assert "No two classes were confused." in page.text
     assert "lowest" not in page.text
     assert "did not reach" not in page.text
 
 
 def test_a_run_without_metrics_of_one_picture(tmp_path: Path) -> None:
     page = page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1]), epochs=0))
-    assert "This run has recorded no epoch." in page.text
-    assert "on the 1 test picture of clothes. The recipe" in page.text
-    assert "All mistakes there are, the surest first." in page.text
-    assert "no test pictures" in page.text
+    assert "This run has no recorded epoch." in page.text
+    assert "on the 1 test image of clothes. The recipe" in page.text
+    assert "All errors, the highest predicted probability first." in page.text
+    assert "no test images" in page.text
 
 
 def test_many_classes_in_colour(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_model_without_attention_has_no_such_section(tmp_path: Path, monkeypat
 
 def test_the_distances_of_heads_are_drawn_behind_the_maps(tmp_path: Path) -> None:
     names = [picture["alt"] for picture in page_of(*made(tmp_path, ("Shirt", "Coat"), torch.tensor([1, 1]))).pictures()]
-    assert "Attention rollout over the picture" in names
+    assert "Attention rollout over the image" in names
     assert any(re.match(r"Mean attention distance in pixels: layer 1 \d+\.\d, layer 2", name) for name in names)
 
 
@@ -203,8 +204,8 @@ def test_pairs_are_told_by_how_often_both_ways() -> None:
     counts = torch.tensor([[5, 3, 0], [4, 6, 1], [0, 0, 9]])
     told = [re.sub("<.*?>", "", sentence) for sentence in confusing_pairs(counts, ("a", "b", "c"))]
     assert told == [
-        "b was taken for a 4 times (36.4% of its pictures), the other way round 3 times.",
-        "b was taken for c 1 time (9.1% of its pictures), the other way round 0 times.",
+        "b was predicted as a 4 times (36.4% of its images); the reverse happened 3 times.",
+        "b was predicted as c 1 time (9.1% of its images); the reverse happened 0 times.",
     ]
 
 

@@ -106,9 +106,9 @@ def test_the_report_of_a_classifier(tmp_path: Path, tokenizer: Tokenizer) -> Non
         f"bert-tiny reached an accuracy of {100 * right / 6:.2f}% on the 6 validation texts of reviews.csv" in page.text
     )
     assert "The best epoch was chosen on these same texts" in page.text
-    assert "no text is longer than the 32 tokens read at once" in page.text
+    assert "no text is longer than the maximum of 32 tokens" in page.text
     assert "trained on 90 texts of reviews.csv" in page.text
-    assert "A row is what the texts are" in page.text
+    assert "A row is the true class of the texts" in page.text
     assert len(re.findall(r"said (bad|good) [\d.]+%, is (?!\1)(bad|good)", page.text)) == 6 - right > 0
     assert "picture" not in page.text.split("Learning")[-1].split("Cost")[0]
 
@@ -137,11 +137,11 @@ def test_a_result_of_test_texts_is_told_as_such(tmp_path: Path, tokenizer: Token
 
 
 def test_a_loss_that_training_weighs_is_told_to_be_plain_in_validation(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    told = "with smoothed labels, with rare classes counting more; validation values"
+    told = "with smoothed labels, with larger weights for rare classes; validation values"
     for fields, there in (({}, False), ({"weights": True, "label_smoothing": 0.1}, True)):
         recipe = TextRecipe(train="reviews.csv", length=32, **fields)
         page = page_of(tmp_path, recipe, classes(tokenizer, recipe))
-        assert (told in page.text, "and of the plain loss" in page.text) == (there, there)
+        assert (told in page.text, "with the plain loss" in page.text) == (there, there)
 
 
 def test_attention_is_that_of_the_reader_of_the_last_layer(tokenizer: Tokenizer) -> None:
@@ -190,7 +190,7 @@ def test_marks_may_overlap_and_are_shown_with_their_surroundings() -> None:
 def test_a_long_text_is_told_and_its_first_window_shown(tmp_path: Path, tokenizer: Tokenizer) -> None:
     recipe = TextRecipe(train="reviews.csv", length=8, stride=4)
     page = page_of(tmp_path, recipe, classes(tokenizer, recipe))
-    assert re.search(r"\d texts? longer than 8 tokens, read in windows; nothing is cut off", page.text)
+    assert re.search(r"\d texts? longer than 8 tokens, read in windows; none is truncated", page.text)
     cut = recipe.model_copy(update={"stride": 0})
     page = page_of(tmp_path, cut, classes(tokenizer, cut))
     assert re.search(r"longer than 8 tokens \([\d.]+%\) cut off; stride=4 would read them in windows", page.text)
@@ -220,7 +220,7 @@ def test_the_report_of_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:
     judged = Judged(found.judged.loss, found.judged.measures, sure)
     found = TextEvaluation(found.model, tokenizer, found.texts, judged, found.metric, found.part, None)
     page = page_of(tmp_path, recipe, found)
-    assert "Of 6 validation texts, 4 have all their labels and no other (66.7%)" in page.text
+    assert "Of 6 validation texts, 4 have exactly the true labels (66.7%)" in page.text
     assert re.search(r"x\s*85\.7%75\.0%100\.0%3", page.text)
     assert page.text.index("has the label x, 99.0% sure") < page.text.index("does not have the label y, 80.0% sure")
 
@@ -242,7 +242,7 @@ def test_the_report_of_tags(tmp_path: Path, tokenizer: Tokenizer) -> None:
     assert sections(page)[2:5] == ["each-kind-of-span", "each-tag", "confusions"]
     assert re.search(r"<b>\s*40\.0%50\.0%33\.3%3", page.text)  # one span of two that were said, of three
     assert re.search(r"B-<b>\s*80\.0%100\.0%66\.7%3", page.text)
-    assert "7 of 9 have the right tag" in page.text
+    assert "7 of 9 have the correct tag" in page.text
     assert "I-<b> taken for O 1 time 100.0% of its words" in page.text
     marks = [attributes["class"] for tag, attributes in page.elements if tag == "mark"]
     assert marks == ["wrong", "wrong"]
@@ -267,7 +267,7 @@ def test_the_report_of_answers(tmp_path: Path, tokenizer: Tokenizer) -> None:
         assert word in page.text
     assert "3 validation questions" in page.text
     assert "script" not in {tag for tag, _ in page.elements}
-    assert "<b>thickens</b>" in page.text.split("Surest mistakes")[-1]
+    assert "<b>thickens</b>" in page.text.split("Most confident errors")[-1]
 
 
 def test_questions_are_grouped_by_what_they_ask() -> None:

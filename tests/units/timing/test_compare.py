@@ -291,7 +291,7 @@ def test_too_little_memory_halves_the_batch(monkeypatch):
     assert told[1] == "swin-tiny: out of memory with batch 10, now with 5"
     rows = [replace(row_of("swin-tiny"), speed=speed)]
     notes = ImageComparison(rows, replace(SETTING, batch=20), MACHINE).notes()
-    assert "swin-tiny: batch 5, for want of memory" in notes
+    assert "swin-tiny: batch 5, because of memory" in notes
 
 
 def test_a_model_too_large_for_one_image_fails(monkeypatch):

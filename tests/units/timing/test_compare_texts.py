@@ -98,7 +98,7 @@ def test_a_row_counts_for_the_length_that_was_asked_for():
     assert (usual.parameters, usual.macs, usual.float32) == (4_385_920, 58_736_640, 4 * 4_385_920)
     card = REGISTRY.create("bert-tiny").card
     assert short.macs == count(card, inputs=text_of(card, 16)).macs < usual.macs / 8
-    with pytest.raises(UserError, match="reads 512 tokens at most"):
+    with pytest.raises(UserError, match="reads at most 512 tokens"):
         text_row_of("bert-tiny", 513)
 
 
@@ -231,7 +231,7 @@ def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
 def test_a_batch_that_had_too_little_memory_is_told(command, measured, undrawn):
     measured["bert-tiny", "float32"] = TextSpeeds((Speed(1, 3, 0.5, None),))
     assert command("compare", "--text", *TWO, "--device", "cpu")[0] == 0
-    assert written()[0]["note"] == "cpu float32, batch 32 not measured: there was too little memory"
+    assert written()[0]["note"] == "cpu float32, batch 32 not measured: out of memory"
 
 
 def test_ctrl_c_keeps_what_was_measured(command, measured, undrawn):
@@ -246,8 +246,8 @@ def test_ctrl_c_keeps_what_was_measured(command, measured, undrawn):
     ("words", "message"),
     [
         (["--text", "swin-tiny"], "'swin-tiny' reads images"),
-        (["--text", "bert-tiny", "--tokens", "600"], "reads 512 tokens at most"),
-        (["swin-tiny", "--precision", "int8"], "images are not measured in int8"),
+        (["--text", "bert-tiny", "--tokens", "600"], "reads at most 512 tokens"),
+        (["swin-tiny", "--precision", "int8"], "image models are not measured in int8"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_done(command, measured, words, message):

@@ -231,5 +231,5 @@ def test_a_stop_while_testing_prints_how_to_resume(command, monkeypatch, tmp_pat
         patch.setattr("patchword.recipes.evaluation.evaluate", lambda *_: ask())
         code, told, _ = command(*words)
     assert code == 143
-    assert told.endswith("Go on with:\n  patchword train 'runs/a b/recipe.yaml' --name 'a b' --runs runs --resume\n")
+    assert told.endswith("Resume with:\n  patchword train 'runs/a b/recipe.yaml' --name 'a b' --runs runs --resume\n")
     assert signals.stop_requested()

@@ -154,7 +154,7 @@ def test_a_run_is_found_by_its_name_and_its_fields_can_be_changed(command):
 def test_a_name_has_random_weights_and_says_so(command):
     code, told, _ = command("export", "vit-exercise", "--set", "depth=1", "--torch", "model.pt2")
     assert code == 0
-    assert "vit-exercise is a name, so its weights are random" in told
+    assert "vit-exercise is a registry name, so its weights are random" in told
     notes = {"notes.json": ""}
     program = torch.export.load("model.pt2", extra_files=notes).module()
     assert json.loads(notes["notes.json"])["weights"] == "random"

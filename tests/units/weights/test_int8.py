@@ -168,9 +168,9 @@ def test_the_verb_writes_the_file_and_says_what_to_feed(command):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("saved --onnx model.onnx --size 32x32", "--size is for models of images"),
-        ("saved --torch model.pt2 --int8", "--int8 is for models of texts"),
-        ("vit-exercise --onnx model.onnx --int8", "--int8 is for models of texts"),
+        ("saved --onnx model.onnx --size 32x32", "--size is for image models"),
+        ("saved --torch model.pt2 --int8", "--int8 is for text models"),
+        ("vit-exercise --onnx model.onnx --int8", "--int8 is for text models"),
         ("pretrained --onnx model.onnx", "has two outputs"),
     ],
 )

@@ -109,7 +109,7 @@ def _shape(example: Any) -> tuple[int, ...]:
 def text_of(card: Card, tokens: int) -> Text:
     """Return a text with this many tokens on the meta device, as input for `count`."""
     if REGISTRY.reads_images(card.model):
-        raise UserError(f"{card.model!r} reads images", expected="a text model", hint="try --set image=384")
+        raise UserError(f"{card.model!r} reads images", expected="a model of texts", hint="try --set image=384")
     config = REGISTRY.configure(card.model, card.config)
     longest = getattr(config, "max_length", tokens)  # a recurrent model has no maximum length
     if not 0 < tokens <= longest:

@@ -41,4 +41,4 @@ def demo(runs: Runs = Path("runs")) -> None:
     out.print("\n[bold]3. The cost of one encoder layer[/bold], step by step\n")
     card = Run(folder).model().card
     print_cost(out, count(card, blocks_of(card)[0]), steps=True)
-    out.print(f"\nreport: {folder / 'report.html'}", highlight=False, markup=False)
+    out.print(f"\nread the report: {folder / 'report.html'}", highlight=False, markup=False)

@@ -138,8 +138,8 @@ def test_train_near_analogy(command):
     small = ("--width", 8, "--epochs", 2)
     code, told, complaint = command("vectors", "train", "text.txt", "--out", "new/v.txt", *small)
     assert (code, complaint) == (0, "")
-    assert "6 with a vector of 8" in told
-    assert "words a second" in told
+    assert "6 with vectors of width 8" in told
+    assert "words per second" in told
     assert Path("new/v.txt").read_text().startswith("6 8\nthe ")
     code, told, _ = command("vectors", "near", "new/v.txt", "cat", "-n", 3, "--json")
     assert (code, len(json.loads(told))) == (0, 3)

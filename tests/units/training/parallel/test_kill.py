@@ -54,7 +54,7 @@ def test_ten_kills_of_one_of_two_processes_change_nothing(tmp_path):
         seconds.append(time.monotonic() - began)
         output = process.communicate(timeout=300)[0]
         assert process.returncode == 0, output
-        assert "was ended by SIGKILL; all start again" in output
+        assert "was killed by SIGKILL; restarting all" in output
         mine, other = (newest(place) / "tensors.safetensors" for place in (folder, tmp_path / "whole"))
         assert mine.parent.name == other.parent.name
         assert differing(mine, other) == []

@@ -435,4 +435,4 @@ def test_train_and_show(command, tmp_path, monkeypatch, kind):
         "error: --kind: expected wordpiece, bytes, unigram, news, got letters",
     )
     code, _, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--kind", kind)
-    assert complaint.startswith("error: made holds a tokenizer already")
+    assert complaint.startswith("error: made already holds a tokenizer")
