@@ -28,8 +28,8 @@ from patchword.layers import (
     FeedForward,
     MemoryProjection,
     Norm,
+    NoTransform,
     Pattern,
-    PlainTransform,
     Residual,
     TextPositionName,
     TiedLinear,
@@ -78,7 +78,7 @@ def build(c: TransformerConfig) -> EncoderDecoder:
     encoder = Encoder(Block(attention=attention(c), feed_forward=feed_forward(c)) for _ in range(c.depth))
     decoder = Encoder(decoder_block(c) for _ in range(c.depth))
     source, target = entrance(c, c.vocabulary), entrance(c, c.target_vocabulary) if c.target_vocabulary else None
-    head = PlainTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
+    head = NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
     norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
     model = EncoderDecoder(source, target, encoder, decoder, head, norms)
     begin(model)

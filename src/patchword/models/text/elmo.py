@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import (
+    BidirectionalEncoder,
     CharacterEmbedding,
     ClippedLstm,
     LastLayer,
@@ -32,7 +33,6 @@ from patchword.layers import (
     SequenceHead,
     TokenClassificationHead,
     Tokens,
-    TwoWayEncoder,
 )
 from patchword.models.registry import Family, Probability, Variant
 
@@ -88,7 +88,11 @@ class Elmo(Model):
     """Characters to words, two directions of layers, a mixture of the layers, a head."""
 
     def __init__(
-        self, entrance: CharacterEmbedding, encoder: TwoWayEncoder, mixture: ScalarMix | LastLayer, head: nn.Module
+        self,
+        entrance: CharacterEmbedding,
+        encoder: BidirectionalEncoder,
+        mixture: ScalarMix | LastLayer,
+        head: nn.Module,
     ) -> None:
         super().__init__()
         self.entrance, self.encoder, self.mixture, self.head = entrance, encoder, mixture, head
@@ -137,7 +141,7 @@ def build(c: ElmoConfig) -> Elmo:
         ClippedLstm(c.width, c.cell, c.width, cell_clip=c.cell_clip, output_clip=c.output_clip) for _ in range(c.depth)
     ]
     mixture = LastLayer() if c.head == "words" else ScalarMix(c.depth + 1)
-    return Elmo(entrance, TwoWayEncoder(layers, c.dropout), mixture, head(c))
+    return Elmo(entrance, BidirectionalEncoder(layers, c.dropout), mixture, head(c))
 
 
 def head(c: ElmoConfig) -> nn.Module:

@@ -16,7 +16,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import nn
 
 from patchword.core.errors import UserError
-from patchword.layers import BothDirections, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
+from patchword.layers import BidirectionalLstm, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
 from patchword.models.registry import Family, Probability, Variant
 
 
@@ -45,7 +45,7 @@ def build(c: OverVectorsConfig) -> OverVectors:
         raise UserError("no vectors to read", expected="sources=[[layers, width], ...]")
     return OverVectors(
         VectorStem(c.sources, c.width, c.dropout),
-        BothDirections(c.width, c.width, c.depth, c.dropout) if c.depth else WordByWord(),
+        BidirectionalLstm(c.width, c.width, c.depth, c.dropout) if c.depth else WordByWord(),
         WordByWord() if c.head == "tags" else LargestPool(),
         nn.Linear(c.width, c.classes),
         c.dropout,

@@ -21,8 +21,8 @@ from patchword.layers import (
     Encoder,
     FeedForward,
     Norm,
+    NoTransform,
     Pattern,
-    PlainTransform,
     Residual,
 )
 from patchword.layers.heads.text import SequenceHead, TiedLinear
@@ -70,7 +70,7 @@ def attention(c: GptConfig) -> Attention:
 
 def head(c: GptConfig) -> nn.Module:
     """softmax(h W): neither words nor classes have a bias (equations 2 and 3 of the paper)."""
-    found = text_head(c, lambda: PlainTransform(TiedLinear(c.vocabulary, bias=False)))
+    found = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary, bias=False)))
     if c.head == "classes" and isinstance(found, SequenceHead):
         found.linear = nn.Linear(c.width, c.classes, bias=False)
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from patchword.layers import Encoder, PlainTransform, TiedLinear
+from patchword.layers import Encoder, NoTransform, TiedLinear
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import assembled, block, entrance
@@ -30,7 +30,7 @@ class XlmConfig(TextConfig):
 
 
 def build(c: XlmConfig) -> TextModel:
-    head = text_head(c, lambda: PlainTransform(TiedLinear(c.vocabulary)))
+    head = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary)))
     encoder = Encoder(block(c) for _ in range(c.depth))
     return assembled(entrance(c, languages=c.languages), encoder, head)
 
