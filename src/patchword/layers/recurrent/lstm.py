@@ -100,9 +100,9 @@ class MemoryAttention(nn.Module):
 class RecurrentTranslator(Translator):
     """A bidirectional LSTM encoder and an LSTM decoder. look: the attention over the source; None means no attention.
 
-    There is no input feeding: the attention of a step is not an input of the next one, so the LSTM and any attention run
-    over the whole target at once. Additive attention uses the decoder state after the current word as its query, where
-    Bahdanau et al. use the state before it.
+    There is no input feeding: the attention of a step is not an input of the next one, so the LSTM and any attention
+    run over the whole target at once. Additive attention uses the decoder state after the current word as its query,
+    where Bahdanau et al. use the state before it.
     """
 
     def __init__(

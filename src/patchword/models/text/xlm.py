@@ -1,7 +1,7 @@
-"""XLM (Conneau and Lample, 2019): BERT over several languages; every token is told which language it is of.
+"""XLM (Conneau and Lample, 2019): BERT over several languages, with a language embedding per token.
 
-Languages take the place of segments, words are told by their table alone, and there is no pooler: the class head reads
-the first token as it is.
+Language ids replace segments, words are predicted by the embedding table alone, and there is no pooler: the class head
+reads the first token.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class XlmConfig(TextConfig):
     width: PositiveInt = 1024
     heads: PositiveInt = 8
     hidden: PositiveInt = 4096
-    languages: NonNegativeInt = 15  # 0: they are not told
+    languages: NonNegativeInt = 15  # 0: no language embedding
     head: HeadName = "tokens"
     pool: PoolName = "first"
 
