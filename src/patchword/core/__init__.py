@@ -1,1 +1,1 @@
-"""VALUES: the small frozen records that travel between the parts, and the errors a user sees."""
+"""VALUES: small frozen records that the other packages exchange, and the errors that users see."""

@@ -1,4 +1,4 @@
-"""What a model knows of itself besides its tensors."""
+"""The description of a model that is saved beside its weights."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Normalization:
-    """How pixels become the model's input: divided by 255, less `mean`, over `std`, one value a channel."""
+    """Input normalization of pixels: (pixel / 255 - mean) / std, with one value per channel."""
 
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
     def over(self, channels: int) -> "Normalization":
-        """The same for another number of channels: their average serves for all."""
+        """Return the normalization for this number of channels; if it differs, all channels use the average."""
         if len(self.mean) == channels:
             return self
         return Normalization((sum(self.mean) / len(self.mean),), (sum(self.std) / len(self.std),))
@@ -20,7 +20,7 @@ class Normalization:
 
 @dataclass(frozen=True)
 class Card:
-    """Written beside the weights, so that a folder can be loaded, asked and explained without anything else."""
+    """Name, config, class labels and input normalization: all that is needed to load a saved model and use it."""
 
     model: str
     config: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Where a run happens."""
+"""The device and the precision of a run."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by its name; "auto" is the accelerator if there is one."""
+    """Return the device with this name; "auto" selects the accelerator if there is one, else the CPU."""
     if name == "auto":
         accelerator = torch.accelerator.current_accelerator(check_available=True)
         return accelerator or torch.device("cpu")
@@ -26,14 +26,14 @@ def pick_device(name: str) -> torch.device:
 def pick_precision(
     asked: Literal["auto", "float32", "bfloat16"], device: torch.device
 ) -> Literal["float32", "bfloat16"]:
-    """bfloat16 where an accelerator is made for it, unless the recipe says otherwise."""
+    """Resolve "auto": bfloat16 on a GPU that supports it, float32 elsewhere."""
     if asked != "auto":
         return asked
     return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a run needs to say of the machine it ran on."""
+    """Describe the machine and the versions, for the report of a run."""
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "processor": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",

@@ -1,4 +1,4 @@
-"""What a user sees when something they gave us cannot be used."""
+"""Errors that users see, with what was expected, what was given and a hint."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class UserError(ValueError):
-    """A mistake of the user's: the thing, what was expected, what came, and what to do about it.
+    """A mistake in the user's input: what is wrong, what was expected, what was given, and how to fix it.
 
     The command line prints it in one or two lines and exits with code 2; Python users get a ValueError.
     """
@@ -20,20 +20,20 @@ class UserError(ValueError):
 
 
 class RecoverableError(UserError):
-    """Something outside of a run went wrong, such as a full disk: once it is mended, the run can go on."""
+    """A problem outside the run, such as a full disk: after it is fixed, the run can resume."""
 
     def with_hint(self, hint: str) -> Self:
-        """the same, with one thing more to do about it"""
-        told = "\n".join(part for part in (self.hint, hint) if part)
-        return type(self)(self.what, expected=self.expected, got=self.got, hint=told)
+        """Return a copy with one more line in the hint."""
+        hints = "\n".join(part for part in (self.hint, hint) if part)
+        return type(self)(self.what, expected=self.expected, got=self.got, hint=hints)
 
 
 class PeerLostError(RuntimeError):
-    """Another process of the run is gone, and this one cannot go on without it. Why, the other one has told."""
+    """A peer process failed and this one cannot continue without it; the peer's own message gives the reason."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the closest known word, or all of them when they are few."""
+    """Return a hint with the closest known words, or with all of them if there are few."""
     choices = sorted(known)
     close = get_close_matches(word, choices, n=3, cutoff=0.5)
     if close:

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Atomic file writing: a file is written completely or not at all."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name beside `path`; what was written there takes the name at the end, or is removed."""
+    """Yield a temporary path beside `path`. It is renamed to `path` at the end, or removed after an error."""
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -29,22 +29,25 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def clear_litter(folder: Path) -> None:
-    """Removes what a kill left half-written."""
+    """Remove the temporary files that a killed process left behind."""
     for temporary in folder.glob(".*.tmp"):
         if temporary.is_file():
             temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, as UTF-8."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
+    """Read a JSON file; a file that is not valid JSON raises a UserError."""
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -52,14 +55,14 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """JSON that every reader understands alike; what is not is a ValueError: a name twice in one object, half a
-    character, brackets without end."""
+    """Parse JSON strictly. Duplicate keys, lone surrogates and unlimited nesting raise a ValueError, because parsers
+    differ in how they read them."""
     try:
         value = json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("brackets in brackets without end") from None
     if "\\ud" in text or "\\uD" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be written, which is a ValueError
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be encoded: a ValueError
     return value
 
 
@@ -72,7 +75,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def flush(path: Path) -> None:
-    """Asks the system to put a file, or a folder's list of names, on the disk."""
+    """Flush a file, or the entries of a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -81,6 +84,7 @@ def flush(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
+    """Create the folder and its parents; a folder that cannot be written to raises a UserError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

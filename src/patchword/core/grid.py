@@ -1,4 +1,4 @@
-"""Where tokens sit in an image."""
+"""The layout of image tokens: height, width and leading tokens."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ Size = int | tuple[int, int]
 
 
 def sides(size: Size) -> tuple[int, int]:
-    """height and width of a size given as one number or as two"""
+    """Return height and width of a size that is given as one number or two."""
     return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
@@ -23,6 +23,7 @@ class Grid:
 
     @property
     def tokens(self) -> int:
+        """The number of tokens, leading tokens included."""
         return self.prefix + self.height * self.width
 
     def to_map(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,5 +32,5 @@ class Grid:
         return prefix, patches.transpose(1, 2).unflatten(2, (self.height, self.width))
 
     def to_tokens(self, prefix: Tensor, feature_map: Tensor) -> Tensor:
-        """the way back"""
+        """The inverse of `to_map`: (batch, prefix, width), (batch, width, rows, columns) -> (batch, tokens, width)."""
         return torch.cat([prefix, feature_map.flatten(2).transpose(1, 2)], dim=1)

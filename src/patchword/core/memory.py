@@ -1,14 +1,14 @@
-"""How much of the main memory is free to this process."""
+"""Free main memory for this process."""
 
 from pathlib import Path
 
-ENOUGH = 1 << 62  # bytes, where the system does not tell
+ENOUGH = 1 << 62  # bytes, if the system does not report a limit
 
 
 def free_memory(system: Path = Path("/")) -> int:
-    """Bytes: what the machine has, and no more than the container or the job may still take.
+    """Return the free bytes of the machine, but not more than the limit of the container or job leaves.
 
-    system: where the system tells of itself, at the root
+    system: the root of the file system in which /proc and /sys are read
     """
     return min(_machine(system), _group(system))
 
@@ -22,7 +22,7 @@ def _machine(system: Path) -> int:
 
 
 def _group(system: Path) -> int:
-    """Of the control group of this process and those around it, whose limits hold for it as well (Docker, Slurm)."""
+    """Return the free bytes under the limits of this process's control group and its parents (Docker, Slurm)."""
     try:
         lines = (system / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -43,11 +43,11 @@ def _group(system: Path) -> int:
 
 
 def _room(folder: Path, limit: str, used: str) -> int:
-    """What the files of the disk take of it is given back when it is needed."""
+    """Return limit - usage. Memory of the page cache counts as free, because the kernel releases it on demand."""
     try:
         most, taken = (folder / limit).read_text().strip(), int((folder / used).read_text())
-        told = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        kept = int(told.get("inactive_file") or told.get("total_inactive_file") or 0)
+        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        kept = int(statistics.get("inactive_file") or statistics.get("total_inactive_file") or 0)
         return ENOUGH if most == "max" else max(0, int(most) - taken + kept)
     except (OSError, ValueError):
         return ENOUGH

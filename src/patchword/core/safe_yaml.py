@@ -1,5 +1,4 @@
-"""YAML of which every part is where it is written: no tags of Python's, no anchors (a few of them can stand for
-billions of values), no name twice."""
+"""Strict YAML: no Python tags, no aliases (a few of them can expand to billions of values), no duplicate keys."""
 
 from typing import Any
 
@@ -7,7 +6,7 @@ import yaml
 
 
 class _Plain(yaml.SafeLoader):
-    """Python's safe loader, with less."""
+    """PyYAML's safe loader without aliases and duplicate keys."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -23,7 +22,7 @@ class _Plain(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> Any:
-    """What is not plain is a YAMLError or a ValueError."""
+    """Parse a YAML document; anything that is not allowed raises a YAMLError or a ValueError."""
     loader = _Plain(text)
     try:
         return loader.get_single_data()

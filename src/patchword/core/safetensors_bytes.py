@@ -1,7 +1,7 @@
-"""The bytes of a .safetensors file, piece by piece: to be written, digested and compared without a second copy.
+"""The bytes of a .safetensors file in chunks, to write, hash and compare them without a second copy in memory.
 
-A file is the length of its header (8 bytes, little endian), the header (JSON: dtype, shape and place of each tensor,
-filled up with spaces to 8 bytes), and the tensors one behind the other.
+A file consists of the length of its header (8 bytes, little endian), the header (JSON: dtype, shape and offsets of each
+tensor, padded with spaces to a multiple of 8 bytes), and the data of the tensors.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-_PIECE = 4 * 2**20  # bytes; small enough to wait for, large enough to be worth a call
+_PIECE = 4 * 2**20  # bytes per chunk
 _NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 def pieces(tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
-    """The whole file, in order."""
+    """Yield the bytes of the file, in order."""
     yield memoryview(_head(tensors))
     for name in _order(tensors):
         content = _content(tensors[name])
@@ -41,23 +41,23 @@ def pieces(tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
 
 
 def size_of(tensors: Mapping[str, Tensor]) -> int:
-    """The bytes of the whole file."""
+    """Return the size of the file in bytes."""
     return len(_head(tensors)) + sum(tensor.nbytes for tensor in tensors.values())
 
 
 def _order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """wide numbers first, so that every tensor begins at a multiple of its numbers' size"""
+    """Return the names, largest element size first, so that every tensor is aligned to its element size."""
     return sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
 
 
 def _head(tensors: Mapping[str, Tensor]) -> bytes:
-    told, place = {}, 0
+    entries, place = {}, 0
     for name in _order(tensors):
         tensor = tensors[name]
         end = place + tensor.nbytes
-        told[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [place, end]}
+        entries[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [place, end]}
         place = end
-    header = json.dumps(told, separators=(",", ":")).encode()
+    header = json.dumps(entries, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header
 

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: a list of modules, of which the encoder may lie in a folder of its own."""
+"""Folders of sentence-transformers: a list of modules; the encoder may be in a subfolder."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from patchword.core.files import read_json
 
 
 def modules_of(folder: Path) -> dict[str, str]:
-    """The kinds of its modules, in order, and the folder of each below this one; none if it is no such folder.
+    """Return the class names of the modules, in order, with their subfolders; empty if there is no modules.json.
 
-    A type is an import path, of which only the last word is read: nothing is imported, whatever stands before it.
+    A type is an import path. Only its last component is read; nothing is imported.
     """
     path = folder / "modules.json"
     if not path.is_file():
@@ -30,7 +30,7 @@ def modules_of(folder: Path) -> dict[str, str]:
 
 
 def _check_type(kind: Any, path: Path) -> None:
-    """What is no name may be anything, and a module whose code the folder brings may do anything with its weights."""
+    """Refuse a type that is not an import path, and a module whose code is part of the folder."""
     if not isinstance(kind, str) or not all(word.isidentifier() for word in kind.split(".")):
         raise UserError(f"{path} has parts we do not know", expected="names of modules", got=repr(kind)[:120])
     first = kind.partition(".")[0]
@@ -48,6 +48,6 @@ def _is_inside(place: Any) -> bool:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Where weights, config.json and tokenizer are: 0_Transformer in folders of older versions, else the folder."""
+    """Return the folder of weights, config.json and tokenizer: 0_Transformer in older versions, else the folder."""
     below = folder / modules_of(folder).get("Transformer", "")
     return below if below.is_dir() else folder

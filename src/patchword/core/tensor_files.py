@@ -1,4 +1,4 @@
-"""Only safetensors and .npz are opened: a file that could run code when read is refused."""
+"""Reading and writing tensors as .safetensors or .npz. Pickles are refused, because loading one can run code."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +17,12 @@ from patchword.core.files import whole_file
 
 Tensors = dict[str, Tensor]
 
-_UNPACKED = 2**28  # bytes that an .npz may grow to, however small it is
+_UNPACKED = 2**28  # bytes that any .npz may unpack to
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
-    """The tensors of a .safetensors file, and its text metadata; those of an .npz, which has none."""
+    """Return the tensors of a .safetensors or .npz file, and its metadata, which an .npz does not have."""
     if path.suffix == ".npz" and path.is_file():
         return _read_arrays(path), {}
     refuse_pickle(path)
@@ -34,7 +34,7 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """The metadata is for a .safetensors file only."""
+    """Write tensors to a .safetensors or .npz file, chosen by the suffix; metadata is for .safetensors only."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with whole_file(path) as temporary:
         if path.suffix == ".npz":
@@ -48,11 +48,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             raise unwritten(
                 f"cannot write {path}", path, error, sum(tensor.nbytes for tensor in whole.values())
             ) from None
-        temporary.chmod(0o644)  # safetensors makes files that only their owner may read
+        temporary.chmod(0o644)  # safetensors writes files that only the owner may read
 
 
 def _read_arrays(path: Path) -> Tensors:
-    """NpzFile knows arrays only, where numpy.load would also try a pickle."""
+    """Read with NpzFile, which accepts arrays only; numpy.load would also try a pickle."""
     try:
         with path.open("rb") as file, NpzFile(file, allow_pickle=False) as arrays:
             _refuse_bomb(arrays)
@@ -62,7 +62,7 @@ def _read_arrays(path: Path) -> Tensors:
 
 
 def _refuse_bomb(arrays: NpzFile) -> None:
-    """A small file that fills the memory; zeros may pack well, but not so much of them."""
+    """Refuse a zip bomb: a small file that unpacks to more memory than real weights would."""
     entries = arrays.zip.infolist() if arrays.zip else []
     packed, whole = (sum(getattr(entry, size) for entry in entries) for size in ("compress_size", "file_size"))
     if whole > max(_UNPACKED, 100 * packed):
@@ -72,7 +72,7 @@ def _refuse_bomb(arrays: NpzFile) -> None:
 def _tensor(name: str, array: object) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name!r}, which is no array")
-    if array.dtype == np.dtype("V2"):  # numpy has no bfloat16, and keeps the bytes of JAX's
+    if array.dtype == np.dtype("V2"):  # numpy has no bfloat16; JAX stores its bytes as V2
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
@@ -82,11 +82,12 @@ def _array(tensor: Tensor) -> Any:
 
 
 def refuse_pickle(path: Path) -> None:
+    """Raise a UserError if the file is a pickle, by its suffix or by its first bytes."""
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     with path.open("rb") as file:
         start = file.read(9)
-    is_zip = start.startswith(b"PK\x03\x04")  # torch.save's
+    is_zip = start.startswith(b"PK\x03\x04")  # written by torch.save
     is_bare = (
         start.startswith(b"\x80") and start[8:] != b"{"
     )  # a pickle's first byte, which a header's length may equal

@@ -1,4 +1,4 @@
-"""What a field takes, in words: of a recipe or of a model's sizes."""
+"""Plain descriptions of field types, for error messages about recipes and model configs."""
 
 from collections.abc import Callable, Iterable
 from types import UnionType
@@ -23,11 +23,11 @@ _BOUNDS: dict[type, Callable[[Any], str]] = {
 
 
 def in_words(kind: Any, bounds: Iterable[Any] = ()) -> str:
-    """kind: a type, as it is annotated. bounds: what is said of it beside that; what has no words is passed over."""
+    """Describe an annotated type. bounds: further constraints; one without a description is left out."""
     inner = get_args(kind)
     match get_origin(kind):
         case origin if origin is Annotated:
-            return in_words(inner[0], [part for told in inner[1:] for part in getattr(told, "metadata", [told])])
+            return in_words(inner[0], [part for note in inner[1:] for part in getattr(note, "metadata", [note])])
         case origin if origin is Literal:
             return " or ".join(map(str, inner))
         case origin if origin in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""The processes that work on one run together, as those see it who only have to part their work."""
+"""How the processes of one run divide their work, without any dependency on torch.distributed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -10,25 +10,29 @@ Answer = tuple[Tensor, ...]
 
 
 class WorkSharing(Protocol):
-    """rank: of this process, from 0; size: how many there are."""
+    """The processes that share the work of one run."""
 
     @property
-    def rank(self) -> int: ...
+    def rank(self) -> int:
+        """The rank of this process."""
+        ...
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of processes."""
+        ...
 
     def share(self, index: Tensor) -> Tensor:
-        """of the samples of a batch, those that this process works on"""
+        """Return the samples of a batch that this process works on."""
         ...
 
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """ask(item) of each, in the order of the items; every process asks some, and all know all answers"""
+        """Return ask(item) for each item, in order. Every process computes some; all processes get all results."""
         ...
 
 
 class SingleWorker:
-    """One process does all of the work."""
+    """A single process, which does all the work."""
 
     rank, size = 0, 1
 
@@ -43,7 +47,7 @@ SINGLE = SingleWorker()
 
 
 class LazySequence(Sequence[Any]):
-    """make(item) of each item, made when it is asked for; so that a process makes only what it works on."""
+    """Computes make(item) when the item is read, so that a process makes only the items that it works on."""
 
     def __init__(self, make: Callable[[Item], Any], items: Sequence[Item]) -> None:
         self.make, self.items = make, items

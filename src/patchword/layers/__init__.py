@@ -1,4 +1,8 @@
-"""PARTS: what every family is composed of. A variation is another part, never a flag."""
+"""PARTS: the layers from which every model family is built. A variation is another layer, never a flag.
+
+`POSITIONS` and `TEXT_POSITIONS` are the position encodings that a config's field `position` selects by name, for image
+models (`ImagePositionName` -> `ImagePosition`) and for text models (`TextPositionName` -> `TextPosition`).
+"""
 
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.activation_checkpointing import checkpoint_activations
@@ -40,13 +44,13 @@ from patchword.layers.drop_path import DropPath, drop_path_rates
 from patchword.layers.embedding.absolute import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
 from patchword.layers.embedding.characters import CharacterEmbedding
 from patchword.layers.embedding.floater import FloaterPlaces, FloaterPositions, Flow
-from patchword.layers.embedding.fourier import FourierFeatures, FourierPlaces, FourierPositions
+from patchword.layers.embedding.fourier import FourierFeatures, FourierPositions, FourierTextPositions
 from patchword.layers.embedding.image_position import POSITIONS, ImagePosition, ImagePositionName
 from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
 from patchword.layers.embedding.text_position import TEXT_POSITIONS, TextPosition, TextPositionName
 from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
-from patchword.layers.heads.image import ClassHead, DistilledHead, first_token, heads_apart, mean_of_patches
+from patchword.layers.heads.image import ClassHead, DistilledHead, first_token, mean_of_patches, separate_heads
 from patchword.layers.heads.text import (
     EmbeddingHead,
     FirstToken,
@@ -54,7 +58,7 @@ from patchword.layers.heads.text import (
     LMHead,
     MeanPool,
     MLMTransform,
-    PlainTransform,
+    NoTransform,
     PooledHead,
     Pooler,
     PretrainingHead,
@@ -67,9 +71,9 @@ from patchword.layers.heads.text import (
 )
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid, Stage
-from patchword.layers.recurrent.clipped_lstm import ClippedLstm, TwoWayEncoder
+from patchword.layers.recurrent.clipped_lstm import BidirectionalEncoder, ClippedLstm
 from patchword.layers.recurrent.highway import Highway
-from patchword.layers.recurrent.lstm import BothDirections, Bridge, Look, RecurrentTranslator
+from patchword.layers.recurrent.lstm import BidirectionalLstm, Bridge, MemoryAttention, RecurrentTranslator
 from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, NoNorm, PartlyTied, Trigram
 from patchword.layers.text.encoder_decoder import EncoderDecoder, Memory, TokenEmbedding, Translator
 from patchword.layers.text.frozen_vectors import (
@@ -92,9 +96,10 @@ __all__ = [
     "Attention",
     "AttentionMap",
     "Backbone",
+    "BidirectionalEncoder",
+    "BidirectionalLstm",
     "Block",
     "BlockSparse",
-    "BothDirections",
     "Bottleneck",
     "BottleneckProjection",
     "Bridge",
@@ -119,8 +124,8 @@ __all__ = [
     "FloaterPositions",
     "Flow",
     "FourierFeatures",
-    "FourierPlaces",
     "FourierPositions",
+    "FourierTextPositions",
     "FromMemory",
     "Frozen",
     "Full",
@@ -137,10 +142,10 @@ __all__ = [
     "LearnedPositions",
     "LinearProjection",
     "LocalEnhancement",
-    "Look",
     "MLMTransform",
     "MeanPool",
     "Memory",
+    "MemoryAttention",
     "MemoryProjection",
     "Model",
     "MultiplicativeProjection",
@@ -148,6 +153,7 @@ __all__ = [
     "NoPlaces",
     "NoPositions",
     "NoPrefix",
+    "NoTransform",
     "Norm",
     "NormedStem",
     "OverVectors",
@@ -157,7 +163,6 @@ __all__ = [
     "PatchEmbed",
     "PatchMerge",
     "Pattern",
-    "PlainTransform",
     "PooledHead",
     "Pooler",
     "Position",
@@ -191,7 +196,6 @@ __all__ = [
     "Tokens",
     "Translator",
     "Trigram",
-    "TwoWayEncoder",
     "VectorStem",
     "Windows",
     "WordByWord",
@@ -199,13 +203,13 @@ __all__ = [
     "drop_path_rates",
     "first_token",
     "follow_attention",
-    "heads_apart",
     "mean_of_patches",
     "members",
     "overlapping",
     "plain_attention",
     "pre_norm_block",
     "record_attention",
+    "separate_heads",
     "shortcut",
     "token_losses",
 ]

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: activations of a block are computed again in the backward pass instead of being kept."""
+"""Activation checkpointing: the activations of a block are recomputed in the backward pass instead of stored."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,14 +14,15 @@ from patchword.core.errors import UserError
 
 
 class CheckpointedBlock(nn.Module):
-    """Something that runs blocks, and can run them so that memory is saved at the price of a second forward pass."""
+    """Base of modules that run blocks, with or without activation checkpointing."""
 
     recompute = False
 
     def run(self, block: nn.Module, *inputs: Any) -> Any:
+        """Return block(*inputs); checkpointed in training, if `recompute` is set."""
         if not (self.recompute and self.training and torch.is_grad_enabled()):
             return block(*inputs)
-        if torch.compiler.is_compiling():  # the compiler traces a block once, so its statistics count once anyhow
+        if torch.compiler.is_compiling():  # the compiler traces a block once, so batch statistics count once
             return checkpoint(block, *inputs, use_reentrant=False)
         contexts: Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]
         contexts = partial(_contexts, block)
@@ -29,10 +30,10 @@ class CheckpointedBlock(nn.Module):
 
 
 def checkpoint_activations(model: nn.Module, stages: Iterable[int] | None = None) -> None:
-    """Switches recomputing on in these stages of a model and off in the others; None is all of them. A text model is
-    one stage.
+    """Enable activation checkpointing in these stages of a model and disable it in the others; None means all stages.
 
-    The early stages of a pyramid hold the most activations: recompute(model, [0, 1]) saves most of what all would.
+    A text model is one stage. The early stages of a pyramid have the most activations:
+    checkpoint_activations(model, [0, 1]) saves most of the memory that all stages would save.
     """
     found = list(model.get_submodule("stages").children()) if hasattr(model, "stages") else [model]
     chosen = set(range(len(found)) if stages is None else stages)
@@ -50,7 +51,7 @@ def _contexts(block: nn.Module) -> tuple[AbstractContextManager[None], AbstractC
 
 @contextmanager
 def _keeping_statistics(block: nn.Module) -> Iterator[None]:
-    """The second pass must not count the batch a second time in the running statistics of batch norms."""
+    """Keep the second forward pass from updating the running statistics of batch norms again."""
     norms = [module for module in block.modules() if isinstance(module, _BatchNorm)]
     before = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
     for norm in norms:

@@ -1,4 +1,4 @@
-"""How weights start. One function a scheme; a family names the one its paper used."""
+"""Weight initialization: one function per method; a family calls the one of its paper."""
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ def xavier(model: nn.Module) -> None:
         elif isinstance(module, LearnedPositions):
             nn.init.normal_(module.table, std=0.02)
     for module in model.modules():
-        if isinstance(module, LinearProjection):  # three matrices in one weight: each by its own size
+        if isinstance(module, LinearProjection):  # three matrices in one weight, initialized separately
             with torch.no_grad():
                 for matrix in module.joint.weight.chunk(3):
                     nn.init.xavier_uniform_(matrix)
@@ -31,8 +31,8 @@ def xavier(model: nn.Module) -> None:
 
 
 def truncated(model: nn.Module) -> None:
-    """BERT (Devlin et al., 2018), DeiT (Touvron et al., 2020): N(0, 0.02), cut at two standard deviations as TensorFlow
-    cuts it, for every matrix, table of words, leading token and position; zero biases."""
+    """BERT (Devlin et al., 2018), DeiT (Touvron et al., 2020): N(0, 0.02), truncated at two standard deviations as in
+    TensorFlow, for matrices, embeddings, leading tokens and positions; zero biases."""
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             _cut_normal(module.weight)
@@ -48,7 +48,7 @@ def truncated(model: nn.Module) -> None:
 def truncated_matrices(model: nn.Module) -> None:
     """Swin, CSWin, CvT, PVT, Pale: N(0, 0.02), truncated, for matrices, leading tokens and tables; zero biases.
 
-    Convolutions start as torch starts them.
+    Convolutions keep the default initialization of torch.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -61,7 +61,7 @@ def truncated_matrices(model: nn.Module) -> None:
 
 
 def lecun(model: nn.Module) -> None:
-    """Mixer (Tolstikhin et al., 2021): spread by the number of inputs; zero biases and head."""
+    """Mixer (Tolstikhin et al., 2021): variance 1 / fan_in; zero biases and head."""
     for module in model.modules():
         if isinstance(module, nn.Linear | PatchEmbed):
             _zero_bias(module.bias)
@@ -72,7 +72,7 @@ def lecun(model: nn.Module) -> None:
 
 
 def kaiming(model: nn.Module) -> None:
-    """ResNet (He et al., 2015): convolutions spread by the number of their outputs, so that ReLUs keep the scale."""
+    """ResNet (He et al., 2015): Kaiming normal, by fan_out, for convolutions."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             _zero_bias(module.bias)
@@ -80,8 +80,8 @@ def kaiming(model: nn.Module) -> None:
 
 
 def _cut_normal(weights: Tensor, std: float = 0.02) -> None:
-    """Cut at two spreads. Only what lies outside is drawn again: torch's own way draws all of it until nothing does,
-    sixteen seconds for BERT-base on two cores instead of six."""
+    """Normal values, truncated at two standard deviations. Only the values outside are drawn again; trunc_normal_ of
+    torch takes sixteen seconds for BERT-base on two cores instead of six."""
     with torch.no_grad():
         weights.normal_(std=std)
         while not weights.is_meta and (outside := weights.abs() > 2 * std).any():

@@ -1,4 +1,4 @@
-"""What every model of the registry is, of images or of texts."""
+"""The base class of every model in the registry."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from patchword.core.card import Card
 
 
 class Model(nn.Module):
-    """An encoder with a head."""
+    """A model with a head and a card."""
 
     card: Card  # set by the registry: the model's name and sizes
     head: nn.Module

@@ -1,13 +1,13 @@
-"""Q8BERT (Zafrir et al., 2019): training that feels the rounding to 8 bits, so that the model can then be run in them.
+"""Q8BERT (Zafrir et al., 2019): quantization-aware training, after which the model can run in 8 bits.
 
-A tensor is quantised symmetrically: q = round(x * 127 / threshold), kept within -127 to 127, and x becomes
-q * threshold / 127. Weights take their largest magnitude as threshold in every pass; the inputs of a matrix a moving
-average of theirs, which training keeps and evaluation uses. Gradients pass straight through, also where a value was cut
-off. All matrices are quantised and the tables of embeddings; softmax, norms and activations are not.
+A tensor is quantised symmetrically: q = round(x * 127 / threshold), clipped to -127 ... 127, and x becomes
+q * threshold / 127. The threshold of weights is their largest magnitude in every pass; that of a matrix's input is a
+moving average of its largest magnitude, updated in training and used in evaluation. The gradient is passed straight
+through, also for clipped values. All matrices and embeddings are quantised; softmax, norms and activations are not.
 
-The paper has one threshold for a matrix, and rounds outputs too. Here each row of a matrix or a table has its own, and
-outputs stay as they are, since sums, norms and softmax follow, which are computed in float32 anyway: a few rows of
-trained models are forty times as large as the others, and with the paper's way MiniLM lost two points.
+The paper has one threshold per matrix and also rounds outputs. Here each row of a matrix or an embedding has its own
+threshold, and outputs are not rounded, because the sums, norms and softmax that follow are computed in float32 anyway:
+a few rows of trained models are forty times as large as the others, and the paper's method cost MiniLM two points.
 """
 
 from typing import Any, cast
@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from patchword.layers.heads.text import TiedLinear
 from patchword.layers.text.bottleneck import PartlyTied
 
-LARGEST = 127  # of the numbers of 8 bits, so that they lie alike on both sides of 0
+LARGEST = 127  # the largest 8-bit value of a symmetric range
 DECAY = 0.9999
-MARK = ".quantised.steps"  # the end of a name that only quantised models have in their state
+MARK = ".quantised.steps"  # suffix of state-dict keys that only quantised models have
 _PART = ".quantised."
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Rounding, whose gradient is taken to be 1 everywhere."""
+    """Rounding with the straight-through estimator: its gradient is 1 everywhere."""
 
     @staticmethod
     def forward(tensor: Tensor, threshold: Tensor, active: Tensor) -> Tensor:
@@ -47,19 +47,19 @@ def _rounded(tensor: Tensor, threshold: Tensor) -> Tensor:
 
 
 def fake_quantised(tensor: Tensor, threshold: Tensor, active: Tensor) -> Tensor:
-    """The tensor as 8 bits would keep it, in float32; as it is where `active` is False."""
+    """Return the tensor rounded to 8 bits, in float32; unchanged where `active` is False."""
     return cast(Tensor, _StraightThrough.apply(tensor, threshold, active))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 def row_thresholds(weight: Tensor) -> Tensor:
-    """(..., columns) -> (..., 1): the largest magnitude of each row"""
+    """(..., columns) -> (..., 1): the largest magnitude of each row."""
     return weight.detach().abs().amax(-1, keepdim=True)
 
 
 class Thresholds(nn.Module):
-    """What is learned of the range of inputs. Nothing is quantised before training has taken `start` passes.
+    """The observed range of inputs. Nothing is quantised in the first `start` forward passes of training.
 
-    input: (), 0 as long as nothing was seen. steps: passes of training so far.
+    input: (), the threshold; 0 before the first observation. steps: forward passes in training so far.
     """
 
     input: Tensor
@@ -74,15 +74,16 @@ class Thresholds(nn.Module):
         self.register_buffer("start", torch.tensor(start))
 
     def active(self) -> Tensor:
-        """(): whether to round this pass; in evaluation, whether there are thresholds to use"""
+        """Return (): True if this pass rounds; in evaluation, True if there is a threshold."""
         return self.steps >= self.start if self.training else self.steps > self.start
 
     def count(self) -> None:
+        """Count one forward pass in training."""
         if self.training:
             self.steps += 1
 
     def rounded(self, tokens: Tensor, active: Tensor) -> Tensor:
-        """The first range is taken as it is, later ones move the average."""
+        """Round the input; in training also update the moving average, which starts at the first observation."""
         if self.training:
             with torch.no_grad():
                 largest = tokens.detach().abs().amax().float()
@@ -93,7 +94,7 @@ class Thresholds(nn.Module):
 
 
 class QuantisedLinear(nn.Linear):
-    """A matrix in 8 bits, and its input. The bias is added in float32."""
+    """A linear layer with 8-bit weights and inputs. The bias is added in float32."""
 
     quantised: Thresholds
 
@@ -102,7 +103,7 @@ class QuantisedLinear(nn.Linear):
 
 
 class QuantisedTied(TiedLinear):
-    """The table of words as the last matrix."""
+    """The tied output layer with 8-bit weights and inputs."""
 
     quantised: Thresholds
 
@@ -119,7 +120,7 @@ def _product(tokens: Tensor, matrix: Tensor, bias: Tensor | None, seen: Threshol
 
 
 class QuantisedEmbedding(nn.Embedding):
-    """A table in 8 bits. Rounding the rows that are read is enough."""
+    """An 8-bit embedding. Only the rows that are read need to be rounded."""
 
     quantised: Thresholds
 
@@ -136,14 +137,14 @@ _KINDS: dict[type[nn.Module], type[nn.Module]] = {
     TiedLinear: QuantisedTied,
 }
 _PLAIN = {quantised: plain for plain, quantised in _KINDS.items()}
-_LEFT = (PartlyTied,)  # reads the weight of its matrix and not the matrix: stays in float32
+_LEFT = (PartlyTied,)  # uses the weight of its matrix directly: stays in float32
 
 
 def quantise(model: nn.Module, start: int = 0, decay: float = DECAY) -> nn.Module:
-    """The model itself, its matrices and tables now quantised; their weights and names stay what they are.
+    """Quantise the matrices and embeddings of a model in place and return it; weights and their names do not change.
 
-    start: passes of training in float32 before. decay: of the moving averages.
-    What was learned of ranges is in the model's state, so that a run can be saved and gone on with.
+    start: forward passes of training in float32 before. decay: of the moving averages.
+    The observed ranges are in the state dict, so that a run can be saved and resumed.
     """
     for module in [module for module in model.modules() if not isinstance(module, _LEFT)]:
         for child in module.children():
@@ -155,7 +156,7 @@ def quantise(model: nn.Module, start: int = 0, decay: float = DECAY) -> nn.Modul
 
 
 def dequantise(model: nn.Module) -> nn.Module:
-    """The way back: the same weights in float32, without what was learned of ranges."""
+    """Undo `quantise`: the same weights in float32, without the observed ranges."""
     for module in list(model.modules()):
         if plain := _PLAIN.get(type(module)):
             del module.quantised
@@ -164,9 +165,10 @@ def dequantise(model: nn.Module) -> nn.Module:
 
 
 def is_quantised(model: nn.Module) -> bool:
+    """Return True if `quantise` was applied to the model."""
     return any(isinstance(module, Thresholds) for module in model.modules())
 
 
 def without_ranges(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state of a model without what was learned of ranges, which its plain kind has not."""
+    """Return a state dict without the observed ranges, as the float32 model needs it."""
     return {name: tensor for name, tensor in tensors.items() if _PART not in name}

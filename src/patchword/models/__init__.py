@@ -1,4 +1,4 @@
-"""FAMILIES: every architecture is a short composition of layers, listed here."""
+"""FAMILIES: the registry of all architectures; each is a short composition of layers."""
 
 from typing import Any, Literal, overload
 
@@ -58,7 +58,7 @@ REGISTRY = Registry(
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names of the models that match a shell pattern, e.g. "vit-*-16"."""
+    """Return the names of the models that match a shell pattern, e.g. "vit-*-16"."""
     return REGISTRY.names(pattern)
 
 
@@ -71,9 +71,10 @@ def create(name: str, /, *, features: Literal[True], **overrides: Any) -> Backbo
 
 
 def create(name: str, /, *, features: bool = False, **overrides: Any) -> Model | Backbone:
-    """A model with fresh weights; any size can be overridden.
+    """Create a model with newly initialized weights; any config field can be overridden.
 
-    features: without norm and head, answering the feature map of every stage; `strides` and `widths` describe them.
+    features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and
+        `widths` describe them.
 
     >>> create("vit-base-16", image=384, classes=10)
     >>> create("bert-base", head="classes", classes=2)

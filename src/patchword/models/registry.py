@@ -1,4 +1,4 @@
-"""The one table of models. A family is data; nothing registers itself on import."""
+"""The table of all models. A family is data; no module registers itself on import."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -12,13 +12,13 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
 
-Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout and the like
+Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout or stochastic depth
 Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: the sizes, and the counts they must give at the default input; tests build it and compare."""
+    """A named config, with its number of parameters and of MACs at the default input, which tests verify."""
 
     config: Any
     parameters: int
@@ -27,31 +27,34 @@ class Variant:
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture: how a config becomes a model, and the sizes that have names."""
+    """An architecture: the function that builds a model from a config, and its named variants."""
 
     name: str
     title: str
     paper: str
     build: Callable[[Any], Model]
     variants: Mapping[str, Variant]
-    normalization: Normalization | None = None  # of pixels
-    read: Literal["texts", "pairs", "characters", "vectors"] = "texts"  # if it has no pixels
+    normalization: Normalization | None = None  # of the pixels; None if the model reads no images
+    read: Literal["texts", "pairs", "characters", "vectors"] = "texts"  # if it reads no images
 
     @property
     def reads(self) -> Reads:
+        """The kind of input."""
         return self.read if self.normalization is None else "images"
 
     def names(self) -> dict[str, Variant]:
+        """Return the variants by their full names, e.g. "vit-tiny-16"."""
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Looks models up by name."""
+    """All families; finds and creates models by name."""
 
     families: tuple[Family, ...]
 
     def find(self, name: str) -> tuple[Family, Variant]:
+        """Return the family and the variant with this name."""
         for family in self.families:
             if name in family.names():
                 return family, family.names()[name]
@@ -59,11 +62,12 @@ class Registry:
         raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
 
     def names(self, pattern: str = "*") -> list[str]:
+        """Return the names of all variants that match a shell pattern."""
         known = [name for family in self.families for name in family.names()]
         return [name for name in known if fnmatchcase(name, pattern)]
 
     def configure(self, name: str, overrides: Mapping[str, Any]) -> Any:
-        """The variant's config with some fields replaced; strings from a command line become the field's type."""
+        """Return the variant's config with some fields replaced; strings are converted to the type of the field."""
         config = self.find(name)[1].config
         known = [field.name for field in fields(config)]
         for field in overrides:
@@ -78,22 +82,25 @@ class Registry:
             raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
 
     def example(self, card: Card) -> Any:
-        """An input of the size the model is for, on the default device."""
+        """Return an example input of the model's default size, on the default device."""
         return self.configure(card.model, card.config).example()
 
     def reads(self, name: str) -> Reads:
-        """images; texts; pairs of texts, of which it writes the second; or texts as the characters of their words,
-        or as vectors of their words that another model made"""
+        """Return the kind of input: images; texts; pairs (source and target texts); characters (of the words of texts);
+        or vectors (frozen word vectors)."""
         return self.find(name)[0].reads
 
     def reads_images(self, name: str) -> bool:
+        """Return True if the model reads images."""
         return self.reads(name) == "images"
 
     def require_images(self, name: str) -> None:
+        """Raise a UserError if the model does not read images."""
         if not self.reads_images(name):
             raise UserError(f"{name!r} reads {self.reads(name)}", expected="a model of images")
 
     def create(self, name: str, /, **overrides: Any) -> Model:
+        """Create a model with newly initialized weights and set its card."""
         family, _ = self.find(name)
         config = self.configure(name, overrides)
         model = family.build(config)

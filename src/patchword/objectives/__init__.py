@@ -1,1 +1,1 @@
-"""LOSSES: what is learned and how it is scored; the model is an argument."""
+"""LOSSES: training objectives, generation and metrics; the model is an argument."""

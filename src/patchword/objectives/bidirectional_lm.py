@@ -1,4 +1,4 @@
-"""What ELMo is pretrained with: at every token the next word, and by itself the previous one."""
+"""ELMo's pretraining objective: predict the next word forward and the previous word backward."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from patchword.objectives.classification import Outcome
 class Head(Protocol):
     @property
     def words(self) -> nn.Linear:
-        """from half a token, one direction's, to a score for each word"""
+        """Map one direction's half of a token to the logits of all words."""
         ...
 
 
@@ -24,12 +24,12 @@ class TwoWayModel(Protocol):
     @property
     def head(self) -> Head: ...
     def encode(self, text: Text) -> Sequence[Tensor]:
-        """states (batch, tokens, 2 * width), the last of which the head reads"""
+        """Return the states, each (batch, tokens, 2 * width); the head reads the last one."""
         ...
 
 
 class Told(Protocol):
-    """Texts with the number of every token in the vocabulary. weight: how many words are to be told in its batch."""
+    """Texts with the word id of every token. weight: the number of words to predict in the whole batch."""
 
     @property
     def text(self) -> Text: ...
@@ -40,7 +40,7 @@ class Told(Protocol):
 
     @property
     def followed(self) -> Tensor:
-        """the tokens, numbered through all texts, behind which stands another of the same text"""
+        """Return the indices, in the flattened batch, of the tokens followed by another token of their text."""
         ...
 
     @property
@@ -48,17 +48,17 @@ class Told(Protocol):
 
 
 class Softmax(Protocol):
-    """Some way to ask which word it is."""
+    """A loss over the vocabulary."""
 
     def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
-        """(count, width), (count,) -> the summed loss and how many were right"""
+        """(count, width), (count,) -> the summed loss and the number of correct predictions"""
         ...
 
 
 class FullSoftmax:
-    """Cross-entropy over all words, in pieces of at most `scores` scores, so that memory does not grow with the batch.
+    """Cross-entropy over all words, in chunks of at most `scores` logits, so that memory does not grow with the batch.
 
-    If there are several, each is scored again for its gradient instead of being kept (Chen et al., 2016).
+    If there are several chunks, their logits are recomputed in the backward pass (Chen et al., 2016).
     """
 
     def __init__(self, scores: int = 2**27) -> None:
@@ -82,17 +82,17 @@ class FullSoftmax:
 
 
 class Candidates(NamedTuple):
-    """words: (count,) that were drawn; one drawn again counts once. chances: of each word, to be among them."""
+    """words: (count,) the sampled words; duplicates count once. chances: the probability of each word to be sampled."""
 
     words: Tensor
     chances: Tensor
 
 
 class SampledSoftmax:
-    """The word against `count` others, drawn anew at every call and shared by all places (Jean et al., 2015).
+    """Sampled softmax: `count` negative words per call, shared by all positions (Jean et al., 2015).
 
-    Words are numbered by frequency; number k is drawn with the probability log((k + 2) / (k + 1)) / log(words + 1),
-    and scores are lowered by the logarithm of a word's chance to be there. Right is a word ahead of all those drawn.
+    Word ids are ordered by frequency; id k is sampled with the probability log((k + 2) / (k + 1)) / log(words + 1), and
+    logits are corrected by the log-probability of being sampled. A word above all sampled ones counts as correct.
     """
 
     def __init__(self, count: int) -> None:
@@ -102,7 +102,7 @@ class SampledSoftmax:
         return sampled(vectors, targets, words, self.draw(words.out_features, vectors.device))
 
     def draw(self, vocabulary: int, device: torch.device) -> Candidates:
-        """by the inverse of the distribution: floor((words + 1) ** u) - 1"""
+        """Sample by the inverse of the distribution function: floor((words + 1) ** u) - 1."""
         uniform = torch.rand(self.count, device=device, dtype=torch.float64)
         words = ((vocabulary + 1) ** uniform).long() - 1
         rank = torch.arange(vocabulary, device=device)
@@ -111,7 +111,7 @@ class SampledSoftmax:
 
 
 def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidates) -> Outcome:
-    """The softmax over the true word and those drawn, each word once."""
+    """Return the loss of the softmax over the true word and the sampled ones, each word once."""
     others = drawn.words.sort().values
     again = others.diff(prepend=others.new_full((1,), -1)) == 0
     rows = torch.cat([targets, others])
@@ -127,7 +127,7 @@ def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidate
 
 
 class TwoWays:
-    """Both losses, in the mean over all words told: (forwards + backwards) / 2. Padding asks and tells nothing."""
+    """The mean of both losses over all predicted words: (forward + backward) / 2. Padding does not count."""
 
     def __init__(self, model: TwoWayModel, softmax: Softmax | None = None) -> None:
         self.model, self.softmax = model, softmax or FullSoftmax()
@@ -137,7 +137,7 @@ class TwoWays:
         return Outcome((after.loss + before.loss) / batch.weight, after.right + before.right)
 
     def ways(self, piece: Told) -> tuple[Outcome, Outcome]:
-        """The next words by the forward halves, the previous by the others; losses are summed."""
+        """Predict the next words from the forward halves and the previous ones from the others; sum the losses."""
         forwards, backwards = self.model.encode(piece.text)[-1].flatten(0, 1).chunk(2, -1)
         place, words = piece.followed, piece.flat_targets
         after = self.softmax(forwards[place], words[place + 1], self.model.head.words)

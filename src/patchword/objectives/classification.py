@@ -1,4 +1,4 @@
-"""One label for each example."""
+"""Classification with one label per example."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class Outcome(NamedTuple):
-    """The share that some examples have in the mean loss of their batch, and how many of them were right."""
+    """The contribution of a micro-batch to the mean loss of its batch, and its number of correct predictions."""
 
     loss: Tensor
     right: Tensor
 
 
 class Labelled(Protocol):
-    """labels: (batch,) of numbers of classes, or (batch, classes) of each class's share in a mixed example"""
+    """labels: (batch,) class ids, or (batch, classes) class probabilities of mixed examples"""
 
     @property
     def inputs(self) -> Tensor: ...
@@ -25,7 +25,7 @@ class Labelled(Protocol):
 
 
 class Classification:
-    """Cross-entropy; `smoothing` moves that share of the target from the label to all classes alike."""
+    """Cross-entropy. smoothing: label smoothing, the probability that is spread over all classes."""
 
     def __init__(self, model: Callable[[Tensor], Tensor], smoothing: float = 0.0) -> None:
         self.model, self.smoothing = model, smoothing
@@ -37,7 +37,7 @@ class Classification:
 
 
 def right(scores: Tensor, labels: Tensor) -> Tensor:
-    """How many answers are right; of a mixed example, the share that the answered class has in it."""
+    """Return the number of correct predictions; a mixed example counts with the probability of the predicted class."""
     answers = scores.argmax(-1)
     if labels.dim() == 1:
         return (answers == labels).sum()

@@ -1,6 +1,6 @@
-"""What a text model learns: classes, labels, numbers, tags, spans; and the words and sentences of pretraining.
+"""Objectives of text models: classes, labels, numbers, tags, spans, and the pretraining of BERT.
 
-Every objective answers a piece's share of the mean loss of its batch, so that pieces add up to the whole.
+Every objective returns the contribution of a micro-batch to the mean loss of its batch, so that micro-batches add up.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from patchword.objectives.classification import Outcome
 
 
 class Piece(Protocol):
-    """Texts with what is to be learned from them. weight: the terms of the mean of the loss."""
+    """Texts with targets. weight: the number of terms in the mean of the loss."""
 
     @property
     def text(self) -> Text: ...
     @property
     def answers(self) -> Tensor:
-        """(texts, ...) what is true of each, on the device"""
+        """Return (texts, ...): the target of each text, on the device."""
         ...
 
     @property
     def text_weights(self) -> Tensor | None:
-        """(texts,) how much each counts, 1 on average over all; None: alike"""
+        """Return (texts,): the weight of each text, 1 on average; None if all are equal."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Piece(Protocol):
 
     @property
     def asked_targets(self) -> Tensor:
-        """those of the asked tokens alone"""
+        """Return the targets of the tokens at `predict_at` only."""
         ...
 
     @property
@@ -49,12 +49,12 @@ Forward = Callable[[Text], Tensor]
 
 
 def _summed(losses: Tensor, piece: Piece) -> Tensor:
-    """(texts,) -> (), each as much as it counts"""
+    """(texts,) -> (), the weighted sum"""
     return losses.sum() if piece.text_weights is None else losses @ piece.text_weights
 
 
 class TextClasses:
-    """One class for each text. weights: (classes,) how much each counts, against a lack of balance."""
+    """One class per text. weights: (classes,) class weights, for unbalanced data."""
 
     def __init__(self, model: Forward, weights: Tensor | None = None, smoothing: float = 0.0) -> None:
         self.model, self.weights, self.smoothing = model, weights, smoothing
@@ -67,7 +67,7 @@ class TextClasses:
 
 
 class TextLabels:
-    """Any number of labels for each text, each by itself; right is a text all of whose labels are."""
+    """Any number of labels per text, each a binary decision; a text is correct if all of its labels are."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
@@ -80,7 +80,7 @@ class TextLabels:
 
 
 class TextNumbers:
-    """One number for each text, by the squared error; nothing is right or wrong."""
+    """Regression of one number per text by the squared error; no prediction counts as correct."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
@@ -92,7 +92,7 @@ class TextNumbers:
 
 
 class TokenTags:
-    """A class for each token that has a target."""
+    """One class per token that has a target."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
@@ -100,12 +100,12 @@ class TokenTags:
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:
         scores = self.model(piece.text).float().flatten(0, 1)
         targets = piece.flat_targets
-        summed = F.cross_entropy(scores, targets, reduction="sum")  # -100 is left out
+        summed = F.cross_entropy(scores, targets, reduction="sum")  # targets of -100 are ignored
         return Outcome(summed / batch.weight, (scores.detach().argmax(-1) == targets).sum())
 
 
 class AnswerSpan:
-    """Where an answer begins and where it ends; right is a text of which both are."""
+    """The first and last token of an answer; a text is correct if both are."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
@@ -120,7 +120,7 @@ class AnswerSpan:
 
 
 def padded_scores(scores: Tensor, text: Text) -> Tensor:
-    """(batch, tokens, 2) or in a row -> (texts, longest, 2) float32, lowest where a text has no token"""
+    """(batch, tokens, 2), padded or packed -> (texts, max_seqlen, 2) float32, lowest value at padding"""
     mask = text.mask
     if text.packed is not None:
         scores, mask = text.packed.pad(scores), text.packed.mask
@@ -132,10 +132,10 @@ MLMTransform = Tensor | TokenLosses
 
 
 class MaskedWords:
-    """The words that were masked, and where the model has a head for it whether the second sentence follows.
+    """Masked words and, if the model has a head for it, whether the second sentence follows.
 
-    The two losses are added, as BERT did. Right are words. The model is told the targets, so that it need not hold the
-    scores of all words; one that answers with scores nevertheless is understood.
+    The two losses are added, as in BERT. Correct predictions are words. The model gets the targets and may return
+    losses instead of logits, to save memory; a model that returns logits works as well.
     """
 
     def __init__(self, model: Callable[[Text], MLMTransform | tuple[MLMTransform, Tensor]]) -> None:

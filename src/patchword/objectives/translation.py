@@ -1,4 +1,4 @@
-"""What a model that writes a text for a text learns: the next word of the target, everywhere at once."""
+"""The objective of sequence-to-sequence models: predict the next word at every position of the target."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,28 +11,28 @@ from patchword.objectives.classification import Outcome
 
 
 class PairPiece(Protocol):
-    """Texts with what was written for each."""
+    """Pairs of source and target texts."""
 
     @property
     def pair(self) -> Pair:
-        """on the device; the places of its target are the tokens that have a next one"""
+        """Return the pair on the device; `predict_at` of the target are the tokens that have a next one."""
         ...
 
     @property
     def asked_targets(self) -> Tensor:
-        """(places,) the next token behind each of the places, on the device"""
+        """Return (count,): the next token at each of `predict_at`, on the device."""
         ...
 
     @property
     def weight(self) -> int:
-        """how many there are"""
+        """The number of target tokens."""
         ...
 
 
 class NextWords:
-    """Cross-entropy of the next word, averaged over words and not over texts; right are words.
+    """Cross-entropy of the next word, averaged over words, not over texts. Correct predictions are words.
 
-    smoothing: the share of the target that goes to all words of the vocabulary alike; the paper's is 0.1.
+    smoothing: label smoothing, the probability that is spread over the vocabulary; 0.1 in the paper.
     """
 
     def __init__(self, model: Callable[[Pair], Tensor], smoothing: float = 0.0) -> None:

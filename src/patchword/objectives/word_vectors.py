@@ -1,12 +1,12 @@
-"""Skip-gram and CBOW with negative sampling (Mikolov et al., 2013): one step of gradient descent, written out.
+"""Skip-gram and CBOW with negative sampling (Mikolov et al., 2013): one step of gradient descent, no autograd.
 
-Autograd would keep a gradient of the size of both tables; here only the rows of a step are touched. Of each kind of
-pair with score s, d log sigmoid(s) / ds = 1 - sigmoid(s) and d log sigmoid(-s) / ds = -sigmoid(s): the label less the
+Autograd would store a gradient of the size of both tables; here only the rows of a step are changed. For a pair with
+score s, d log sigmoid(s) / ds = 1 - sigmoid(s) and d log sigmoid(-s) / ds = -sigmoid(s): the label less the
 sigmoid, times the other vector.
 
 around: (blocks, words) words of a block, its centres in the middle. near: (blocks, centres, words), 1 where a word is
-in the window of a centre. false: (blocks, count) words that stand for `negatives` false ones of each pair, so each
-has a weight of negatives / count: the gradient that is expected is that of drawing anew for every pair.
+in the window of a centre. false: (blocks, count) negative words, shared by all pairs, in the place of `negatives` per
+pair, so each has the weight negatives / count: the expected gradient is that of independent samples per pair.
 """
 
 from typing import Literal, NamedTuple
@@ -16,24 +16,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Kind = Literal["skip-gram", "cbow"]
-_FARTHEST = 4.0  # of rate times curves. These sum up as if all vectors of a step had one direction, which they have not
+_FARTHEST = 4.0  # bound of rate * curvature; the sum of the curvatures is an upper estimate
 
 
 class Tables(NamedTuple):
-    """inputs: the vectors that are wanted. outputs: those of words that are predicted. Both (words, width) float32."""
+    """inputs: the word vectors. outputs: the vectors of predicted words. Both are (words, width) float32."""
 
     inputs: Tensor
     outputs: Tensor
 
     @classmethod
     def start(cls, words: int, width: int, seed: int) -> "Tables":
-        """U(-0.5, 0.5) / width and zero, as word2vec's program has it."""
+        """Initialize with U(-0.5, 0.5) / width and zeros, as word2vec does."""
         drawn = torch.rand(words, width, generator=torch.Generator().manual_seed(seed))
         return cls((drawn - 0.5) / width, torch.zeros(words, width))
 
 
 class Change(NamedTuple):
-    """What a step adds to rows of the tables, at a rate of 1.
+    """The updates of the rows of both tables, at a learning rate of 1.
 
     inputs: (blocks, words, width). outputs: (blocks, centres + count, width).
     input_curves: (blocks, words, 1), output_curves: (blocks, centres + count, 1): of each row, the sum over its pairs
@@ -51,7 +51,7 @@ class Change(NamedTuple):
     true: int
 
     def loss(self) -> float:
-        """-log sigmoid of what was true and of the negated false ones: their mean over the true."""
+        """Return the negative-sampling loss, averaged over the true pairs."""
         signs = torch.ones(self.scores.shape[-1])
         signs[self.true :] = -1
         total = -(F.logsigmoid(self.scores * signs) * self.weight).sum()
@@ -59,7 +59,7 @@ class Change(NamedTuple):
 
 
 def middle(around: Tensor, near: Tensor) -> Tensor:
-    """The centres: (blocks, centres)."""
+    """Return the centre words: (blocks, centres)."""
     window = (around.shape[1] - near.shape[1]) // 2
     return around[:, window : window + near.shape[1]]
 
@@ -71,7 +71,7 @@ def squares(vectors: Tensor) -> Tensor:
 
 
 def skip_gram(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negatives: int) -> Change:
-    """Each word of a window predicts the centre.
+    """Skip-gram: each word of a window predicts the centre.
 
     inputs: (blocks, words, width). outputs: (blocks, centres + count, width), the false ones last.
     differs: (blocks, centres, count), 1 where a false word is not the centre itself.
@@ -88,9 +88,9 @@ def skip_gram(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, ne
 
 
 def cbow(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negatives: int) -> Change:
-    """The mean of a window predicts the centre.
+    """CBOW: the mean of a window predicts the centre.
 
-    As in word2vec's program, each word of the window gets the whole gradient of the mean, not its share of it.
+    As in word2vec, each word of the window gets the whole gradient of the mean, not a fraction of it.
     """
     centres = near.shape[1]
     true, false = outputs[:, :centres], outputs[:, centres:]
@@ -109,7 +109,7 @@ def cbow(inputs: Tensor, outputs: Tensor, near: Tensor, differs: Tensor, negativ
 
 
 def _cbow_sums(error: Tensor, means: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """What the predicted words do to each mean, and the means to each predicted word."""
+    """Return the gradients of the means and of the predicted words."""
     true, false = error[..., :1], error[..., 1:]
     forward = true * outputs[:, : means.shape[1]] + false @ outputs[:, means.shape[1] :]
     return forward, torch.cat([true * means, false.transpose(1, 2) @ means], 1)
@@ -129,10 +129,10 @@ def step(
     crowd: tuple[Tensor, Tensor],
     rate: float,
 ) -> Change:
-    """Changes the tables in place. What a step adds to one row is the sum over its pairs, if not too far.
+    """Update the tables in place. The update of a row is the bounded sum over its pairs.
 
-    crowd: (words,) for inputs and outputs: how many steps change a row at the same time, this one included. With 0, a
-    row goes any distance.
+    crowd: (words,) for inputs and outputs: the number of concurrent steps that change a row, this one included. With 0
+    the update is not bounded.
     """
     centres = middle(around, near)
     predicted = torch.cat([centres, false], 1)
@@ -147,11 +147,11 @@ def step(
 
 
 def _add(table: Tensor, words: Tensor, change: Tensor, curve: Tensor, crowd: Tensor, rate: float) -> None:
-    """A row goes as far as its pairs push it, but not so far that they would push it back harder.
+    """Bound the update of each row, so that the sum over its pairs does not overshoot.
 
-    Its pairs see one value and all push at once. One after the other, each would push less than the one before, as
-    the row has moved: by rate times its curve. Where rate times all the curves is above a bound, the sum would
-    overshoot and grow from step to step, so the row goes only as far as the bound lets it, in the same direction.
+    All pairs of a step use the same value of the row. In sequence, each pair would change it less than the one before,
+    by rate * curvature. If rate times the summed curvature is above a bound, the sum would overshoot and grow from step
+    to step, so the update is scaled down to the bound, in the same direction.
     """
     rows, place = words.unique(return_inverse=True)
     curves = curve.new_zeros(len(rows)).index_add_(0, place, curve.view(-1))

@@ -17,7 +17,7 @@ from patchword.core.card import Card, Normalization
 from patchword.data.augmentation.augmentation import prepared
 from patchword.data.image.batches import Batch
 from patchword.data.image.images import fitted
-from patchword.layers import heads_apart
+from patchword.layers import separate_heads
 from patchword.objectives.distillation import images as distillation_images
 from patchword.objectives.distillation.answers import HardTargets, SoftTargets, SoftTargetsByClass
 from patchword.objectives.distillation.distillation import Seen
@@ -183,7 +183,7 @@ def test_compiled_or_not_the_loss_and_the_gradient_are_the_same(there):
 
 def test_heads_are_apart_only_inside():
     model, images = tiny("deit-tiny-distilled"), torch.randn(2, 3, 32, 32)
-    with heads_apart(model.head):
+    with separate_heads(model.head):
         apart = model(images)
     assert torch.allclose(model(images), sum(apart) / 2)
     seen = look_at_image(model, model)(images)

@@ -1,1 +1,1 @@
-"""Embedding."""
+"""Leading tokens, character embeddings and position encodings."""

@@ -1,4 +1,4 @@
-"""What is added to tokens before the first block: leading tokens and absolute positions."""
+"""Leading tokens and absolute position encodings, applied to image tokens before the first block."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from patchword.core.grid import Grid
 
 
 class NoPrefix(nn.Module):
-    """Leaves the tokens as they are."""
+    """Adds no leading tokens."""
 
     def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         return tokens, grid
@@ -32,7 +32,7 @@ class Prefix(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Leaves the tokens as they are."""
+    """Adds no position encoding."""
 
     def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
         return tokens
@@ -42,7 +42,7 @@ Interpolation = Literal["bicubic", "bilinear"]
 
 
 class LearnedPositions(nn.Module):
-    """A table with one row a token. On a grid of another size the table is read as a picture and resized."""
+    """A learned table with one row per token. For a grid of another size, it is interpolated like an image."""
 
     def __init__(self, width: int, grid: Grid, interpolation: Interpolation = "bicubic") -> None:
         super().__init__()
@@ -57,9 +57,9 @@ class LearnedPositions(nn.Module):
 
 
 def resize_table(table: Tensor, old: Grid, new: Grid, interpolation: Interpolation = "bicubic") -> Tensor:
-    """(1, old tokens, width) -> (1, new tokens, width); the prefix rows are kept as they are.
+    """(1, old tokens, width) -> (1, new tokens, width); the rows of the leading tokens are kept.
 
-    DeiT and transformers resize bicubically; timm smooths before it shrinks; the first ViT code used a linear zoom.
+    DeiT and transformers resize bicubically; timm adds antialiasing; the first ViT code used a linear zoom.
     """
     if old == new:
         return table
@@ -70,7 +70,7 @@ def resize_table(table: Tensor, old: Grid, new: Grid, interpolation: Interpolati
 
 
 class SinusoidalPositions(nn.Module):
-    """Sines and cosines of the row in one half of the channels, of the column in the other. Any size, no weights."""
+    """Sines and cosines of the row in one half of the channels, of the column in the other; for any grid size."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

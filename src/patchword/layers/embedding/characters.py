@@ -1,4 +1,4 @@
-"""A word's vector from how it is spelled."""
+"""Word vectors from characters, by a character CNN."""
 
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -11,11 +11,11 @@ from patchword.layers.recurrent.highway import Highway
 
 
 class CharacterEmbedding(nn.Module):
-    """Filters over the characters of a word, each with the largest of its answers; highways; a linear map
+    """Convolutions over the characters of a word, max pooling, highway layers and a linear map
     (Kim et al., 2015; Jozefowicz et al., 2016).
 
-    symbols: how many characters there are; number 0 is no character of any word but what stands in an empty place.
-    filters: (characters that one reads, how many there are) of each size.
+    symbols: the number of character ids; id 0 is padding. narrow: the width of a character's vector.
+    filters: (kernel size, number of filters), one pair per kernel size.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CharacterEmbedding(nn.Module):
                 got=tuple(ids.shape),
             )
         letters = self.characters(ids.flatten(0, 1)).transpose(1, 2)
-        # The activation rises, so that it may come behind the largest answer, where there is less to do.
+        # The activation is monotonic, so it may follow the maximum, where there are fewer values.
         words = torch.cat([self.activation(filters(letters).amax(-1)) for filters in self.filters], -1)
         for highway in self.highways:
             words = highway(words)
@@ -58,13 +58,13 @@ class CharacterEmbedding(nn.Module):
         return vectors.view(*ids.shape[:2], -1)
 
     def once(self, ids: Tensor) -> Tensor:
-        """The same, but a word that comes again is spelled once; what is worked out then depends on the words."""
+        """Same as forward, but computes each distinct word once; the amount of work then depends on the data."""
         words, which = ids.flatten(0, 1).unique(dim=0, return_inverse=True)
         vectors: Tensor = self(words[None])[0]
         return vectors[which.view(ids.shape[:2])]
 
     def begin(self) -> None:
-        """As the authors of ELMo began: small filters, U(-1, 1) characters, N(0, 1 / inputs) for the last map."""
+        """Initialize as the authors of ELMo: small filters, U(-1, 1) characters, N(0, 1 / inputs) for the last map."""
         nn.init.uniform_(self.characters.weight, -1.0, 1.0)
         with torch.no_grad():
             self.characters.weight[0] = 0

@@ -1,6 +1,6 @@
-"""FLOATER (Liu et al., 2020): positions that flow. Between two tokens the vector p moves by dp/dt = f(t, p).
+"""FLOATER (Liu et al., 2020): position vectors p(t) that solve a neural ODE, dp/dt = f(t, p).
 
-The vector is smooth in t, f is learned, and t goes on for ever. The equation is solved by our own Runge-Kutta.
+The vectors are smooth in t, f is learned, and t has no limit. The ODE is solved with a Runge-Kutta method.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ Derivative = Callable[[float, Tensor], Tensor]
 
 
 def runge_kutta(derivative: Derivative, start: Tensor, points: int, interval: float, steps: int = 1) -> Tensor:
-    """(...) -> (points, ...): the solution at 0, interval, 2 interval, ...; so many equal steps between two points.
+    """(...) -> (points, ...): the solution at 0, interval, 2 interval, ..., with `steps` solver steps per interval.
 
-    The classical method of the fourth order: half the step makes a sixteenth of the error.
+    The classical fourth-order method: half the step size gives a sixteenth of the error.
     """
     step, state, found = interval / steps, start, [start]
     for number in range((points - 1) * steps):
@@ -35,11 +35,11 @@ def runge_kutta(derivative: Derivative, start: Tensor, points: int, interval: fl
 
 
 class Flow(nn.Module):
-    """p(0) and f are learned: f(t, p) = W2 tanh(W1 [p, t] + b1) + b2.
+    """An ODE with learned p(0) and f(t, p) = W2 tanh(W1 [p, t] + b1) + b2.
 
-    interval: the time between two tokens. steps: of the solver in it.
-    Deviations from the authors' code: tanh for ReLU, so that f is smooth and the solver of its full order; the time
-    enters the first map only; an interval of 0.1 in one step, not of 0.01 in five.
+    interval: the time between two tokens. steps: the number of solver steps per interval.
+    Deviations from the authors' code: tanh instead of ReLU, so that f is smooth and the solver has its full order; the
+    time is an input of the first map only; an interval of 0.1 in one step, not of 0.01 in five.
     """
 
     def __init__(self, width: int, hidden: int | None = None, *, interval: float = 0.1, steps: int = 1) -> None:
@@ -60,26 +60,26 @@ class Flow(nn.Module):
         return f"width={len(self.start)}, interval={self.interval:g}, steps={self.steps}"
 
     def speed(self, time: float, state: Tensor) -> Tensor:
-        """f: how fast the vector moves, and where to"""
+        """Return the derivative f(time, state)."""
         inner = F.linear(state, self.up, self.up_bias + time * self.up_time)
         return F.linear(inner.tanh(), self.down, self.down_bias)
 
     def forward(self, points: int, steps: int | None = None) -> Tensor:
-        """(points, width): the vectors of the first tokens"""
+        """Return (points, width): the vectors of the first positions."""
         return runge_kutta(self.speed, self.start, points, self.interval, steps or self.steps)
 
     @torch.no_grad()
     def error(self, points: int, finer: int = 8) -> float:
-        """The largest difference to a solution in steps so many times finer, relative to the largest number."""
+        """Return the largest difference to a solution with `finer` times as many steps, relative to its maximum."""
         coarse, fine = self(points), self(points, finer * self.steps)
         return float((coarse - fine).abs().max() / fine.abs().max())
 
 
-_SIZE = 0.2  # of the vectors at the start and of their speed: a text of 100 tokens is 10 units of time long
+_SIZE = 0.2  # scale of p(0) and of f; 100 tokens are 10 units of time
 
 
 class FloaterPlaces(nn.Module):
-    """Of the tokens of a text."""
+    """FLOATER position vectors for the tokens of a text."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class FloaterPlaces(nn.Module):
 
 
 class FloaterPositions(nn.Module):
-    """Of the patches of an image: a flow along the rows in one half of the channels, along the columns in the other."""
+    """FLOATER for image patches: one ODE for the row in half of the channels, one for the column in the others."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Learnable Fourier features (Li et al., 2021): sines of learned frequencies, then a small network.
+"""Learnable Fourier features (Li et al., 2021): sines and cosines with learned frequencies, then a small MLP.
 
-They are smooth in the place, learned from data, defined at every place, and know places of more dimensions than one.
+The encoding is smooth in the position, learned, defined for every position, and works in several dimensions.
 """
 
 from typing import cast
@@ -16,11 +16,11 @@ from patchword.core.grid import Grid
 class FourierFeatures(nn.Module):
     """Algorithm 1: F = [cos(x Wr), sin(x Wr)] / sqrt(|F|), Y = GELU(F W1 + b1) W2 + b2.
 
-    dimensions: M, of a place. groups: G, places that a token has; each makes its share of the channels.
-    features: |F|; hidden: |H|; None is the width. gamma: Wr starts with the standard deviation 1 / gamma.
+    dimensions: M, of a position. groups: G, positions per token; each gives width / G of the channels.
+    features: |F|; hidden: |H|; None means the width. gamma: Wr is initialized with standard deviation 1 / gamma.
 
-    The weights start by their own sizes, whatever the model around does with its matrices: Y is then of the size of
-    the vectors of words.
+    The parameters are not nn.Linear modules, so that a model's own initialization leaves them alone: Y then has the
+    scale of the word embeddings.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FourierFeatures(nn.Module):
             raise UserError("Fourier features", expected=expected, got=f"{features} and {width} / {groups}")
         self.dimensions, self.groups, self.gamma = dimensions, groups, gamma
         self.frequencies = nn.Parameter(torch.randn(dimensions, features // 2) / gamma)  # Wr
-        self.up = nn.Parameter(torch.randn(hidden, features))  # F has the length sqrt(1/2) whatever its size
+        self.up = nn.Parameter(torch.randn(hidden, features))  # the norm of F is sqrt(1/2) for any |F|
         self.up_bias = nn.Parameter(torch.zeros(hidden))
         self.down = nn.Parameter(torch.randn(width // groups, hidden) * hidden**-0.5 * _SIZE)
         self.down_bias = nn.Parameter(torch.zeros(width // groups))
@@ -56,11 +56,11 @@ class FourierFeatures(nn.Module):
         return F.linear(inner, self.down, self.down_bias).flatten(-2)
 
 
-_SIZE = 0.05  # of the answer: not much larger than the vectors of words, N(0, 0.02), beside which it stands
+_SIZE = 0.05  # scale of the output: close to that of the word embeddings, N(0, 0.02)
 
 
-class FourierPlaces(nn.Module):
-    """Of the tokens of a text: a place is one number."""
+class FourierTextPositions(nn.Module):
+    """Fourier position vectors for the tokens of a text, whose positions are numbers."""
 
     def __init__(self, width: int, gamma: float = 10.0) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FourierPlaces(nn.Module):
 
 
 class FourierPositions(nn.Module):
-    """Of the patches of an image: a place is a row and a column. Leading tokens get nothing."""
+    """Fourier position vectors for image patches, by row and column. Leading tokens get none."""
 
     def __init__(self, width: int, gamma: float = 10.0) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Positional schemes: the ways in which the lectures' models tell tokens where they are, made exchangeable.
+"""Position encodings of image models, interchangeable between families.
 
-A scheme may act in three places: once on the tokens that enter, as a residual of its own in every block, and inside
-attention. A family asks its scheme for all three; another scheme is another object.
+An encoding may act in three places: on the input tokens, as a residual of its own in every block, and inside attention.
+A family uses all three; another encoding is another `ImagePosition`.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,11 @@ from patchword.layers.embedding.fourier import FourierPositions
 
 @dataclass(frozen=True)
 class ImagePosition:
-    """on_tokens(width, grid), in_block(width) and in_attention(width, heads, grid of a group) make the parts."""
+    """A position encoding of images, as three functions that build its parts; by default each does nothing.
+
+    on_tokens(width, grid): a module applied to the input tokens. in_block(width): residuals that begin every block.
+    in_attention(width, heads, group): a `Position` inside attention, for the grid of one window or group.
+    """
 
     on_tokens: Callable[[int, Grid], nn.Module] = lambda width, grid: NoPositions()
     in_block: Callable[[int], dict[str, Residual]] = lambda width: {}
@@ -36,6 +40,7 @@ def _conditional(width: int) -> dict[str, Residual]:
 ImagePositionName = Literal[
     "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
 ]
+"""The names of the position encodings of image models."""
 
 POSITIONS: dict[ImagePositionName, ImagePosition] = {
     "none": ImagePosition(),
@@ -48,3 +53,4 @@ POSITIONS: dict[ImagePositionName, ImagePosition] = {
     "fourier": ImagePosition(on_tokens=lambda width, grid: FourierPositions(width)),
     "floater": ImagePosition(on_tokens=lambda width, grid: FloaterPositions(width)),
 }
+"""The position encoding of image models for each name."""

@@ -1,6 +1,6 @@
-"""Where a token of a text stands, as a vector that is added to its word: the parts without weights.
+"""Position encodings of texts that have no weights.
 
-A part is called with places, whole numbers of any shape, and answers a vector for each.
+A module maps positions, integers of any shape, to one vector each, which is added to the word embedding.
 """
 
 import math
@@ -15,14 +15,14 @@ Layout = Literal["interleaved", "halves", "t2t"]
 
 
 class NoPlaces(nn.Module):
-    """Adds nothing: a text is a bag of words, unless attention tells places apart."""
+    """No position encoding on the tokens: a text is a bag of words unless attention encodes positions."""
 
     def forward(self, places: Tensor) -> Tensor:
         return torch.zeros((), device=places.device)
 
 
 class Sinusoids(nn.Module):
-    """Sines and cosines of the place (Vaswani et al., 2017, 3.5); any length, no weights."""
+    """Sines and cosines of the position (Vaswani et al., 2017, 3.5), for texts of any length."""
 
     def __init__(self, width: int, layout: Layout = "interleaved") -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def sinusoids_at(places: Tensor, width: int, layout: Layout) -> Tensor:
     interleaved: channel 2i is sin(t / 10000^(2i/d)), channel 2i + 1 its cosine: the paper, XLM.
     halves: the same numbers, all sines before all cosines: Marian.
     t2t: halves, with the exponent i / (d/2 - 1), so that the last wavelength is 10000 * 2 pi exactly:
-        tensor2tensor, fairseq (which counts places from 2).
+        tensor2tensor, fairseq (which counts positions from 2).
     """
     pairs = width // 2
     last = pairs if layout != "t2t" else max(pairs - 1, 1)

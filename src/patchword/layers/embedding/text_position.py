@@ -1,4 +1,4 @@
-"""Positional schemes of texts, made exchangeable as those of images are (`layers/embedding/image_position.py`)."""
+"""Position encodings of text models, interchangeable like those of images (`layers/embedding/image_position.py`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +9,17 @@ from torch import nn
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.relative_vectors import RelativeVectors
 from patchword.layers.embedding.floater import FloaterPlaces
-from patchword.layers.embedding.fourier import FourierPlaces
+from patchword.layers.embedding.fourier import FourierTextPositions
 from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
 
 
 @dataclass(frozen=True)
 class TextPosition:
-    """on_tokens(width, length) makes what turns places into vectors, in_attention(width, heads) what acts inside."""
+    """A position encoding of texts, as two functions that build its parts; by default each does nothing.
+
+    on_tokens(width, length): a module from positions to vectors, which are added to the word embeddings.
+    in_attention(width, heads): a `Position` inside attention.
+    """
 
     on_tokens: Callable[[int, int], nn.Module] = lambda width, length: NoPlaces()
     in_attention: Callable[[int, int], Position] = lambda width, heads: Position()
@@ -24,6 +28,7 @@ class TextPosition:
 TextPositionName = Literal[
     "none", "learned", "sinusoidal", "sinusoidal-halves", "sinusoidal-t2t", "shaw", "fourier", "floater"
 ]
+"""The names of the position encodings of text models."""
 
 LEARNED = TextPosition(on_tokens=lambda width, length: nn.Embedding(length, width))  # a table, as BERT
 
@@ -34,6 +39,7 @@ TEXT_POSITIONS: dict[TextPositionName, TextPosition] = {
     "sinusoidal-halves": TextPosition(on_tokens=lambda width, length: Sinusoids(width, "halves")),
     "sinusoidal-t2t": TextPosition(on_tokens=lambda width, length: Sinusoids(width, "t2t")),
     "shaw": TextPosition(in_attention=lambda width, heads: RelativeVectors(width // heads)),
-    "fourier": TextPosition(on_tokens=lambda width, length: FourierPlaces(width)),
+    "fourier": TextPosition(on_tokens=lambda width, length: FourierTextPositions(width)),
     "floater": TextPosition(on_tokens=lambda width, length: FloaterPlaces(width)),
 }
+"""The position encoding of text models for each name."""

@@ -1,1 +1,1 @@
-"""Heads."""
+"""Heads of image models and of text models."""

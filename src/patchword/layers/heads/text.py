@@ -1,4 +1,4 @@
-"""Heads of text models. Each reads (tokens, text, table): the last tokens, the batch, and the table of words."""
+"""Heads of text models, called with (tokens, text, table): last tokens, batch, word embedding table."""
 
 from typing import cast
 
@@ -13,7 +13,7 @@ from patchword.kernels.linear_cross_entropy.operation import token_losses as tok
 
 
 class Pooler(nn.Module):
-    """tanh of a linear map of the first token, [CLS]; DistilBERT has ReLU in its place. dropout: before the map"""
+    """tanh(linear(first token)); DistilBERT uses ReLU instead of tanh. dropout: before the linear map"""
 
     def __init__(self, width: int, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Pooler(nn.Module):
 
 
 class FirstToken(nn.Module):
-    """[CLS] as it is."""
+    """Selects the first token, [CLS]."""
 
     def forward(self, tokens: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width) -> (texts, width)"""
@@ -35,7 +35,7 @@ class FirstToken(nn.Module):
 
 
 class LastToken(nn.Module):
-    """The last token as it is: of a causal model the only one that has read the whole text."""
+    """Selects the last token: in a causal model the only one that attends to the whole text."""
 
     def forward(self, tokens: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width) -> (texts, width)"""
@@ -43,7 +43,7 @@ class LastToken(nn.Module):
 
 
 class MeanPool(nn.Module):
-    """The mean of all tokens of a text, as sentence vectors are made."""
+    """Mean of the tokens of each text, as in sentence embeddings."""
 
     def forward(self, tokens: Tensor, text: Text) -> Tensor:
         """(batch, tokens, width) -> (texts, width)"""
@@ -51,15 +51,15 @@ class MeanPool(nn.Module):
 
 
 class Tokens(nn.Module):
-    """The tokens themselves: the bare encoder."""
+    """Returns the tokens unchanged: the bare encoder."""
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor:
-        """(batch, tokens, width) as they are"""
+        """(batch, tokens, width) -> (batch, tokens, width)"""
         return tokens
 
 
 class PooledHead(nn.Module):
-    """One vector a text, as its pool makes it."""
+    """One pooled vector per text."""
 
     def __init__(self, pool: nn.Module) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class PooledHead(nn.Module):
 
 
 class EmbeddingHead(nn.Module):
-    """One vector of length 1 a text, so that products are cosines."""
+    """One vector of length 1 per text, so that dot products are cosine similarities."""
 
     def __init__(self, pool: nn.Module) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class EmbeddingHead(nn.Module):
 
 
 class SequenceHead(nn.Module):
-    """Scores for a whole text or a pair of them: classes, labels that may hold together, or one number."""
+    """Logits per text or pair of texts: classes, several labels at once, or one number."""
 
     def __init__(self, pool: nn.Module, width: int, classes: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class SequenceHead(nn.Module):
 
 
 class TokenClassificationHead(nn.Module):
-    """Scores for each token: a tag's, or two, that an answer begins here and that it ends here."""
+    """Logits per token: tags, or the two logits that an answer starts or ends at this token."""
 
     def __init__(self, width: int, classes: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -109,42 +109,45 @@ class TokenClassificationHead(nn.Module):
 
 
 class TiedLinear(nn.Module):
-    """A score for each word of the vocabulary, by the same table that made words vectors."""
+    """Logits over the vocabulary; the word embedding table is the weight matrix."""
 
     def __init__(self, vocabulary: int, bias: bool = True) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
+        """(..., width) -> (..., vocabulary)"""
         return F.linear(tokens, table, self.bias)
 
 
 class MLMTransform(nn.Module):
-    """Which word stood there. Only the places that are asked for are worked out."""
+    """BERT's head for masked words: output(norm(activation(transform(x)))), computed at `predict_at` only."""
 
     def __init__(self, transform: nn.Module, activation: nn.Module, norm: nn.Module, output: nn.Module) -> None:
         super().__init__()
         self.transform, self.activation, self.norm, self.output = transform, activation, norm, output
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
-        """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
-        return _told(self.output, self.norm(self.activation(self.transform(_asked(tokens, text)))), text, table)
+        """(batch, tokens, width) -> (count, vocabulary), or (batch, tokens, vocabulary) without `predict_at`"""
+        return _logits_or_losses(
+            self.output, self.norm(self.activation(self.transform(_select(tokens, text)))), text, table
+        )
 
 
-class PlainTransform(nn.Module):
-    """The same by the table alone."""
+class NoTransform(nn.Module):
+    """Logits from the output matrix alone, without a transform, as GPT has them."""
 
     def __init__(self, output: TiedLinear) -> None:
         super().__init__()
         self.output = output
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
-        """(batch, tokens, width) -> (places, vocabulary), or (batch, tokens, vocabulary) without places"""
-        return _told(self.output, _asked(tokens, text), text, table)
+        """(batch, tokens, width) -> (count, vocabulary), or (batch, tokens, vocabulary) without `predict_at`"""
+        return _logits_or_losses(self.output, _select(tokens, text), text, table)
 
 
-def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
-    """the scores of all words, or how far they are off where the targets are known"""
+def _logits_or_losses(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
+    """Return the logits, or the losses if the text has targets."""
     if text.targets is None:
         return cast(Tensor, output(vectors, table))
     if type(output) is TiedLinear:
@@ -152,26 +155,26 @@ def _told(output: nn.Module, vectors: Tensor, text: Text, table: Tensor) -> Tens
     return token_losses(output(vectors, table), text.targets)
 
 
-def _asked(tokens: Tensor, text: Text) -> Tensor:
+def _select(tokens: Tensor, text: Text) -> Tensor:
     return tokens if text.predict_at is None else tokens.flatten(0, 1)[text.predict_at]
 
 
 class LMHead(nn.Module):
-    """The masked words, or of a causal model the next ones."""
+    """Language-model head: masked words, or the next words of a causal model."""
 
     def __init__(self, words: nn.Module) -> None:
         super().__init__()
         self.words = words
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> Tensor | TokenLosses:
-        """(batch, tokens, width) -> (places, vocabulary), or how far it is off if the text has targets"""
+        """(batch, tokens, width) -> (count, vocabulary), or the losses if the text has targets"""
         return cast(Tensor | TokenLosses, self.words(tokens, text, table))
 
 
 class PretrainingHead(nn.Module):
-    """BERT's two tasks: the masked words, and whether the second sentence follows the first (0) or not (1).
+    """BERT's two objectives: masked words, and whether the second sentence follows the first (0) or not (1).
 
-    ALBERT asks instead whether the two stand in their order (0) or not (1).
+    ALBERT predicts instead whether the two sentences are in their original order (0) or swapped (1).
     """
 
     def __init__(self, words: nn.Module, pool: nn.Module, width: int, dropout: float = 0.0) -> None:
@@ -180,5 +183,5 @@ class PretrainingHead(nn.Module):
         self.linear = nn.Linear(width, 2)
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor | TokenLosses, Tensor]:
-        """(places, vocabulary), or how far it is off, and (texts, 2)"""
+        """Return (count, vocabulary), or the losses, and (texts, 2)."""
         return self.words(tokens, text, table), self.linear(self.dropout(self.pool(tokens, text)))

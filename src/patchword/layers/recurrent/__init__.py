@@ -1,1 +1,1 @@
-"""Recurrent."""
+"""LSTMs, highway layers and the recurrent translation model."""

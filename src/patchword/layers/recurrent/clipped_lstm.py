@@ -1,4 +1,4 @@
-"""Recurrent layers with a projection and with bounds, which torch's LSTM does not have; two directions side by side."""
+"""LSTM with a projection and with clipping, which nn.LSTM does not have; both directions run in parallel."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -12,9 +12,9 @@ from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm
 class ClippedLstm(nn.Module):
     """i, f, o = sigmoid(W x + U h + b), g = tanh(...); c = clip(f * c + i * g); h = clip(P (o * tanh(c))).
 
-    (Sak et al., 2014, with the bounds of Jozefowicz et al., 2016.) Several directions run at once, each with weights of
-    its own, and none reads another. Gates lie in the order i, f, o, g, so that one sigmoid serves three of them.
-    cell_clip, output_clip: the bounds, of both signs. States start at zero.
+    (Sak et al., 2014, with the clipping of Jozefowicz et al., 2016.) The directions are independent, each with its own
+    weights, and run in one batch. The gates are in the order i, f, o, g, so that one sigmoid computes three of them.
+    cell_clip, output_clip: values are clipped to [-clip, clip]. The initial state is zero.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ClippedLstm(nn.Module):
         return states.transpose(1, 2)
 
     def begin(self) -> None:
-        """Xavier for the joint matrix of inputs and state, and for the projection; a forget gate that starts open."""
+        """Initialize: Xavier for the joint matrix of inputs and state and for the projection; forget bias 1."""
         cells = self.output.shape[1]
         bound = (6 / (self.inputs.shape[1] + self.recurrent.shape[1] + 4 * cells)) ** 0.5
         nn.init.uniform_(self.inputs, -bound, bound)
@@ -50,16 +50,16 @@ class ClippedLstm(nn.Module):
 
 
 def _precision(device: torch.device, weights: torch.dtype) -> torch.dtype:
-    """of matrix products: that of the weights, or what autocast makes of float32"""
+    """Return the dtype of the matrix products: that of the weights, or autocast's for float32 weights."""
     if device.type == "meta" or weights != torch.float32 or not torch.is_autocast_enabled(device.type):
         return weights
     return torch.get_autocast_dtype(device.type)
 
 
-class TwoWayEncoder(nn.Module):
-    """Layers that read a text forwards and, by themselves, backwards (Peters et al., 2018, section 3.1).
+class BidirectionalEncoder(nn.Module):
+    """Layers with two independent directions, forward and backward (Peters et al., 2018, section 3.1).
 
-    From the second layer on, what enters is added to what leaves. dropout: of what enters a layer.
+    From the second layer on, the layers are residual. dropout: on the input of each layer.
     """
 
     def __init__(self, layers: Iterable[ClippedLstm], dropout: float = 0.0) -> None:
@@ -67,10 +67,10 @@ class TwoWayEncoder(nn.Module):
         self.layers, self.dropout = nn.ModuleList(layers), nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
-        """(batch, words, width), padded behind each text, and (batch,) -> the tokens twice, and behind each layer both
-        directions: (batch, words, 2 * width)
+        """(batch, words, width), padded on the right, and (batch,) -> the tokens twice, then the output of each layer
+        in both directions: each (batch, words, 2 * width)
 
-        A text is turned round within its length, so that padding comes last in both directions and nothing reads it.
+        Each text is reversed within its length, so that padding comes last in both directions and is never read.
         """
         place = torch.arange(tokens.shape[1], device=tokens.device)
         turned = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)[..., None]

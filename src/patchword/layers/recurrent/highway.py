@@ -1,4 +1,4 @@
-"""A layer that may let its input pass."""
+"""Highway layer: a gated residual layer."""
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ class Highway(nn.Module):
         return torch.lerp(tokens.to(candidate.dtype), candidate, self.gate(tokens).sigmoid())
 
     def begin(self) -> None:
-        """N(0, 1 / width); the gate starts nearly shut, so that most passes."""
+        """Initialize with N(0, 1 / width); the gate starts nearly closed, so that most of the input passes."""
         for linear in (self.candidate, self.gate):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
         nn.init.zeros_(self.candidate.bias)

@@ -1,4 +1,4 @@
-"""LSTMs that read a text from both ends, and write another while they look back at it."""
+"""LSTM translation: a bidirectional encoder and a decoder with attention over the encoder's output."""
 
 from collections.abc import Callable
 from typing import cast
@@ -16,24 +16,24 @@ State = tuple[Tensor, Tensor]  # hidden state and cell
 Run = Callable[[Tensor, State | None], tuple[Tensor, State]]
 
 
-class BothDirections(nn.Module):
-    """Layers of two LSTMs, one for each direction, each of half the width.
+class BidirectionalLstm(nn.Module):
+    """Layers of two LSTMs, one per direction, each of half the width.
 
-    Padding is on the right: the one that reads backwards is given each text the other way round in its own length, so
-    that neither reads padding before its text, and no text depends on its batch.
+    Padding is on the right. The backward LSTM reads each text reversed within its own length, so that neither direction
+    reads padding before the text, and no text depends on the rest of its batch.
     """
 
     def __init__(self, inputs: int, width: int, depth: int, dropout: float = 0.0) -> None:
         super().__init__()
         if width % 2:
-            raise UserError("an LSTM for each direction", expected="an even width", got=width)
+            raise UserError("an LSTM per direction", expected="an even width", got=width)
         widths = [inputs, *[width] * (depth - 1)]
         self.forwards = nn.ModuleList(nn.LSTM(wide, width // 2, batch_first=True) for wide in widths)
         self.backwards = nn.ModuleList(nn.LSTM(wide, width // 2, batch_first=True) for wide in widths)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(batch, tokens, inputs) -> (batch, tokens, width), forwards in one half of the channels"""
+        """(batch, tokens, inputs) -> (batch, tokens, width): the forward direction in the first half of the channels"""
         order = _turned(tokens, mask)
         for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             tokens = tokens if number == 0 else self.dropout(tokens)
@@ -43,7 +43,7 @@ class BothDirections(nn.Module):
 
 
 def run_lstm(lstm: nn.Module, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-    """In the precision of its weights: an LSTM adds up over all steps, which half precision is too coarse for."""
+    """Run in the dtype of the weights, without autocast: an LSTM accumulates over all steps, too much for bfloat16."""
     run, weight = cast(Run, lstm), next(lstm.parameters())
     begun = None if state is None else (state[0].to(weight.dtype), state[1].to(weight.dtype))
     if tokens.device.type == "meta":
@@ -53,7 +53,7 @@ def run_lstm(lstm: nn.Module, tokens: Tensor, state: State | None = None) -> tup
 
 
 def _turned(tokens: Tensor, mask: Tensor | None) -> Tensor:
-    """(batch, tokens): the places of each text from its last to its first; padding stays. Twice is the way back."""
+    """Return (batch, tokens): the index that reverses each text and keeps padding. It is its own inverse."""
     place = torch.arange(tokens.shape[1], device=tokens.device)
     if mask is None:
         return place.flip(0).expand(tokens.shape[0], -1)
@@ -65,9 +65,9 @@ def _reordered(tokens: Tensor, order: Tensor) -> Tensor:
 
 
 class Bridge(nn.Module):
-    """tanh of a linear map of both ends of the text: what a decoder of `depth` layers begins with.
+    """tanh(linear(both ends of the text)): the initial state of a decoder of `depth` layers.
 
-    The cells are made of it, too: behind padding the encoder's own are no longer there.
+    The cells are computed in the same way, because the encoder does not keep its own cells before the padding.
     """
 
     def __init__(self, width: int, depth: int) -> None:
@@ -75,17 +75,17 @@ class Bridge(nn.Module):
         self.depth, self.linear = depth, nn.Linear(width, 2 * depth * width)
 
     def forward(self, tokens: Tensor, text: Text) -> tuple[Tensor, Tensor]:
-        """(batch, tokens, width) -> (batch, layers, width) twice, hidden state and cell"""
+        """(batch, tokens, width) -> hidden state and cell, each (batch, layers, width)"""
         half = tokens.shape[-1] // 2
         ends = torch.cat([text.last(tokens[..., :half]), text.first(tokens[..., half:])], dim=-1)
         hidden, cell = torch.tanh(self.linear(ends)).unflatten(-1, (2, self.depth, -1)).unbind(1)
         return hidden, cell
 
 
-class Look(nn.Module):
-    """tanh(W [context; state]): its state, and what it found in the source (Luong et al., 2015, equation 5).
+class MemoryAttention(nn.Module):
+    """tanh(W [context; state]): the decoder's state and its attention over the source (Luong et al., 2015, equation 5).
 
-    W is two matrices, the first of which is the output of the attention.
+    W consists of two matrices; the first is the output projection of the attention.
     """
 
     def __init__(self, width: int, attention: Attention) -> None:
@@ -98,21 +98,21 @@ class Look(nn.Module):
 
 
 class RecurrentTranslator(Translator):
-    """LSTMs read the source from both ends, an LSTM writes; look: what it finds in the source, None is nothing.
+    """A bidirectional LSTM encoder and an LSTM decoder. look: the attention over the source; None means no attention.
 
-    The attention of a step does not enter the next one (no input feeding), so that the LSTM runs over a whole target at
-    once, and so does the attention, of every kind; the additive one is asked with the state behind the word that was
-    read, where Bahdanau et al. asked with the one before it.
+    There is no input feeding: the attention of a step is not an input of the next one, so the LSTM and any attention
+    run over the whole target at once. Additive attention uses the decoder state after the current word as its query,
+    where Bahdanau et al. use the state before it.
     """
 
     def __init__(
         self,
         source: TokenEmbedding,
         target: TokenEmbedding | None,
-        encoder: BothDirections,
+        encoder: BidirectionalLstm,
         bridge: Bridge,
         decoder: nn.LSTM,
-        look: Look | None,
+        look: MemoryAttention | None,
         head: nn.Module,
         dropout: float = 0.0,
     ) -> None:
@@ -125,10 +125,10 @@ class RecurrentTranslator(Translator):
         return Memory(self.dropout(tokens), source.mask, self.bridge(tokens, source))
 
     def decode(self, target: Text, memory: Memory, cache: Cache | None = None) -> Tensor:
-        """Without attention all that is known of the source is the state that the decoder began with."""
+        """Decode the target. Without attention, the initial state is all that the decoder knows of the source."""
         known = None if cache is None else cache.known(self.decoder)
         before = known or memory.state
-        assert before is not None, "a recurrent decoder begins with a state"
+        assert before is not None, "a recurrent decoder needs an initial state"
         read = 0 if cache is None else cache.length
         tokens, (hidden, cell) = run_lstm(
             self.decoder, self.writing(target, read), (_turn(before[0]), _turn(before[1]))
@@ -141,5 +141,5 @@ class RecurrentTranslator(Translator):
 
 
 def _turn(state: Tensor) -> Tensor:
-    """the batch and the layers change places: LSTMs have the layers first, all else the batch"""
+    """Swap the batch and layer axes: nn.LSTM has the layers first, all other code the batch."""
     return state.transpose(0, 1).contiguous()

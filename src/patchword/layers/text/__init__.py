@@ -1,1 +1,1 @@
-"""Text."""
+"""Text models and the parts that only they have."""

@@ -16,7 +16,7 @@ from patchword.layers.dropout import Dropout
 
 
 class NoNorm(nn.Module):
-    """A factor and a shift for each channel, without the mean and the variance that a norm takes its time with."""
+    """A scale and a shift per channel: an affine map in the place of a norm, without its mean and variance."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class NoNorm(nn.Module):
 class Bottleneck(nn.Module):
     """norm(x + widen(residuals(narrow(x)))): the residuals run in order, as in a block, at the width of the bottleneck.
 
-    Inside, `scope.memory` holds x, for a projection that reads the tokens at their full width.
+    Inside, `scope.memory` is x, for a projection that reads the tokens at full width.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Bottleneck(nn.Module):
 
 
 class BottleneckProjection(nn.Module):
-    """Queries and keys come from one narrow copy of the tokens outside, values from those tokens at full width."""
+    """Projects queries and keys from a shared narrow copy of the block's input, values from the input itself."""
 
     def __init__(self, width: int, narrow: int) -> None:
         super().__init__()
@@ -68,9 +68,9 @@ class BottleneckProjection(nn.Module):
 
 
 class Trigram(nn.Module):
-    """The vectors of the next word, the word and the one before, side by side and then mapped to the width.
+    """Concatenates the vectors of the next word, the word and the previous word, and maps them to the width.
 
-    Beyond the ends of a text there are zeros, whatever stands there in the batch.
+    Beyond the ends of a text the vectors are zero, whatever padding or other text is there in the batch.
     """
 
     def __init__(self, words: int, width: int) -> None:
@@ -83,7 +83,7 @@ class Trigram(nn.Module):
         if text.packed is not None:
             begins = (text.packed.position_id == 0)[None, :, None]
             before = before.masked_fill(begins, 0.0)
-            following = following.masked_fill(begins.roll(-1, 1), 0.0)  # what follows the last of all is 0 already
+            following = following.masked_fill(begins.roll(-1, 1), 0.0)  # after the last token it is 0 already
         elif text.mask is not None:
             there = text.mask[..., None]
             before = before.masked_fill(~F.pad(there[:, :-1], (0, 0, 1, 0)), 0.0)
@@ -92,12 +92,12 @@ class Trigram(nn.Module):
 
 
 class PartlyTied(nn.Module):
-    """A score for each word, where the table of words is narrower than the tokens: the first channels are scored by the
-    table, the others by a matrix of their own."""
+    """Logits over the vocabulary if the word embeddings are narrower than the tokens: the first channels are multiplied
+    by the embedding table, the others by a matrix of their own."""
 
     def __init__(self, vocabulary: int, extra: int) -> None:
         super().__init__()
-        self.extra = nn.Linear(vocabulary, extra, bias=False)  # (extra, vocabulary), read the other way round
+        self.extra = nn.Linear(vocabulary, extra, bias=False)  # weight (extra, vocabulary), used transposed
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Models that read one text and write another: an encoder, a decoder that reads its output, a score for each word."""
+"""Sequence-to-sequence models: an encoder, a decoder that attends to its output, logits over the vocabulary."""
 
 from abc import abstractmethod
 from typing import NamedTuple, cast
@@ -16,10 +16,10 @@ from patchword.layers.model import Model
 
 
 class Memory(NamedTuple):
-    """What an encoder understood.
+    """The output of an encoder.
 
-    tokens: (batch, tokens, width). mask: (batch, tokens), True where there is a token; None is everywhere.
-    state: what a recurrent decoder begins with, (batch, layers, width) twice.
+    tokens: (batch, tokens, width). mask: (batch, tokens), True where there is a token; None means everywhere.
+    state: the initial hidden state and cell of a recurrent decoder, each (batch, layers, width).
     """
 
     tokens: Tensor
@@ -27,20 +27,20 @@ class Memory(NamedTuple):
     state: tuple[Tensor, Tensor] | None = None
 
     def take(self, index: Tensor) -> "Memory":
-        """that of the texts at `index`"""
+        """Select the texts at `index`."""
         state = self.state and (self.state[0][index], self.state[1][index])
         return Memory(self.tokens[index], None if self.mask is None else self.mask[index], state)
 
     def scope(self, cache: Cache | None) -> Scope:
-        """for a decoder whose tokens may read all of it"""
+        """Return the scope of a decoder whose tokens attend to all source tokens."""
         mask = None if self.mask is None else self.mask[:, None, None]
         return Scope(memory=self.tokens, memory_mask=mask, cache=cache)
 
 
 class TokenEmbedding(nn.Module):
-    """Words to vectors: scale * word + position, with dropout.
+    """Token embedding: scale * word + position, with dropout.
 
-    longest: tokens of a text. positions: from the place of a token to what is added.
+    longest: the maximum number of tokens per text. positions: maps the positions of tokens to the vectors added.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class TokenEmbedding(nn.Module):
         self.longest, self.scale = longest, scale
 
     def forward(self, text: Text, read: int = 0) -> Tensor:
-        """(batch, tokens) -> (batch, tokens, width). read: tokens that came before"""
-        assert text.packed is None, "texts of a pair are padded, not in a row"
+        """(batch, tokens) -> (batch, tokens, width). read: the number of tokens before these"""
+        assert text.packed is None, "texts of a pair are padded, not packed"
         count = text.ids.shape[1]
         if read + count > self.longest:
             raise UserError(
@@ -76,9 +76,9 @@ class TokenEmbedding(nn.Module):
 
 
 class Translator(Model):
-    """What every such model is. Words are scored by the table that made the target's words vectors.
+    """Base of the sequence-to-sequence models. The target's embedding table is also the output matrix.
 
-    target: its entrance for what is written; None if both sides have one vocabulary, and so one table.
+    target: the embedding of the target; None if source and target share one vocabulary and one table.
     """
 
     def __init__(self, source: TokenEmbedding, target: TokenEmbedding | None, head: nn.Module) -> None:
@@ -87,33 +87,33 @@ class Translator(Model):
 
     @property
     def writing(self) -> TokenEmbedding:
-        """the entrance of what is written"""
+        """The embedding of the target texts."""
         return self.source if self.target is None else self.target
 
     def forward(self, pair: Pair) -> Tensor:
-        """(places, vocabulary): scores for the word behind each token asked for, (batch, tokens, vocabulary) of all"""
+        """Return the logits of the next word: (count, vocabulary) at `predict_at`, else (batch, tokens, vocabulary)."""
         return self.scores(self.decode(pair.target, self.encode(pair.source)), pair.target)
 
     def scores(self, tokens: Tensor, target: Text) -> Tensor:
-        """of the words behind the decoder's tokens"""
+        """Return the logits of the next word for the output of the decoder."""
         return cast(Tensor, self.head(tokens, target, self.writing.words.weight))
 
     @abstractmethod
     def encode(self, source: Text) -> Memory:
-        """reads the source, once for all that is written"""
+        """Encode the source, once per text."""
 
     @abstractmethod
     def decode(self, target: Text, memory: Memory, cache: Cache | None = None) -> Tensor:
-        """(batch, tokens) -> (batch, tokens, width). cache: what was written before; the target goes on from there
+        """(batch, tokens) -> (batch, tokens, width). cache: keys and values of the tokens before the target
 
-        A token reads only those before it, so that padding, which is on the right, needs no mask.
+        A token attends only to those before it, so padding, which is on the right, needs no mask.
         """
 
 
 class EncoderDecoder(Translator):
-    """The Transformer: blocks that read the source, and blocks that read both what is written and the memory.
+    """The Transformer: encoder blocks over the source, decoder blocks over the target and the encoder's output.
 
-    norms: behind the last block of encoder and decoder, where the blocks have theirs in front.
+    norms: after the last block of encoder and decoder, if the blocks are pre-norm.
     """
 
     def __init__(

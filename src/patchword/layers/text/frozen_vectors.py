@@ -1,4 +1,4 @@
-"""What is trained over vectors of words that are not: a mixture of their layers, LSTMs from both ends, a score."""
+"""Models over frozen word vectors: a trained mixture of the layers, a bidirectional LSTM, a classifier."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from patchword.layers.model import Model
 from patchword.layers.text.scalar_mix import ScalarMix
 
-_AT_ONCE = 65_536  # words whose numbers are added up together
-_LEAST = 1e-6  # a number that is the same for all words stays 0
+_AT_ONCE = 65_536  # words per chunk, when means are computed
+_LEAST = 1e-6  # smallest standard deviation: a constant feature stays 0
 
 
 class Frozen(NamedTuple):
-    """Vectors of the words of some texts.
+    """Frozen word vectors of a batch of texts.
 
-    values: (batch, words, numbers), of each word all layers of all sources one behind the other.
-    mask: (batch, words), True where there is a word; None is everywhere.
+    values: (batch, words, features): all layers of all sources, concatenated.
+    mask: (batch, words), True where there is a word; None means everywhere.
     """
 
     values: Tensor
@@ -26,19 +26,20 @@ class Frozen(NamedTuple):
 
     @property
     def shape(self) -> torch.Size:
+        """The shape of the values."""
         return self.values.shape
 
 
 class VectorStem(nn.Module):
-    """Vectors of any sources to one width, so that what stands above has the same size over all of them.
+    """Maps the vectors of any sources to one width, so that the layers above have the same size for all of them.
 
-    Each number is brought to mean 0 and standard deviation 1 over the words that are learned from (`learn_scale`): in
-    some sources most of a vector is the same for all words, and what tells them apart would hardly be heard. Then each
-    layer is normed and the layers of a source are mixed (Peters et al., 2018); the sources stand side by side (McCann
-    et al., 2017, equation 5: word vectors beside those of a translator's encoder) before a linear map. The norm has no
-    weights: it makes no source louder than another. A word that a source does not know stays zero.
+    Each feature is standardized to mean 0 and standard deviation 1 over the training words (`learn_scale`): in some
+    sources most of a vector is the same for all words, which would hide the differences. Then each layer is normalized
+    and the layers of a source are mixed (Peters et al., 2018). The sources are concatenated (McCann et al., 2017,
+    equation 5) before a linear map. The norm has no weights, so that all sources have the same scale. A word that a
+    source does not know stays zero.
 
-    sources: of each source how many layers it has, and how wide they are.
+    sources: per source, its number of layers and their width.
     """
 
     middle: Tensor
@@ -55,19 +56,19 @@ class VectorStem(nn.Module):
         self.register_buffer("spread", torch.ones(numbers))
 
     def _sizes(self) -> list[int]:
-        """numbers of each source"""
+        """Return the number of features per source."""
         return [layers * wide for layers, wide in self.sources]
 
     @torch.no_grad()
     def learn_scale(self, values: Tensor) -> None:
-        """values: (words, numbers), of the words that are learned from"""
+        """Compute mean and standard deviation of each feature over the training words, (words, features)."""
         sums = [(part.double().sum(0), part.double().square().sum(0)) for part in values.split(_AT_ONCE)]
         mean, square = (torch.stack(found).sum(0) / len(values) for found in zip(*sums, strict=True))
         self.middle.copy_(mean)
         self.spread.copy_((square - mean.square()).clamp(min=_LEAST**2).sqrt())
 
     def forward(self, values: Tensor) -> Tensor:
-        """(batch, words, numbers) -> (batch, words, width)"""
+        """(batch, words, features) -> (batch, words, width)"""
         parts = values.float().split(self._sizes(), dim=-1)
         scales = zip(self.middle.split(self._sizes()), self.spread.split(self._sizes()), strict=True)
         mixed = []
@@ -79,14 +80,14 @@ class VectorStem(nn.Module):
 
 
 class WordByWord(nn.Module):
-    """The words as they are: none reads another, and each is scored."""
+    """Returns the words unchanged: each word is classified by itself, without context."""
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         return tokens
 
 
 class LargestPool(nn.Module):
-    """The largest value of each channel over the words of a text."""
+    """Max pooling over the words of a text."""
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         """(batch, words, width) -> (batch, width)"""
@@ -95,7 +96,10 @@ class LargestPool(nn.Module):
 
 
 class OverVectors(Model):
-    """encoder: (words, mask) -> words. pool: (words, mask) -> what is scored, words or texts."""
+    """A classifier over frozen word vectors.
+
+    encoder: (words, mask) -> words. pool: (words, mask) -> the vectors to classify, one per word or one per text.
+    """
 
     def __init__(
         self,
@@ -110,10 +114,10 @@ class OverVectors(Model):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Frozen) -> Tensor:
-        """(batch, words, numbers) -> (batch, words, classes) or (batch, classes)"""
+        """(batch, words, features) -> (batch, words, classes) or (batch, classes)"""
         tokens = self.encoder(self.entrance(vectors.values), vectors.mask)
         return cast(Tensor, self.head(self.dropout(self.pool(tokens, vectors.mask))))
 
     def shares(self) -> list[list[float]]:
-        """of each source how much each of its layers counts; they add up to 1"""
+        """Return, per source, the mixing weights of its layers, which sum to 1."""
         return [cast(ScalarMix, mixture).weights.softmax(0).tolist() for mixture in self.entrance.mixtures]

@@ -1,4 +1,4 @@
-"""Text models: tokens to vectors, an encoder, a head."""
+"""Text models: an embedding, an encoder, a head."""
 
 from typing import cast
 
@@ -18,13 +18,15 @@ from patchword.layers.model import Model
 
 
 class TextEmbedding(nn.Module):
-    """word + position + segment, normed (Devlin et al., 2018, figure 2); families change the parts.
+    """norm(word + position + segment) (Devlin et al., 2018, figure 2); families change the parts.
 
-    segments, languages: how many there are to tell apart; 0 is no such table.
-    first: the row of the table of positions that the first token has.
-    position: how position enters; a table by default. `limit` is the longest text it has places for, None is any.
-    gather: (words, text) -> vectors, what a token takes from the words around it.
-    widen: what is behind the norm, from the width of the tables to that of the encoder.
+    max_length: the rows of a position table; `limit` is the longest text that the model reads, None is any.
+    words: the width of the word embeddings, if not `width`.
+    segments, languages: the number of segment and language ids; 0 means no such table.
+    first: the row of the position table for the first token.
+    position: the position encoding; a learned table by default.
+    gather: (words, text) -> vectors, combines a token with its neighbours.
+    widen: a map from the width of the tables to that of the encoder, after the norm.
     """
 
     def __init__(
@@ -58,14 +60,14 @@ class TextEmbedding(nn.Module):
         words = self.words(text.ids)
         embedded = words if self.gather is None else self.gather(words, text)
         embedded = embedded + self.positions(self._places(text) + self.first).to(embedded.dtype)
-        for table, told in ((self.segments, text.segments), (self.languages, text.languages)):
+        for table, ids in ((self.segments, text.segments), (self.languages, text.languages)):
             if table is not None:
-                alike = told is None or table.num_embeddings == 1
-                embedded = embedded + table(torch.zeros_like(text.ids[:1, :1]) if alike else told)
+                same = ids is None or table.num_embeddings == 1
+                embedded = embedded + table(torch.zeros_like(text.ids[:1, :1]) if same else ids)
         return cast(Tensor, self.widen(self.dropout(self.norm(embedded))))
 
     def _places(self, text: Text) -> Tensor:
-        """where in its text each token stands"""
+        """Return the position of each token in its text."""
         if text.positions is not None:
             return text.positions
         longest = text.ids.shape[1] if text.packed is None else text.packed.max_seqlen
@@ -80,9 +82,9 @@ class TextEmbedding(nn.Module):
 
 
 class TextModel(Model):
-    """An entrance, an encoder, a head; the head may read the table of words again.
+    """An embedding, an encoder and a head; the head may use the word embeddings as its output matrix.
 
-    norm: behind the last block, where the blocks have theirs in front.
+    norm: after the last block, if the blocks are pre-norm.
     """
 
     def __init__(
@@ -93,23 +95,23 @@ class TextModel(Model):
 
     @property
     def causal(self) -> bool:
-        """whether a token reads only those before it"""
+        """True if a token attends only to itself and the tokens before it."""
         return any(isinstance(part, Pattern) and isinstance(part.partition, Causal) for part in self.modules())
 
     def forward(self, text: Text | Tensor, cache: Cache | None = None) -> Tensor:
-        """The head's answer. A tensor of ids (batch, tokens) is a batch without padding.
+        """Return the output of the head. A tensor of ids (batch, tokens) is a batch without padding.
 
-        cache: what was read before; the text goes on from there, and its mask tells of all of it.
+        cache: keys and values of the earlier tokens; the mask of the text covers them as well.
         """
         text = text if isinstance(text, Text) else Text(text)
         return cast(Tensor, self.head(self.encode(text, cache), text, self.entrance.words.weight))
 
     def encode(self, text: Text, cache: Cache | None = None) -> Tensor:
-        """the last tokens: (batch, tokens, width), or (1, tokens of all texts, width) in a row"""
+        """Return the output of the encoder: (batch, tokens, width), or (1, tokens of all texts, width) if packed."""
         return cast(Tensor, self.norm(self.encoder(self.entrance(text), _scope(text, cache))))
 
     def states(self, text: Text) -> list[Tensor]:
-        """the tokens that enter the first block and those that leave each, the last of them normed"""
+        """Return the input of the first block and the output of every block; the last one is normalized."""
         tokens, scope = self.entrance(text), _scope(text)
         found = [tokens]
         for index in self.encoder.order:

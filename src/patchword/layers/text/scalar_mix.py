@@ -1,4 +1,4 @@
-"""One vector of the several that the layers of a model have for a token."""
+"""Combine the outputs of all layers into one vector per token."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class ScalarMix(nn.Module):
-    """scale * sum_k softmax(weights)_k h_k (Peters et al., 2018, equation 1); all layers count alike at first."""
+    """scale * sum_k softmax(weights)_k h_k (Peters et al., 2018, equation 1); initially the mean of the layers."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -15,17 +15,17 @@ class ScalarMix(nn.Module):
         self.scale = nn.Parameter(torch.ones(1))
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """(batch, tokens, width), once a layer -> (batch, tokens, width)"""
-        shares = (self.scale * self.weights.softmax(0)).unbind(0)
-        mixed = shares[0] * states[0]
-        for share, state in zip(shares[1:], states[1:], strict=True):
-            mixed = mixed + share * state
+        """(batch, tokens, width), one per layer -> (batch, tokens, width)"""
+        weights = (self.scale * self.weights.softmax(0)).unbind(0)
+        mixed = weights[0] * states[0]
+        for weight, state in zip(weights[1:], states[1:], strict=True):
+            mixed = mixed + weight * state
         return mixed
 
 
 class LastLayer(nn.Module):
-    """The last layer alone, which tells the words when a language model is trained."""
+    """Selects the last layer, from which a language model predicts words."""
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """(batch, tokens, width), once a layer -> (batch, tokens, width)"""
+        """(batch, tokens, width), one per layer -> (batch, tokens, width)"""
         return states[-1]

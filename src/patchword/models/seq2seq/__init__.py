@@ -1,1 +1,1 @@
-"""Seq2seq."""
+"""Families of sequence-to-sequence models."""

@@ -1,13 +1,13 @@
 """Translation by LSTMs (Sutskever et al., 2014; Bahdanau et al., 2014; Luong et al., 2015), as before the Transformer.
 
-The encoder reads from both ends; the decoder looks back at what it understood, by an attention that `attention` names:
-- "none": all that is known of the source is the state that the decoder begins with
-- "dot": the dot product of the decoder's state and each word's, as in the lectures
+The encoder is bidirectional; the decoder attends to its output. `attention` selects the score function:
+- "none": the decoder's initial state is all that it knows of the source
+- "dot": the dot product of the decoder's state and each source token
 - "multiplicative": the same with a matrix between the two ("general" of Luong et al.)
-- "additive": a small network of both (Bahdanau et al.)
+- "additive": a small MLP of both (Bahdanau et al.)
 
-As in Luong et al. attention stands behind the LSTM, so that training runs over all words of a target at once.
-Deviation: what it found does not enter the next step (no input feeding); words are scored by their own table.
+As in Luong et al., attention follows the LSTM, so that training runs over all words of a target at once.
+Deviation: there is no input feeding; the target embeddings are also the output matrix.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from patchword.layers import (
     Additive,
     AdditiveProjection,
     Attention,
-    BothDirections,
+    BidirectionalLstm,
     Bridge,
     FromMemory,
-    Look,
+    MemoryAttention,
     MultiplicativeProjection,
-    PlainTransform,
+    NoTransform,
     RecurrentTranslator,
     TiedLinear,
     TokenEmbedding,
@@ -38,7 +38,7 @@ from patchword.models.seq2seq.transformer import PairConfig
 
 @dataclass(frozen=True, kw_only=True)
 class LstmConfig(PairConfig):
-    """Sizes of an LSTM encoder-decoder. width: of words, of the decoder's state, and of both directions together."""
+    """Sizes of an LSTM encoder-decoder. width: of embeddings, decoder state, and both encoder directions together."""
 
     depth: PositiveInt = 1
     attention: Literal["none", "dot", "multiplicative", "additive"] = "dot"
@@ -50,11 +50,11 @@ def build(c: LstmConfig) -> RecurrentTranslator:
     model = RecurrentTranslator(
         entrance(c, c.vocabulary),
         entrance(c, c.target_vocabulary) if c.target_vocabulary else None,
-        BothDirections(c.width, c.width, c.depth, c.dropout),
+        BidirectionalLstm(c.width, c.width, c.depth, c.dropout),
         Bridge(c.width, c.depth),
         nn.LSTM(c.width, c.width, c.depth, batch_first=True, dropout=between),
-        None if c.attention == "none" else Look(c.width, attention(c)),
-        PlainTransform(TiedLinear(c.target_vocabulary or c.vocabulary)),
+        None if c.attention == "none" else MemoryAttention(c.width, attention(c)),
+        NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary)),
         c.dropout,
     )
     begin(model)
@@ -74,8 +74,8 @@ def attention(c: LstmConfig) -> Attention:
 
 @torch.no_grad()
 def begin(model: nn.Module) -> None:
-    """Xavier matrices, those of the LSTMs' states orthogonal, zero biases, but 1 for the gates that forget;
-    tables N(0, 1 / width)."""
+    """Initialize: Xavier matrices, orthogonal recurrent matrices, zero biases but 1 for the forget gates;
+    embeddings N(0, 1 / width)."""
     xavier(model)
     for module in model.modules():
         if isinstance(module, nn.LSTM):
@@ -96,7 +96,7 @@ FAMILY = Family(
     title="LSTM encoder-decoder",
     paper="arXiv:1508.04025",
     build=build,
-    variants={  # MACs of 32 tokens that are read and 32 that are written
+    variants={  # MACs of 32 source and 32 target tokens
         "small": Variant(LstmConfig(width=256), 3_754_512, 116_129_792),
         "base": Variant(LstmConfig(depth=2), 14_061_840, 417_595_392),
     },

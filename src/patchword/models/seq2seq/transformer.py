@@ -1,13 +1,12 @@
-"""The Transformer (Vaswani et al., 2017): attention alone translates.
+"""The Transformer (Vaswani et al., 2017): an encoder-decoder for translation, with attention only.
 
-An encoder's block is two residuals, a decoder's three of the same kind: attention over what was written before,
-attention over the encoder's output, feed-forward. Words are scored by the table that made them vectors, which
-multiplies them by the root of the width on the way in.
+An encoder block has two residuals, a decoder block three: causal self-attention, attention over the encoder's output,
+feed-forward. The word embeddings are also the output matrix; at the input they are multiplied by sqrt(width).
 
-`norm` is "post", as in the paper, or "pre", which needs no long warm-up and has a norm behind the last block of both
-sides. With a `target_vocabulary` each language has its own table.
+`norm` is "post", as in the paper, or "pre", which needs no long warm-up and has a norm after the last block of both
+sides. With a `target_vocabulary` each language has its own embeddings.
 Deviation: attention has biases, as in most implementations, where the authors' code has none. The authors' code also
-drops weights of attention and hidden channels, which the paper does not say: `attention_dropout`, `hidden_dropout`.
+applies dropout to attention weights and hidden channels, unlike the paper: `attention_dropout`, `hidden_dropout`.
 """
 
 from dataclasses import dataclass
@@ -28,8 +27,8 @@ from patchword.layers import (
     FeedForward,
     MemoryProjection,
     Norm,
+    NoTransform,
     Pattern,
-    PlainTransform,
     Residual,
     TextPositionName,
     TiedLinear,
@@ -41,22 +40,22 @@ from patchword.models.registry import Family, Probability, Variant
 
 @dataclass(frozen=True, kw_only=True)
 class PairConfig:
-    """What the configs of all models that write a text for a text share."""
+    """The fields that all sequence-to-sequence configs share."""
 
     vocabulary: PositiveInt = 10_000
-    target_vocabulary: NonNegativeInt = 0  # 0: both languages have one vocabulary, and one table
-    max_length: PositiveInt = 512  # tokens of the longest text
+    target_vocabulary: NonNegativeInt = 0  # 0: both languages share one vocabulary and its embeddings
+    max_length: PositiveInt = 512  # maximum number of tokens per text
     width: PositiveInt = 512
     depth: PositiveInt = 6  # of the encoder, and of the decoder
     dropout: Probability = 0.1
 
     @property
     def tokens(self) -> int:
-        """of a sentence of the usual length, for which models are counted"""
+        """The length of the example texts for which parameters and MACs are counted."""
         return min(32, self.max_length)
 
     def example(self, tokens: int | None = None) -> Pair:
-        """A text and another of the same length, for counting and drawing."""
+        """Return an example pair of texts of one length, to count costs and draw figures."""
         text = Text(torch.zeros(1, tokens or self.tokens, dtype=torch.int64))
         return Pair(text, text)
 
@@ -67,7 +66,7 @@ class TransformerConfig(PairConfig):
 
     heads: PositiveInt = 8
     hidden: PositiveInt = 2048  # width of the feed-forward
-    position: TextPositionName = "sinusoidal"  # how position enters
+    position: TextPositionName = "sinusoidal"  # the position encoding
     norm: Literal["post", "pre"] = "post"
     norm_eps: PositiveFloat = 1e-5
     attention_dropout: Probability = 0.0
@@ -78,7 +77,7 @@ def build(c: TransformerConfig) -> EncoderDecoder:
     encoder = Encoder(Block(attention=attention(c), feed_forward=feed_forward(c)) for _ in range(c.depth))
     decoder = Encoder(decoder_block(c) for _ in range(c.depth))
     source, target = entrance(c, c.vocabulary), entrance(c, c.target_vocabulary) if c.target_vocabulary else None
-    head = PlainTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
+    head = NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
     norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
     model = EncoderDecoder(source, target, encoder, decoder, head, norms)
     begin(model)
@@ -114,17 +113,17 @@ def _norm(c: TransformerConfig) -> nn.LayerNorm:
 
 @torch.no_grad()
 def begin(model: nn.Module) -> None:
-    """Xavier matrices and zero biases; tables N(0, 1 / width), so that words enter with variance 1."""
+    """Initialize: Xavier matrices, zero biases; embeddings N(0, 1 / width), so that scaled words have variance 1."""
     xavier(model)
     for module in model.modules():
-        if isinstance(module, MemoryProjection):  # two matrices in one weight: each by its own size
+        if isinstance(module, MemoryProjection):  # two matrices in one weight, initialized separately
             for matrix in module.joint.weight.chunk(2):
                 nn.init.xavier_uniform_(matrix)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
 
 
-# for small data; with norms in front it learns at rates with which the paper's order hardly does
+# for small data; pre-norm trains at learning rates at which post-norm hardly does
 SMALL = TransformerConfig(width=256, depth=4, heads=4, hidden=1024, norm="pre", dropout=0.3)
 BASE = TransformerConfig(vocabulary=37_000)
 BIG = TransformerConfig(vocabulary=37_000, width=1024, heads=16, hidden=4096, dropout=0.3)
@@ -134,7 +133,7 @@ FAMILY = Family(
     title="Transformer",
     paper="arXiv:1706.03762",
     build=build,
-    variants={  # MACs of 32 tokens that are read and 32 that are written
+    variants={  # MACs of 32 source and 32 target tokens
         "small": Variant(SMALL, 9_933_824, 323_092_480),
         "base": Variant(BASE, 63_082_496, 2_034_368_512),
         "big": Variant(BIG, 214_245_376, 6_887_309_312),

@@ -1,1 +1,1 @@
-"""Families of text."""
+"""Families of text models."""

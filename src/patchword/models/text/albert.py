@@ -1,7 +1,7 @@
-"""ALBERT (Lan et al., 2019): a BERT whose blocks all have the same weights, with a narrow table of words.
+"""ALBERT (Lan et al., 2019): BERT with weights shared by all blocks and factorized embeddings.
 
-Words, positions and segments have 128 channels and are widened behind their norm; one block runs again and again; the
-second task of pretraining is the order of two sentences.
+Word, position and segment embeddings have 128 channels and are projected to the width after their norm; one block runs
+`depth` times; the second pretraining objective is the order of two sentences.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class AlbertConfig(BertConfig):
     """Sizes of an ALBERT."""
 
     vocabulary: PositiveInt = 30000
-    embedding: PositiveInt = 128  # width of the tables
+    embedding: PositiveInt = 128  # width of the embeddings
     activation: ActivationName = "gelu-tanh"
-    dropout: Probability = 0.0  # of the second version of the weights
+    dropout: Probability = 0.0  # as in version 2 of the weights
     attention_dropout: Probability = 0.0
 
 

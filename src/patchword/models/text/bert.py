@@ -1,14 +1,14 @@
-"""BERT (Devlin et al., 2018): a post-norm encoder over words, positions and segments, pretrained by filling gaps.
+"""BERT (Devlin et al., 2018): a post-norm encoder over words, positions and segments, pretrained on masked words.
 
 The head is chosen by name:
-- "pooled": one vector a text; the bare model. "tokens": all last tokens; the bare encoder
-- "vector": one vector of length 1 a text, for comparing texts
-- "words": the masked words; "next": whether the second sentence follows; "pretraining": both, as BERT was trained
-- "classes": classes, labels or numbers of a text or a pair; "tags": a class for each token; "span": where an answer is
+- "pooled": one vector per text. "tokens": the output of the encoder
+- "vector": one vector of length 1 per text, to compare texts
+- "words": masked words; "next": whether the second sentence follows; "pretraining": both, as BERT was trained
+- "classes": classes, labels or a number per text or pair; "tags": a class per token; "span": start and end of an answer
 
-`pool` says how a text becomes one vector: by BERT's pooler over [CLS], as the bare first or last token, or as the mean.
-Deviation: the authors' last code uses the tanh form of GELU; the exact form is the default here, as in the published
-weights' other readers. activation="gelu-tanh" gives the authors' one.
+`pool` selects how a text becomes one vector: BERT's pooler over [CLS], the first token, the last token, or the mean.
+Deviation: the authors' last code uses the tanh approximation of GELU; the exact form is the default here, as in other
+implementations that load the published weights. activation="gelu-tanh" gives the authors' form.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def build(c: BertConfig) -> TextModel:
 
 
 def assembled(entrance: TextEmbedding, encoder: Encoder, head: nn.Module) -> TextModel:
-    """A model of these parts, its weights as BERT's began."""
+    """Build a model from these parts and initialize it as BERT."""
     model = TextModel(entrance, encoder, head)
     truncated(model)
     return model
@@ -63,7 +63,7 @@ def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
 
 
 def words(c: TextConfig, width: int | None = None) -> MLMTransform:
-    """a map, activation and norm, then the table of words, whose width it may be told"""
+    """A linear map, activation and norm, then the word embeddings as output matrix, whose width may be given."""
     width = width or c.width
     return MLMTransform(
         nn.Linear(c.width, width), ACTIVATIONS[c.activation](), norm(c, width), TiedLinear(c.vocabulary)
@@ -71,7 +71,7 @@ def words(c: TextConfig, width: int | None = None) -> MLMTransform:
 
 
 def _row(depth: int, width: int, vocabulary: int = 30522) -> BertConfig:
-    """Heads of 64 channels, a feed-forward of four times the width."""
+    """Return a config with 64 channels per head and a feed-forward of four times the width."""
     return BertConfig(depth=depth, width=width, heads=width // 64, hidden=4 * width, vocabulary=vocabulary)
 
 
@@ -83,7 +83,7 @@ FAMILY = Family(
     paper="arXiv:1810.04805",
     build=build,
     variants={  # with the pooler; MACs of 128 tokens
-        "tiny": Variant(_row(2, 128), 4_385_920, 58_736_640),  # the small ones: Turc et al., 2019
+        "tiny": Variant(_row(2, 128), 4_385_920, 58_736_640),  # the small variants: Turc et al., 2019
         "mini": Variant(_row(4, 256), 11_170_560, 436_273_152),
         "small": Variant(_row(4, 512), 28_763_648, 1_677_983_744),
         "medium": Variant(_row(8, 512), 41_373_184, 3_355_705_344),

@@ -1,16 +1,16 @@
-"""Big Bird (Zaheer et al., 2020): BERT for texts of 4096 tokens, whose cost grows with the length and not its square.
+"""Big Bird (Zaheer et al., 2020): BERT with sparse attention for 4096 tokens; its cost is linear in the length.
 
-Attention runs in blocks: the first and the last are global, each block reads its neighbours and a few drawn at random
-(`layers/attention/block_sparse.py`). Texts of up to 704 tokens run full attention, decided per batch. Which
-block is the last and which are drawn follows from the padded length of a batch, so that the vectors of a text may
-depend on the length of those beside it.
+Attention is block-sparse: the first and the last block are global, each block attends to its neighbours and to a few
+random blocks (`layers/attention/block_sparse.py`). Batches of up to 704 tokens use full attention. The last block and
+the random blocks follow from the padded length of a batch, so the vectors of a text may depend on the longest text of
+its batch.
 
 - random="seeded", the default: the authors' random blocks, in training and evaluation. random="huggingface": what
-  transformers does in evaluation, where it draws none and counts the first block 1 + 3 times
-- "classes" has a map and GELU of its own over [CLS]; "span" has one more feed-forward before its two scores
+  transformers does in evaluation: no random blocks, and the first block counts 1 + 3 times
+- "classes" has its own linear map and GELU over [CLS]; "span" has one more feed-forward before its two logits
 
-Deviations: the entrance's dropout stands behind its norm, as in BERT, and not before it. The span head of transformers
-lowers the scores of the question's tokens by a million; here the search for answers looks at the passage alone.
+Deviations: the dropout of the embedding is after its norm, as in BERT, not before it. The span head of transformers
+lowers the logits of the question's tokens by a million; here the answer search considers the passage only.
 """
 
 from dataclasses import dataclass
@@ -39,13 +39,13 @@ class BigBirdConfig(BertConfig):
     vocabulary: PositiveInt = 50358
     max_length: PositiveInt = 4096
     activation: ActivationName = "gelu-tanh"
-    block: PositiveInt = 64  # tokens of a block
-    random_blocks: PositiveInt = 3  # drawn for each block and head
+    block: PositiveInt = 64  # tokens per block
+    random_blocks: PositiveInt = 3  # per block and head
     random: RandomBlocks = "seeded"
 
 
 class AnswerHead(nn.Module):
-    """Begin and end of an answer, behind one more feed-forward."""
+    """Logits for start and end of an answer, after one more feed-forward."""
 
     def __init__(self, c: BigBirdConfig) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ FAMILY = Family(
     title="Big Bird",
     paper="arXiv:2007.14062",
     build=build,
-    variants={  # MACs of 128 tokens, which run full attention
+    variants={  # MACs of 128 tokens, with full attention
         "base": Variant(BigBirdConfig(), 127_468_800, 11_174_215_680),
         "large": Variant(BigBirdConfig(width=1024, depth=24, heads=16, hidden=4096), 359_123_968, 39_461_060_608),
     },

@@ -1,4 +1,4 @@
-"""What the configs of all text families share."""
+"""The config base of all text families."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +17,12 @@ ActivationName = Literal["gelu", "gelu-tanh", "relu"]
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    """Sizes of what goes in and what comes out."""
+    """The fields that all text configs share."""
 
     vocabulary: PositiveInt = 30522
-    max_length: PositiveInt = 512  # tokens of the longest text
-    position: TextPositionName = "learned"  # how position enters
-    classes: NonNegativeInt = 0  # of a head that has classes
+    max_length: PositiveInt = 512  # maximum number of tokens per text
+    position: TextPositionName = "learned"  # the position encoding
+    classes: NonNegativeInt = 0  # outputs of a head with classes
     width: PositiveInt = 768
     depth: PositiveInt = 12
     heads: PositiveInt = 12
@@ -36,9 +36,9 @@ class TextConfig:
 
     @property
     def tokens(self) -> int:
-        """of a text of the usual length, for which models are counted"""
+        """The length of the example text for which parameters and MACs are counted."""
         return min(128, self.max_length)
 
     def example(self, tokens: int | None = None) -> Text:
-        """A text, for counting and drawing."""
+        """Return an example text, to count costs and draw figures."""
         return Text(torch.zeros(1, tokens or self.tokens, dtype=torch.int64))

@@ -1,6 +1,6 @@
-"""DistilBERT (Sanh et al., 2019): every second block of BERT, taught by the whole of it.
+"""DistilBERT (Sanh et al., 2019): every second block of BERT, distilled from the full model.
 
-There are no segments and no pooler; the class head has a map with ReLU instead.
+There are no segments and no pooler; the class head has a linear map with ReLU instead.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""ELMo (Peters et al., 2018): words by their spelling, then two LSTM layers forwards and two backwards, pretrained to
-tell the next word and the previous one.
+"""ELMo (Peters et al., 2018): a character CNN and two LSTM layers per direction, pretrained to predict the next and the
+previous word.
 
-A text is the characters of its words, with a word that begins it and one that ends it: `Text.ids` has a third axis,
-the characters, as `CharacterReader` makes it; or it numbers the rows of `Text.spelling`, so that a word is spelled
-once. A token has three states: its vector from the characters, twice, and both directions behind each layer.
+A text is the characters of its words, with a start word and an end word: `Text.ids` has a third axis, the characters,
+as `CharacterReader` makes it; or it indexes the rows of `Text.spelling`, so that each distinct word is computed once. A
+token has three states: its character vector, repeated twice, and both directions of each of the two layers.
 
 Heads:
-- "tokens": a learned mixture of the three states for each token; what a tagger or a classifier is set upon
+- "tokens": a learned mixture of the three states per token, the input of a tagger or a classifier
 - "words": the next and the previous word, as ELMo was trained
-- "classes": of a text, by the mean of its tokens; "tags": a class for each token; both over the mixture
+- "classes": per text, from the mean of its tokens; "tags": a class per token; both over the mixture
 
 Deviation: the published model carried its state from one batch to the next; here every text starts from zero.
 """
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import (
+    BidirectionalEncoder,
     CharacterEmbedding,
     ClippedLstm,
     LastLayer,
@@ -32,7 +33,6 @@ from patchword.layers import (
     SequenceHead,
     TokenClassificationHead,
     Tokens,
-    TwoWayEncoder,
 )
 from patchword.models.registry import Family, Probability, Variant
 
@@ -41,67 +41,71 @@ PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig:
-    """Sizes of an ELMo. A token's vector is twice `width`: one half for each direction."""
+    """Sizes of an ELMo. A token's vector has 2 * `width` channels: `width` per direction."""
 
-    symbols: PositiveInt = 262  # bytes and marks, and one for what is no character
-    characters: PositiveInt = 50  # of a word, with the marks of its two ends
+    symbols: PositiveInt = 262  # bytes, marks and padding
+    characters: PositiveInt = 50  # per word, with the marks of its start and end
     character_width: PositiveInt = 16
-    filters: tuple[tuple[PositiveInt, PositiveInt], ...] = PUBLISHED  # characters that one reads, how many there are
+    filters: tuple[tuple[PositiveInt, PositiveInt], ...] = PUBLISHED  # (kernel size, number of filters)
     highways: NonNegativeInt = 2
     activation: Literal["relu", "tanh"] = "relu"
-    width: PositiveInt = 512  # of a direction
+    width: PositiveInt = 512  # per direction
     cell: PositiveInt = 4096
     depth: PositiveInt = 2
     cell_clip: PositiveFloat = 3.0
     output_clip: PositiveFloat = 3.0
-    vocabulary: NonNegativeInt = 0  # words that a language model tells apart
+    vocabulary: NonNegativeInt = 0  # size of the vocabulary of the language model
     classes: NonNegativeInt = 0
     head: Literal["tokens", "words", "classes", "tags"] = "tokens"
-    dropout: Probability = 0.1  # of what enters a layer
-    head_dropout: Probability = 0.5  # of the mixture, before classes and tags
+    dropout: Probability = 0.1  # on the input of each layer
+    head_dropout: Probability = 0.5  # on the mixture, before classes and tags
 
     @property
     def tokens(self) -> int:
-        """of a text of the usual length, for which models are counted"""
+        """The length of the example text for which parameters and MACs are counted."""
         return 128
 
     def example(self, tokens: int | None = None) -> Text:
-        """A text, for counting and drawing; every word is spelled, though some may be alike."""
+        """Return an example text, to count costs and draw figures; every word is computed, even if repeated."""
         return Text(torch.zeros(1, tokens or self.tokens, self.characters, dtype=torch.int64))
 
 
 class TwoWayHead(nn.Module):
-    """The next word by the forward half of a token, the previous one by the other; one matrix for both."""
+    """Predicts the next word from the forward half of a token, the previous one from the other; one shared matrix."""
 
     def __init__(self, width: int, vocabulary: int) -> None:
         super().__init__()
         self.words = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, tokens, 2 * width) -> twice (batch, tokens, vocabulary), or (places, vocabulary) with places"""
+        """(batch, tokens, 2 * width) -> twice (batch, tokens, vocabulary), or (count, vocabulary) at `predict_at`"""
         asked = tokens if text.predict_at is None else tokens.flatten(0, 1)[text.predict_at]
         forwards, backwards = asked.chunk(2, -1)
         return self.words(forwards), self.words(backwards)
 
 
 class Elmo(Model):
-    """Characters to words, two directions of layers, a mixture of the layers, a head."""
+    """A character embedding, a bidirectional encoder, a mixture of its layers and a head."""
 
     def __init__(
-        self, entrance: CharacterEmbedding, encoder: TwoWayEncoder, mixture: ScalarMix | LastLayer, head: nn.Module
+        self,
+        entrance: CharacterEmbedding,
+        encoder: BidirectionalEncoder,
+        mixture: ScalarMix | LastLayer,
+        head: nn.Module,
     ) -> None:
         super().__init__()
         self.entrance, self.encoder, self.mixture, self.head = entrance, encoder, mixture, head
 
     def forward(self, text: Text | Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """The head's answer. A tensor of characters (batch, words, characters) is a batch without padding."""
+        """Return the output of the head. A tensor (batch, words, characters) is a batch without padding."""
         text = text if isinstance(text, Text) else Text(text)
         words = self.entrance(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
         tokens = self.mixture(self._read(words, text))
         return cast(Tensor | tuple[Tensor, Tensor], self.head(tokens, text, self.entrance.characters.weight))
 
     def encode(self, text: Text) -> list[Tensor]:
-        """all states of all tokens, those of the two ends of a text among them: (batch, tokens, 2 * width)"""
+        """Return all states of all tokens, start and end words included: each (batch, tokens, 2 * width)."""
         words = self.entrance.once(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
         return self._read(words, text)
 
@@ -116,9 +120,9 @@ class Elmo(Model):
         return cast(list[Tensor], self.encoder(tokens, lengths if text.mask is None else text.mask.sum(1)))
 
     def states(self, text: Text) -> list[Tensor]:
-        """the three states of the words alone: (batch, words, 2 * width)
+        """Return the three states of the words, without start and end: each (batch, words, 2 * width).
 
-        Word k of each text stands at place k; what stands behind the last word of a shorter text has no meaning.
+        Word k of each text is at index k; the values after the last word of a shorter text are arbitrary.
         """
         if text.packed is not None:
             raise UserError("the states of words are given text by text", expected="padded texts", got="texts in a row")
@@ -137,7 +141,7 @@ def build(c: ElmoConfig) -> Elmo:
         ClippedLstm(c.width, c.cell, c.width, cell_clip=c.cell_clip, output_clip=c.output_clip) for _ in range(c.depth)
     ]
     mixture = LastLayer() if c.head == "words" else ScalarMix(c.depth + 1)
-    return Elmo(entrance, TwoWayEncoder(layers, c.dropout), mixture, head(c))
+    return Elmo(entrance, BidirectionalEncoder(layers, c.dropout), mixture, head(c))
 
 
 def head(c: ElmoConfig) -> nn.Module:
@@ -164,7 +168,7 @@ FAMILY = Family(
     paper="arXiv:1802.05365",
     build=build,
     read="characters",
-    variants={  # with the 4 weights of the mixture; MACs of 128 words
+    variants={  # including the 4 weights of the mixture; MACs of 128 words
         "small": Variant(SMALL, 13_593_316, 2_838_757_376),
         "medium": Variant(MEDIUM, 28_027_748, 4_684_251_136),
         "original": Variant(ElmoConfig(), 93_600_868, 13_072_859_136),

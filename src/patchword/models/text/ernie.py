@@ -1,6 +1,6 @@
-"""ERNIE 1.0 (Sun et al., 2019): BERT that learns from whole phrases and names masked at once.
+"""ERNIE 1.0 (Sun et al., 2019): BERT, pretrained with whole phrases and named entities masked together.
 
-The model is BERT's with ReLU and its own vocabulary of Chinese characters; what is new is which words are masked.
+The model is BERT with ReLU and a vocabulary of Chinese characters; only the masking is new.
 """
 
 from dataclasses import dataclass

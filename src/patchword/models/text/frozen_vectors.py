@@ -1,11 +1,11 @@
-"""A tagger or a classifier over vectors that stay as they are: word2vec's, CoVe's, ELMo's, BERT's, or random ones.
+"""A tagger or a classifier over frozen word vectors: of word2vec, CoVe, ELMo, BERT, or random ones.
 
-Learned are: how much each layer of a source counts, a linear map to one width, LSTMs that read from both ends, and the
-head. So a comparison of sources is one of the vectors: what stands above them has the same size for all.
+Trained are the mixing weights of each source's layers, a linear map to one width, a bidirectional LSTM and the head.
+The layers above the vectors have the same size for all sources, so that a comparison measures the vectors.
 
 Heads:
-- "tags": a class for each word
-- "classes": of a text, by the largest value of each channel over its words
+- "tags": a class per word
+- "classes": a class per text, by max pooling over its words
 """
 
 from dataclasses import dataclass
@@ -16,24 +16,27 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import nn
 
 from patchword.core.errors import UserError
-from patchword.layers import BothDirections, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
+from patchword.layers import BidirectionalLstm, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
 from patchword.models.registry import Family, Probability, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverVectorsConfig:
-    """sources: of each the number of its layers and their width. width: of both directions together."""
+    """Sizes of a model over frozen vectors.
+
+    sources: per source, its number of layers and their width. width: of both directions together.
+    """
 
     sources: tuple[tuple[PositiveInt, PositiveInt], ...] = ((1, 300),)
     width: PositiveInt = 256
-    depth: NonNegativeInt = 1  # layers of LSTMs; 0: every word by itself
+    depth: NonNegativeInt = 1  # LSTM layers; 0: no context
     head: Literal["tags", "classes"] = "tags"
     classes: PositiveInt = 2
-    dropout: Probability = 0.3  # of what enters, of what leaves, and between layers
+    dropout: Probability = 0.3  # on the input, on the output, and between layers
 
     @property
     def tokens(self) -> int:
-        """words of a text, for which models are counted"""
+        """The length of the example text for which parameters and MACs are counted."""
         return 32
 
     def example(self, tokens: int | None = None) -> Frozen:
@@ -45,7 +48,7 @@ def build(c: OverVectorsConfig) -> OverVectors:
         raise UserError("no vectors to read", expected="sources=[[layers, width], ...]")
     return OverVectors(
         VectorStem(c.sources, c.width, c.dropout),
-        BothDirections(c.width, c.width, c.depth, c.dropout) if c.depth else WordByWord(),
+        BidirectionalLstm(c.width, c.width, c.depth, c.dropout) if c.depth else WordByWord(),
         WordByWord() if c.head == "tags" else LargestPool(),
         nn.Linear(c.width, c.classes),
         c.dropout,

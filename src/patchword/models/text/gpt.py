@@ -1,10 +1,10 @@
-"""GPT (Radford et al., 2018): BERT's post-norm blocks, but a token reads only itself and those before it.
+"""GPT (Radford et al., 2018): post-norm blocks with causal attention: a token attends to itself and those before it.
 
-So the next word can be asked for at every place at once, and a text be written word by word. The vectors of words and
-positions enter without a norm; words are scored by their own table, without a bias.
+It predicts the next word at every position at once, and generates a text word by word. The embeddings have no norm; the
+word embeddings are also the output matrix, without a bias.
 
-Heads: "words", the next word at every place, and of BERT's "tokens", "pooled", "vector", "classes", "tags" and "span".
-Only the last token has read the whole text, so `pool` is "last" or "mean".
+Heads: "words", the next word at every position, and BERT's "tokens", "pooled", "vector", "classes", "tags" and "span".
+Only the last token attends to the whole text, so `pool` is "last" or "mean".
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from patchword.layers import (
     Encoder,
     FeedForward,
     Norm,
+    NoTransform,
     Pattern,
-    PlainTransform,
     Residual,
 )
 from patchword.layers.heads.text import SequenceHead, TiedLinear
@@ -69,17 +69,17 @@ def attention(c: GptConfig) -> Attention:
 
 
 def head(c: GptConfig) -> nn.Module:
-    """softmax(h W): neither words nor classes have a bias (equations 2 and 3 of the paper)."""
-    found = text_head(c, lambda: PlainTransform(TiedLinear(c.vocabulary, bias=False)))
+    """softmax(h W): words and classes have no bias (equations 2 and 3 of the paper)."""
+    found = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary, bias=False)))
     if c.head == "classes" and isinstance(found, SequenceHead):
         found.linear = nn.Linear(c.width, c.classes, bias=False)
     return found
 
 
 def begin(model: nn.Module, branches: int = 1) -> None:
-    """N(0, 0.02) for matrices and tables; zero biases.
+    """Initialize with N(0, 0.02) for matrices and embeddings; zero biases.
 
-    branches: how many are summed on the way through; GPT-2 divides the last map of each by the root of it.
+    branches: the number of residual branches; GPT-2 divides the last matrix of each by its square root.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
@@ -98,5 +98,5 @@ FAMILY = Family(
     title="GPT",
     paper="Radford et al., 2018",
     build=build,
-    variants={"": Variant(GptConfig(), 116_534_784, 15_152_775_168)},  # with the head of words; MACs of 128 tokens
+    variants={"": Variant(GptConfig(), 116_534_784, 15_152_775_168)},  # including the head "words"; MACs of 128 tokens
 )

@@ -1,7 +1,7 @@
-"""GPT-2 (Radford et al., 2019): GPT with its norms in front of the sublayers, and one behind the last block.
+"""GPT-2 (Radford et al., 2019): GPT with pre-norm blocks, and a norm after the last block.
 
-The maps that end a branch start smaller, by the root of the number of branches, so that their sum does not grow with
-the depth.
+The last matrix of each residual branch is initialized smaller, by the square root of the number of branches, so that
+their sum does not grow with the depth.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ FAMILY = Family(
     title="GPT-2",
     paper="Radford et al., 2019",
     build=build,
-    variants={  # with the head of words; MACs of 128 tokens
+    variants={  # including the head "words"; MACs of 128 tokens
         "small": Variant(_row(12, 768, 12), 124_439_808, 16_114_089_984),
         "medium": Variant(_row(24, 1024, 16), 354_823_168, 46_047_297_536),
         "large": Variant(_row(36, 1280, 20), 774_030_080, 100_341_022_720),

@@ -1,7 +1,7 @@
-"""Grover (Zellers et al., 2019): a GPT that writes news, whose texts are fields: domain, date, authors, headline, body.
+"""Grover (Zellers et al., 2019): a GPT for news articles with fields: domain, date, authors, headline, body.
 
-Its blocks are x + attention(x), without a norm, then norm(x + feed_forward(norm(x))). The entering vectors are normed;
-there is no dropout on them, nor on the weights of attention. Fields are marked by tokens like any others
+Its blocks are x + attention(x), without a norm, then norm(x + feed_forward(norm(x))). The embeddings have a norm;
+there is no dropout on them or on the attention weights. Fields are delimited by special tokens
 (data/text/formats/news.py).
 """
 
@@ -31,7 +31,7 @@ class GroverConfig(GptConfig):
 
 
 class NormedFeedForward(FeedForward):
-    """f(norm(x)), where the residual around it has another norm behind"""
+    """f(norm(x)), inside a residual that has its own norm after it"""
 
     def __init__(self, norm: nn.Module, width: int, hidden: int, activation: nn.Module) -> None:
         super().__init__(width, hidden, activation)
@@ -58,7 +58,7 @@ def block(c: GroverConfig) -> Block:
 
 
 def _row(depth: int, width: int) -> GroverConfig:
-    """Heads of 64 channels, a feed-forward of four times the width."""
+    """Return a config with 64 channels per head and a feed-forward of four times the width."""
     return GroverConfig(depth=depth, width=width, heads=width // 64, hidden=4 * width)
 
 
@@ -67,7 +67,7 @@ FAMILY = Family(
     title="Grover",
     paper="arXiv:1905.12616",
     build=build,
-    variants={  # with the head of words; MACs of 128 tokens
+    variants={  # including the head "words"; MACs of 128 tokens
         "base": Variant(_row(12, 768), 124_449_792, 16_115_367_936),
         "large": Variant(_row(24, 1024), 354_836_480, 46_049_001_472),
         "mega": Variant(_row(48, 1536), 1_438_703_616, 186_245_578_752),

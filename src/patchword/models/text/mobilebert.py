@@ -1,13 +1,13 @@
-"""MobileBERT (Sun et al., 2020): BERT as deep as the large one, whose blocks run between two bottlenecks.
+"""MobileBERT (Sun et al., 2020): as deep as BERT-large, with bottleneck blocks.
 
-- the width inside a block is a quarter of that between the blocks; four feed-forwards follow each other there
-- a factor and a shift stand in for the norms, ReLU for GELU
-- a token enters as its word and both neighbours, from a table of a quarter of the width
-- the released model has no map over [CLS]: pool="first" is the default; pool="pooler" has BERT's
+- the width inside a block is a quarter of the width between blocks; a block has four feed-forwards in sequence
+- an affine map without statistics (NoNorm) replaces LayerNorm, ReLU replaces GELU
+- the embedding combines each word with both neighbours (trigram), from a table of a quarter of the width
+- the released model has no pooler: pool="first" is the default; pool="pooler" is BERT's
 
-Deviation: the neighbours of the first and of the last word are zeros in every batch. In transformers the word behind
-the last one of a shorter text is the padding's, whose row of the table is zero at the start; once it is not, a text's
-vectors depend there on whether it was padded.
+Deviation: the missing neighbours of the first and the last word are zeros in every batch. In transformers, the word
+after the last one of a shorter text is the padding token; once its embedding is not zero, the vectors of a text depend
+on whether it was padded.
 """
 
 from dataclasses import dataclass
@@ -33,8 +33,8 @@ class MobileBertConfig(BertConfig):
     heads: PositiveInt = 4
     hidden: PositiveInt = 512
     bottleneck: PositiveInt | None = None  # width inside a block; None is a quarter of the width
-    embedding: PositiveInt | None = None  # width of the table of words; None is a quarter of the width
-    feed_forwards: PositiveInt = 4  # of a block
+    embedding: PositiveInt | None = None  # width of the word embeddings; None is a quarter of the width
+    feed_forwards: PositiveInt = 4  # per block
     activation: ActivationName = "relu"
     pool: PoolName = "first"
     dropout: Probability = 0.0
@@ -76,7 +76,7 @@ def block(c: MobileBertConfig) -> Bottleneck:
 
 
 def word_scores(c: MobileBertConfig) -> MLMTransform:
-    """BERT's, with a real norm; the table is narrower than the tokens, so that a matrix of its own goes on with it"""
+    """BERT's transform, with a LayerNorm; the embeddings are narrower than the tokens; an extra matrix extends them."""
     found = words(c)
     found.output = PartlyTied(c.vocabulary, c.width - c.table)
     return found

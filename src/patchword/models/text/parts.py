@@ -1,4 +1,4 @@
-"""What the text families have in common: the heads by their names, and activations."""
+"""Parts that the text families share: heads by name, and activations."""
 
 from collections.abc import Callable
 
@@ -35,10 +35,10 @@ def norm(c: TextConfig, width: int | None = None) -> nn.LayerNorm:
 def text_head(
     c: TextConfig, words: Callable[[], nn.Module], pooler: Callable[[], nn.Module] | None = None, dropout: float = 0.0
 ) -> nn.Module:
-    """The head a config names.
+    """Build the head that the config names.
 
-    words: what tells a word. pooler: what makes one vector of a text, if not BERT's. dropout: before the last map of
-    the pretraining head.
+    words: the part that predicts words. pooler: makes one vector per text, if not BERT's. dropout: before the last
+    linear map of the pretraining head.
     """
 
     def pool() -> nn.Module:

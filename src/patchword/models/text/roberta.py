@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al., 2019): BERT, trained longer on more text without next sentences, over pieces of bytes.
+"""RoBERTa (Liu et al., 2019): BERT, trained longer on more text, without next-sentence prediction, with byte-level BPE.
 
-What differs in the model: positions begin at row 2 of their table, there are no segments, and the class head drops out
-before the pooler's map, too. XLM-R (Conneau et al., 2019) is the same over a vocabulary of 100 languages.
+Differences in the model: positions start at row 2 of their table, there are no segments, and the class head also has
+dropout before the pooler. XLM-R (Conneau et al., 2019) is the same over a vocabulary of 100 languages.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
 from patchword.models.text.parts import text_head
 
-FIRST = 2  # rows 0 and 1 are left over from the numbering of special tokens
+FIRST = 2  # rows 0 and 1 are unused: fairseq starts after its padding id
 
 
 @dataclass(frozen=True, kw_only=True)

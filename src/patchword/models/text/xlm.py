@@ -1,14 +1,14 @@
-"""XLM (Conneau and Lample, 2019): BERT over several languages; every token is told which language it is of.
+"""XLM (Conneau and Lample, 2019): BERT over several languages, with a language embedding per token.
 
-Languages take the place of segments, words are told by their table alone, and there is no pooler: the class head reads
-the first token as it is.
+Language ids replace segments, words are predicted by the embedding table alone, and there is no pooler: the class head
+reads the first token.
 """
 
 from dataclasses import dataclass
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from patchword.layers import Encoder, PlainTransform, TiedLinear
+from patchword.layers import Encoder, NoTransform, TiedLinear
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import assembled, block, entrance
@@ -24,13 +24,13 @@ class XlmConfig(TextConfig):
     width: PositiveInt = 1024
     heads: PositiveInt = 8
     hidden: PositiveInt = 4096
-    languages: NonNegativeInt = 15  # 0: they are not told
+    languages: NonNegativeInt = 15  # 0: no language embedding
     head: HeadName = "tokens"
     pool: PoolName = "first"
 
 
 def build(c: XlmConfig) -> TextModel:
-    head = text_head(c, lambda: PlainTransform(TiedLinear(c.vocabulary)))
+    head = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary)))
     encoder = Encoder(block(c) for _ in range(c.depth))
     return assembled(entrance(c, languages=c.languages), encoder, head)
 

@@ -1,4 +1,4 @@
-"""What the configs of all image families share."""
+"""The config base of all image families."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.models.registry import Probability
 
-PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number for each stage
+PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number per stage
 
 Side = Annotated[int, Field(gt=0, le=16384)]  # pixels
 
@@ -22,7 +22,7 @@ IMAGENET = Normalization(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig:
-    """Sizes of what goes in and what comes out."""
+    """The fields that all image configs share."""
 
     image: Side | tuple[Side, Side] = 224  # one side, or (height, width)
     channels: PositiveInt = 3
@@ -30,12 +30,12 @@ class ImageConfig:
     drop_path: Probability = 0.0  # stochastic depth of the last block; grows linearly from 0
 
     def example(self) -> Tensor:
-        """An image of the config's size, for counting and drawing."""
+        """Return an example image of the config's size, to count costs and draw figures."""
         return torch.empty(1, self.channels, *sides(self.image))
 
 
 def check_stages(**fields: Sequence[object]) -> None:
-    """Fields with one entry for each stage must be equally long."""
+    """Raise a UserError if fields with one entry per stage differ in length."""
     if len({len(values) for values in fields.values()}) > 1:
         raise UserError(
             "the fields of the stages differ in length",

@@ -1,8 +1,8 @@
 """CSWin (Dong et al., 2021): half of the heads attend in vertical stripes, half in horizontal ones; LePE for position.
 
 Any image size: a map that the stripe does not divide is padded and the padding masked. The last stage attends over the
-whole map, the others in two directions, whatever the image size; the authors' code also goes over to one direction
-where a stripe happens to cover the map, which changes the shapes of the weights.
+whole map, the others in two directions, for any image size; the authors' code also uses one direction where a stripe
+covers the map, which changes the shapes of the weights.
 """
 
 from dataclasses import dataclass, replace

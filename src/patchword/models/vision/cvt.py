@@ -1,8 +1,8 @@
-"""CvT (Wu et al., 2021): convolutions make the tokens, and the queries, keys and values; no positions at all.
+"""CvT (Wu et al., 2021): convolutional token embedding and projections; no position encoding.
 
-As in the authors' code: QuickGELU in the feed-forward, scores scaled by the whole width and not by a head's, [CLS]
-only in the last stage and past the convolutions, stochastic depth only in the last stage. (transformers runs the same
-weights with the exact GELU; activation="gelu" gives its numbers.)
+As in the authors' code: QuickGELU in the feed-forward, scores scaled by the full width and not by a head's, [CLS] only
+in the last stage and not in the convolutions, stochastic depth only in the last stage. (transformers runs the same
+weights with the exact GELU; activation="gelu" gives its outputs.)
 """
 
 from collections.abc import Callable

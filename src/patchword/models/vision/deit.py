@@ -1,6 +1,6 @@
-"""DeiT (Touvron et al., 2020): ViT trained on ImageNet alone, taught by a convolutional network.
+"""DeiT (Touvron et al., 2020): ViT trained on ImageNet alone, distilled from a convolutional network.
 
-Differs from ViT in: a distillation token beside [CLS] with a head of its own, another start of the weights.
+Differences from ViT: a distillation token beside [CLS] with its own head, and another weight initialization.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class DeitConfig(VitConfig):
 
 
 def build(c: DeitConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: how position enters, if not by the part that c.position names."""
+    """position: the position encoding, if not the one that c.position names."""
     head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
     model = Pyramid([stage(c, 2 if c.distilled else 1, position)], nn.LayerNorm(c.width, c.norm_eps), head)
     truncated(model)

@@ -1,6 +1,6 @@
-"""Mixer (Tolstikhin et al., 2021): feed-forwards alone, along the tokens and along the channels in turn.
+"""Mixer (Tolstikhin et al., 2021): MLPs along the tokens and along the channels, in turn; no attention.
 
-The weights that mix tokens belong to one number of patches, so a Mixer takes images of one size only.
+The token-mixing weights are for one number of patches, so a Mixer accepts images of one size only.
 Deviation: the authors' JAX code uses the tanh form of GELU; the exact form is the default here, as in the PyTorch ports
 and their published weights. activation="gelu-tanh" gives the authors' one.
 """

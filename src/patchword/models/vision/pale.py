@@ -1,12 +1,12 @@
 """Pale (Wu et al., 2021): half of the heads attend in rows spread evenly over the map, half in such columns.
 
 No code or weights were ever published, so this is a reconstruction from the paper; its counts agree with the paper's.
-What the paper leaves open, and what is done here:
+What the paper leaves open, and the choice made here:
 - queries, keys and values: separable convolutions at full width, before the channels are split. Projecting after the
-  split would give 19.3M parameters for the tiny one, where the paper says 22M.
-- their norm: a batch norm between the depthwise and the pointwise part, as in CvT, which the paper says it follows.
+  split would give 19.3M parameters for the tiny one, where the paper reports 22M.
+- their norm: a batch norm between the depthwise and the pointwise part, as in CvT, which the paper follows.
 - heads: half of a stage's heads for the rows, half for the columns.
-- a norm behind each patch embedding and a last norm before the mean: yes, as in CSWin.
+- a norm after each patch embedding and a last norm before the mean: yes, as in CSWin.
 - the convolution of CPE adds to its input without a norm.
 - a map that the pale does not divide is padded below and on the right; padding is masked.
 """

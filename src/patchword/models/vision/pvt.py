@@ -1,8 +1,8 @@
-"""PVT (Wang et al., 2021): a pyramid in which every token reads a reduced copy of the map.
+"""PVT (Wang et al., 2021): a pyramid in which every token attends to a spatially reduced map.
 
-The norms differ, as in the authors' code: 1e-6 in the blocks and at the end, 1e-5 behind a patch embedding and behind a
-reduction. Sides that are not a multiple of a patch or of a reduction are padded (the authors' convolutions cut off the
-rest). A position table is compared with its own stage's grid (theirs with the first stage's, which fails at 448).
+The norms differ, as in the authors' code: 1e-6 in the blocks and at the end, 1e-5 after a patch embedding and after a
+reduction. Sides that are not a multiple of a patch or of a reduction are padded (the authors' convolutions drop the
+rest). A position table is compared with the grid of its own stage (theirs with the first stage's, which fails at 448).
 """
 
 from dataclasses import dataclass, replace

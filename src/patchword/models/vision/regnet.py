@@ -33,7 +33,7 @@ class RegnetConfig(ImageConfig):
 
     widths: PerStage = (224, 448, 1232, 3024)
     depths: PerStage = (2, 4, 11, 1)
-    group: PositiveInt = 112  # channels of a group of the 3 x 3 convolutions
+    group: PositiveInt = 112  # channels per group of the 3 x 3 convolutions
     stem: PositiveInt = 32  # width of the first convolution
 
 

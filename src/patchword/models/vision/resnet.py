@@ -1,4 +1,4 @@
-"""ResNet (He et al., 2015): residual blocks of convolutions, the measure of every vision Transformer.
+"""ResNet (He et al., 2015): residual blocks of convolutions, the baseline of every vision Transformer.
 
 The stride of a bottleneck is on its 3 x 3 convolution ("v1.5", as in every current library), not on the first 1 x 1.
 "x2" doubles every width, the stem's and the head's included (as in Chen et al., 2021, who compare ViT with it).
@@ -34,7 +34,7 @@ class ResnetConfig(ImageConfig):
     width: PositiveInt = 64  # of the stem, and inside the blocks of the first stage; doubles with every stage
     depths: PerStage = (3, 4, 6, 3)
     block: Literal["basic", "bottleneck"] = "bottleneck"
-    patch: Literal[1, 4] = 4  # stride of the stem: 4 for photographs, 1 for pictures of about 32 pixels
+    patch: Literal[1, 4] = 4  # stride of the stem: 4 for photographs, 1 for images of about 32 pixels
 
 
 def build(c: ResnetConfig) -> Pyramid:
@@ -74,7 +74,7 @@ def residual(kind: str, channels: int, inner: int, stride: int, drop_path: float
 
 
 def stem(c: ResnetConfig) -> ConvStem:
-    """For small pictures that of section 4.2 of the paper."""
+    """The stem; for small images that of section 4.2 of the paper."""
     if c.patch == 1:
         return ConvStem(c.channels, c.width, 3)
     return ConvStem(c.channels, c.width, 7, 2, pool=nn.MaxPool2d(3, 2, 1))

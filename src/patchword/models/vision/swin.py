@@ -1,9 +1,9 @@
 """Swin (Liu et al., 2021): attention inside windows of a pyramid, shifted by half a window in every second block.
 
 Any image size: a map that the window does not divide is padded and the padding masked; on a side not longer than the
-window there is one window and no shift (each side for itself). The authors' detection code shifts there, too, and lets
-tokens read their padding, so its maps differ from their own classifier's at such sizes; here both are one network.
-With position="local", which no paper defines for shifted windows, the convolution goes over the seam of the roll.
+window there is one window and no shift (per side). The authors' detection code shifts there, too, and lets tokens
+attend to padding, so its maps differ from their classifier's at such sizes; here both are one network. With
+position="local", which no paper defines for shifted windows, the convolution crosses the border of the cyclic shift.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def _block(c: SwinConfig, position: ImagePosition, s: StageInput, grid: Grid, nu
 
 
 def _row(width: int, depth: int, heads: int, image: int = 224) -> SwinConfig:
-    """table 7 of the paper: sizes differ in the width and in the depth of the third stage"""
+    """Table 7 of the paper: the variants differ in the width and in the depth of the third stage."""
     every = (heads, 2 * heads, 4 * heads, 8 * heads)
     return SwinConfig(width=width, depths=(2, 2, depth, 2), heads=every, image=image, window=image // 32)
 

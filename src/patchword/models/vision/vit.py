@@ -1,7 +1,7 @@
 """ViT (Dosovitskiy et al., 2020): an image is worth 16 x 16 words; a pre-norm encoder over patches and a [CLS] token.
 
-Deviation: the authors' JAX code uses the tanh form of GELU; the exact form is the default here, as in every PyTorch
-port and its published weights. activation="gelu-tanh" gives the authors' one.
+Deviation: the authors' JAX code uses the tanh approximation of GELU; the exact form is the default here, as in the
+PyTorch ports and their weights. activation="gelu-tanh" gives the authors' form.
 """
 
 from collections.abc import Callable
@@ -57,14 +57,14 @@ class VitConfig(ImageConfig):
 
 
 def build(c: VitConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: how position enters, if not by the part that c.position names."""
+    """position: the position encoding, if not the one that c.position names."""
     model = Pyramid([stage(c, 1, position)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
     xavier(model)
     return model
 
 
 def stage(c: VitConfig, prefix: int, position: ImagePosition | None = None) -> Stage:
-    """The one stage of a ViT, behind `prefix` leading tokens."""
+    """Build the only stage of a ViT, with `prefix` leading tokens."""
     position = position or POSITIONS[c.position]
     check_divisible(*sides(c.image), c.patch)
     patches = PatchEmbed(c.channels, c.width, c.patch)

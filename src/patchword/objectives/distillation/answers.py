@@ -1,4 +1,4 @@
-"""What a student learns from a teacher's answers: soft targets, hard ones, labels, numbers."""
+"""Distillation losses on the teacher's outputs: soft targets, hard targets, labels, numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,27 +11,27 @@ from torch import Tensor
 from patchword.objectives.distillation.distillation import ByExamples, Part, Seen
 from patchword.objectives.text import padded_scores
 
-LOWEST = -1e30  # instead of -inf: where the teacher gives no probability, nothing is lost, whatever the student gives
+LOWEST = -1e30  # instead of -inf: a choice with teacher probability 0 adds no loss
 
-# (answer, piece) -> (count, choices): the scores of each choice that was to be made
+# (output, micro-batch) -> (count, choices): the logits of each decision
 Choices = Callable[[Any, Any], Tensor]
 
 
 def one_each(answer: Any, piece: Any) -> Tensor:
-    """Of an example, a class; of an asked token, its word. What else a head answers, such as next sentences, is not
-    taught."""
+    """Logits of the class of each example, or of the word at each of `predict_at`. Other outputs, such as next
+    sentences, are not distilled."""
     scores: Tensor = answer[0] if isinstance(answer, tuple) else answer
     return scores.float()
 
 
 def of_tags(answer: Any, piece: Any) -> Tensor:
-    """A tag for each token that has a target."""
+    """Logits of the tag of each token that has a target."""
     scores: Tensor = answer.float().flatten(0, 1)
     return scores[piece.flat_targets >= 0]
 
 
 def of_spans(answer: Any, piece: Any) -> Tensor:
-    """Two of each text: the token where the answer begins, and the one where it ends."""
+    """Logits of two decisions per text: the first token of the answer and the last one."""
     return padded_scores(answer, piece.text).transpose(1, 2).flatten(0, 1)
 
 
@@ -56,7 +56,7 @@ class SoftTargets(ByExamples):
 
 @dataclass(frozen=True)
 class SoftCrossEntropy(ByExamples):
-    """TinyBERT's prediction stage: -sum p log q / choices, the mean over the choices, too."""
+    """TinyBERT's prediction stage: -sum p log q / choices, also averaged over the choices."""
 
     temperature: float = 1.0
     choices: Choices = one_each
@@ -70,7 +70,7 @@ class SoftCrossEntropy(ByExamples):
 
 @dataclass(frozen=True)
 class SoftTargetsByClass(SoftTargets):
-    """As DeiT's own code has it: the mean over the classes, too, so that it is as many times less as there are."""
+    """Soft targets as in DeiT's code: also averaged over the classes, so the loss is smaller by their number."""
 
     def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
         return super().__call__(student, teacher, piece) / self.choices(teacher.answer, piece).shape[-1]
@@ -78,9 +78,9 @@ class SoftTargetsByClass(SoftTargets):
 
 @dataclass(frozen=True)
 class HardTargets(ByExamples):
-    """Cross-entropy with the teacher's first choice as if it were the truth (Touvron et al., 2020).
+    """Cross-entropy with the teacher's argmax as the label (Touvron et al., 2020).
 
-    smoothing: moves that share of the target from the choice to all alike. The paper's text has 0.1, its code none.
+    smoothing: label smoothing. The paper's text has 0.1, its code none.
     """
 
     choices: Choices = one_each
@@ -95,7 +95,7 @@ class HardTargets(ByExamples):
 
 @dataclass(frozen=True)
 class SoftLabels(ByExamples):
-    """Of labels that may hold together: the cross-entropy of each with the teacher's probability, times T^2."""
+    """For multi-label outputs: the binary cross-entropy with the teacher's probabilities, times T^2."""
 
     temperature: float = 1.0
     reads: Part = field(default="answer", init=False)
@@ -108,7 +108,7 @@ class SoftLabels(ByExamples):
 
 @dataclass(frozen=True)
 class SameNumbers(ByExamples):
-    """The squared error to the teacher's number, for which there is no temperature."""
+    """For regression: the squared error to the teacher's number, without a temperature."""
 
     reads: Part = field(default="answer", init=False)
 
@@ -117,5 +117,5 @@ class SameNumbers(ByExamples):
 
 
 def _mean(losses: Tensor) -> Tensor:
-    """0 of none: a piece may ask for no word at all"""
+    """Return the mean, 0 for an empty tensor: a micro-batch may have no masked word."""
     return losses.sum() / max(1, torch.numel(losses))

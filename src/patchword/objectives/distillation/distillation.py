@@ -1,7 +1,7 @@
-"""Distillation (Hinton et al., 2015): a student learns from the data and from what a teacher makes of the same data.
+"""Distillation (Hinton et al., 2015): a student is trained on the data and on a teacher's outputs for the same data.
 
 `Distillation` wraps the objective that a student would have alone. The student runs once: the objective gets its
-answer, and the lessons compare everything that was looked at with the teacher's. The teacher is frozen.
+output, and the lessons compare everything that was recorded with the teacher's. The teacher is frozen.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,11 +20,11 @@ Part = Literal["answer", "states", "attention"]
 
 
 class Seen(NamedTuple):
-    """What a model made of some examples.
+    """The recorded outputs of a model.
 
-    states: the tokens that enter the first block and those that leave each. attention: of each block, in order.
-    there: (batch, tokens), True where a state is of a token; None is everywhere.
-    queries: the same of the queries of attention, which are padded also where texts lie in a row.
+    states: the input of the first block and the output of each block. attention: of each block, in order.
+    there: (batch, tokens), True where a state belongs to a token; None means everywhere.
+    queries: the same for the queries of attention, which are padded even if the texts are packed.
     """
 
     answer: Any
@@ -38,7 +38,7 @@ Look = Callable[[Any], Seen]
 
 
 class Lesson(Protocol):
-    """One thing to learn from a teacher: the mean over a piece of how far the student is from it."""
+    """A distillation loss: the mean distance between student and teacher over a micro-batch."""
 
     @property
     def reads(self) -> Part: ...
@@ -46,13 +46,13 @@ class Lesson(Protocol):
     def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor: ...
 
     def share(self, piece: Any, batch: Any) -> float:
-        """of the piece in that mean over its batch"""
+        """Return the weight of the micro-batch in the mean over its batch."""
         ...
 
 
 @dataclass(frozen=True)
 class ByExamples:
-    """A lesson whose mean is over what the loss is a mean over: examples, masked words, tags."""
+    """A lesson averaged like the objective's loss: over examples, masked words or tags."""
 
     def share(self, piece: Any, batch: Any) -> float:
         return float(piece.weight / batch.weight)
@@ -60,7 +60,7 @@ class ByExamples:
 
 @dataclass(frozen=True)
 class ByTokens:
-    """A lesson whose mean is over the tokens of all texts, long or short; images have as many tokens each."""
+    """A lesson averaged over the tokens of all texts; images have the same number of tokens each."""
 
     def share(self, piece: Any, batch: Any) -> float:
         return float(piece.tokens / batch.tokens) if hasattr(batch, "tokens") else float(piece.weight / batch.weight)
@@ -68,17 +68,17 @@ class ByTokens:
 
 @dataclass(frozen=True)
 class Weighted:
-    """A lesson, and how much it counts."""
+    """A lesson and its weight."""
 
     weight: float
     lesson: Lesson
 
 
 class Distillation:
-    """own * the student's own loss + the lessons, each by its weight.
+    """own * the student's own loss + the weighted sum of the lessons.
 
-    objective: makes the student's own objective of what stands for the student in it.
-    student, teacher: how each is looked at. The teacher answers without gradient; see `frozen`.
+    objective: builds the student's own objective, given a module in the place of the student.
+    student, teacher: functions that run each model and record it. The teacher runs without gradient; see `frozen`.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Distillation:
 
     def _answer(self, inputs: Any) -> Any:
         if isinstance(inputs, Text):
-            inputs = inputs._replace(targets=None)  # the scores are compared with the teacher's
+            inputs = inputs._replace(targets=None)  # the logits are compared with the teacher's
         self._inputs, self._seen = inputs, self.student(inputs)
         return self._seen.answer
 
     def __call__(self, piece: Any, batch: Any) -> Outcome:
         outcome = self.objective(piece, batch)
-        seen, self._seen = self._seen, None  # kept no longer than needed
+        seen, self._seen = self._seen, None  # freed as soon as possible
         assert seen is not None, "the objective asks the student"
         with torch.no_grad():
             taught = self.teacher(self._inputs)
@@ -113,22 +113,22 @@ class Distillation:
 
 
 def reads(lessons: Iterable[Weighted]) -> frozenset[Part]:
-    """What has to be looked at for these lessons."""
+    """Return what has to be recorded for these lessons."""
     return frozenset(weighted.lesson.reads for weighted in lessons)
 
 
 def frozen(teacher: nn.Module) -> nn.Module:
-    """Itself, in evaluation mode, learning nothing."""
+    """Return the model in evaluation mode, without gradients."""
     return teacher.eval().requires_grad_(False)
 
 
 def look_at_answers(model: Callable[[Any], Any]) -> Look:
-    """The answer alone; the model may be compiled."""
+    """Record the output only; the model may be compiled."""
     return lambda inputs: Seen(model(inputs))
 
 
 def look_at_text(model: TextModel, parts: frozenset[Part]) -> Look:
-    """The answer, all states, and if asked for the attention of every block, which then runs by the plain formula."""
+    """Record the output, all states and, if needed, the attention of every block, computed by the reference formula."""
     if parts <= {"answer"}:
         return look_at_answers(model)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchword.core.card import Card, Normalization
 from patchword.core.grid import sides
-from patchword.layers.heads.image import DistilledHead, heads_apart
+from patchword.layers.heads.image import DistilledHead, separate_heads
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid
 from patchword.objectives.distillation.answers import Choices, one_each
@@ -45,7 +45,7 @@ def look_at_image(model: Model, forward: Callable[[Tensor], Any]) -> Look:
         return lambda images: Seen(forward(images))
 
     def look(images: Tensor) -> Seen:
-        with heads_apart(head):
+        with separate_heads(head):
             return Seen(forward(images))
 
     return look

@@ -1,1 +1,1 @@
-"""Generation."""
+"""Generation of text: greedy search, sampling and beam search."""

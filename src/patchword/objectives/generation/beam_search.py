@@ -1,4 +1,4 @@
-"""Beam search: of each text the few best beginnings are kept, instead of one."""
+"""Beam search: keep the best few prefixes of each text instead of one."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _NEVER = float("-inf")
 
 
 class _Way(NamedTuple):
-    """One way to go on: the beam it comes from, its token, and the score with it."""
+    """A continuation: the beam that it extends, its token, and the resulting score."""
 
     beam: int
     token: int
@@ -23,7 +23,7 @@ class _Way(NamedTuple):
 
 @dataclass
 class _Search:
-    """The search for one text: the beams that live, and the best that have finished."""
+    """The search for one text: the active beams and the best finished ones."""
 
     beams: int
     room: int

@@ -1,4 +1,4 @@
-"""A causal model as the search for words sees it: prompts that grow by a token a step."""
+"""Decoding steps of a causal model: prompts that grow by one token per step."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import Cache, Causal, LMHead, Pattern, TextModel
 
-UNLIMITED = 2**31  # tokens, where positions need no table
+UNLIMITED = 2**31  # tokens, if positions have no table
 
 
 class CausalSteps:
@@ -37,7 +37,7 @@ class CausalSteps:
         self._lengths = torch.tensor(lengths, device=table.device)
         self._mask = place >= (longest - self._lengths)[:, None]
         self._padded = min(lengths) < longest
-        self._read = 0  # tokens that the cache holds
+        self._read = 0  # tokens in the cache
 
     @property
     def room(self) -> Tensor:
@@ -62,14 +62,14 @@ class CausalSteps:
         return allowed.log_softmax(-1)
 
     def take(self, index: Tensor) -> None:
-        """The texts at `index` go on."""
+        """Keep the texts at `index`."""
         self._ids, self._mask, self._lengths = self._ids[index], self._mask[index], self._lengths[index]
         if self._cache is not None:
             self._cache.take(index)
 
 
 def require_causal(model: TextModel) -> None:
-    """Only a model that was made to tell the next word can write."""
+    """Raise a UserError if the model cannot generate text: only a causal language model can."""
     partitions = [part.partition for part in model.modules() if isinstance(part, Pattern)]
     name = model.card.model if hasattr(model, "card") else type(model).__name__
     if not all(isinstance(partition, Causal) for partition in partitions):

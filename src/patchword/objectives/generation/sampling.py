@@ -1,7 +1,7 @@
-"""Writing texts token by token: the likeliest one, or one that is drawn.
+"""Text generation token by token: greedy search or sampling.
 
-Nothing here knows a model. `Steps` is what a search needs of one: a causal model that goes on with a prompt, or a
-decoder that reads what an encoder understood.
+This module does not depend on a model. `Steps` is the interface that a search needs: a causal model that continues a
+prompt, or a decoder that attends to an encoder's output.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 
-NOTHING = -1  # stands where a text has ended
+NOTHING = -1  # fills a text after its end
 
 
 class Steps(Protocol):
-    """A batch of texts that grows by a token a step."""
+    """A batch of texts that grows by one token per step."""
 
     @property
     def room(self) -> Tensor:
@@ -29,12 +29,12 @@ class Steps(Protocol):
         ...
 
     def take(self, index: Tensor) -> None:
-        """The texts at `index` go on, some perhaps twice."""
+        """Keep the texts at `index`; a text may occur several times."""
         ...
 
 
 class Choice(Protocol):
-    """How one of all tokens is taken."""
+    """Selects the next token."""
 
     def __call__(self, scores: Tensor, texts: Tensor) -> Tensor:
         """(texts, vocabulary) log-probabilities, and the numbers that the texts had at first -> (texts,)"""
@@ -49,7 +49,7 @@ class Likeliest:
 
 
 class Drawn:
-    """A token by its probability.
+    """Sampling by probability.
 
     temperature: scores are divided by it, so that below 1 the likely become likelier.
     top_k: only so many of the likeliest. top_p: only the fewest that have this probability together (the nucleus,
@@ -134,7 +134,7 @@ def stream(
 
 
 def write(steps: Steps, choice: Choice, most: int, ends: Collection[int] = ()) -> list[Written]:
-    """All of each text at once."""
+    """Return the complete texts."""
     tokens: list[list[int]] = [[] for _ in range(len(steps.room))]
     scores = [0.0] * len(tokens)
     for found, chances in stream(steps, choice, most, ends):

@@ -1,4 +1,4 @@
-"""A model that writes a text for a text as the search for words sees it, and where it looks while it writes."""
+"""Decoding steps of a sequence-to-sequence model, and its attention over the source."""
 
 from collections.abc import Sequence
 
@@ -56,14 +56,14 @@ class TranslatingSteps:
         return allowed.log_softmax(-1)
 
     def take(self, index: Tensor) -> None:
-        """The texts at `index` go on."""
+        """Keep the texts at `index`."""
         self._ids, self._limit, self._memory = self._ids[index], self._limit[index], self._memory.take(index)
         if self._cache is not None:
             self._cache.take(index)
 
 
 def looks_back(model: Translator) -> bool:
-    """Whether the decoder reads the source by attention, or knows only the state it began with."""
+    """Return True if the decoder attends to the source; otherwise it knows only its initial state."""
     return any(isinstance(module, FromMemory) for module in model.modules())
 
 

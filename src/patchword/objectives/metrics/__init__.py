@@ -1,1 +1,1 @@
-"""Metrics."""
+"""Metrics of classification, tagging, question answering and translation."""

@@ -1,4 +1,4 @@
-"""How good a classifier is: loss, accuracy, each class, the confusion, the mistakes it was surest of."""
+"""Evaluation of a classifier: loss, accuracy, per-class accuracy, confusion matrix, most confident errors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from patchword.core.work_sharing import SINGLE, WorkSharing
 
 @dataclass(frozen=True)
 class Scores:
-    """The answers of a classifier on a set."""
+    """The predictions of a classifier on a data set."""
 
     loss: float
     labels: Tensor  # (count,) the truth
@@ -31,12 +31,12 @@ class Scores:
         return torch.bincount(self.labels * size + self.predictions, minlength=size * size).view(size, size)
 
     def mistakes(self, most: int) -> Tensor:
-        """the wrong answers, the most confident first"""
+        """Return the indices of wrong predictions, the most confident first."""
         wrong = (self.predictions != self.labels).nonzero()[:, 0]
         return wrong[self.confidence[wrong].argsort(descending=True)[:most]]
 
     def lines(self) -> list[str]:
-        """The result in words, a line a class."""
+        """Return the result as text, one line per class."""
         lines = [f"Test Loss: {self.loss:.4f}"]
         for index, row in enumerate(self.confusion().tolist()):
             total, right = sum(row), row[index]
@@ -63,7 +63,7 @@ def score(
     classes: tuple[str, ...],
     group: WorkSharing = SINGLE,
 ) -> Scores:
-    """Asks the model, which must be in evaluation mode, about every batch. group: the processes that share them"""
+    """Run the model, which must be in evaluation mode, on every batch. group: the processes that divide the batches"""
 
     def ask(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
         inputs, truth, _ = batch

@@ -1,4 +1,4 @@
-"""How good the answers of a fine-tuned model are, in float64, each a fraction of one.
+"""Metrics of fine-tuned models, in float64, each a fraction of one.
 
 What cannot be told apart from chance is 0 here, never NaN: F1 with nothing to find and nothing found, Matthews or a
 correlation where one side is constant or has a value that is not finite, anything of no examples. scikit-learn agrees
@@ -89,7 +89,7 @@ def multilabel_f1_macro(predictions: Tensor, labels: Tensor) -> float:
 
 
 def multilabel_accuracy(predictions: Tensor, labels: Tensor) -> float:
-    """(count, labels) bool: the share of examples with every label right"""
+    """(count, labels) bool: the fraction of examples with all labels correct"""
     _check(predictions, labels)
     return _mean((predictions.bool() == labels.bool()).all(-1).double())
 

@@ -9,7 +9,7 @@ from torch import Tensor
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.layers import FourierFeatures, FourierPlaces, FourierPositions
+from patchword.layers import FourierFeatures, FourierPositions, FourierTextPositions
 from support.helpers import difference, pixels
 
 
@@ -65,7 +65,7 @@ def test_on_an_image_a_place_is_a_row_and_a_column():
 
 @torch.no_grad()
 def test_it_knows_places_between_and_beyond():
-    part = FourierPlaces(8)
+    part = FourierTextPositions(8)
     whole = part(torch.arange(100))
     assert whole.isfinite().all()
     near = part.features(torch.tensor([[[3.001]]]))[0] - whole[3]

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
-from patchword.layers import BothDirections
+from patchword.layers import BidirectionalLstm
 from support.helpers import TINY_PAIR, difference, pairs, randomise, tiny_pair, tiny_sizes
 
 NAME = "lstm-translation-small"
@@ -18,7 +18,7 @@ BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
 WIDTH = TINY_PAIR["width"]
 
 
-def torch_encoder(ours: BothDirections) -> nn.LSTM:
+def torch_encoder(ours: BidirectionalLstm) -> nn.LSTM:
     """One bidirectional nn.LSTM with the weights of ours."""
     width = 2 * ours.forwards[0].hidden_size
     theirs = nn.LSTM(ours.forwards[0].input_size, width // 2, len(ours.forwards), batch_first=True, bidirectional=True)
@@ -38,7 +38,7 @@ def packed(lstm: nn.LSTM, tokens: Tensor, lengths: Tensor) -> Tensor:
 @pytest.mark.parametrize("depth", [1, 3])
 @torch.no_grad()
 def test_both_directions_equal_a_packed_lstm(depth):
-    ours = randomise(BothDirections(12, 20, depth)).eval()
+    ours = randomise(BidirectionalLstm(12, 20, depth)).eval()
     tokens, lengths = torch.randn(4, 9, 12), torch.tensor([9, 1, 6, 4])
     mask = torch.arange(9) < lengths[:, None]
     expected = packed(torch_encoder(ours), tokens, lengths)
@@ -48,8 +48,8 @@ def test_both_directions_equal_a_packed_lstm(depth):
 
 
 def test_an_odd_width_cannot_be_shared_by_two_directions():
-    with pytest.raises(UserError, match="an LSTM for each direction: expected an even width, got 7"):
-        BothDirections(4, 7, 1)
+    with pytest.raises(UserError, match="an LSTM per direction: expected an even width, got 7"):
+        BidirectionalLstm(4, 7, 1)
 
 
 def one_by_hand(model, source: Tensor, target: Tensor) -> tuple[Tensor, list[Tensor]]:
