@@ -1,4 +1,4 @@
-"""Where a model looks in a picture, or in many: maps of layers and heads, rollout, relevance, distances."""
+"""Attention of an image model over one image or many: maps per layer and head, rollout, relevance, distances."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class LayerLook:
-    """What one layer looks at, the mean over the pictures. weights: of all pairs, where a layer was asked for."""
+    """The attention of one layer, averaged over the images. weights: of all query-key pairs, if requested."""
 
     number: int  # counted from 1, as are the heads
     stage: int
@@ -35,7 +35,7 @@ class LayerLook:
 
 @dataclass(frozen=True)
 class Look:
-    """Where a model looks in a picture, or on average over several. pixels: the picture, or the mean of them."""
+    """The attention of a model over one image, or averaged over several. pixels: the image, or the mean image."""
 
     model: str
     pixels: Tensor  # (channels, height, width) uint8
@@ -50,7 +50,7 @@ class Look:
 
 @dataclass
 class _Sums:
-    """Sums over the pictures so far."""
+    """Running sums over the images."""
 
     count: int = 0
     pixels: Tensor | float = 0.0
@@ -63,7 +63,10 @@ class _Sums:
 
 
 def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, advance: Advance = nobody) -> Look:
-    """pixels: (pictures, channels, height, width) uint8, whole or in batches. The model must be in evaluation mode."""
+    """Compute attention maps. The model must be in evaluation mode.
+
+    pixels: (images, channels, height, width) uint8, as one tensor or in batches
+    """
     device, geometry, sums = next(model.parameters()).device, Geometry(model), _Sums()
     chosen: list[tuple[int, Layer]] = []
     for batch in _batches(pixels):

@@ -1,4 +1,4 @@
-"""Where a model of texts looks: token to token, for every layer and head."""
+"""Attention of a text model: from token to token, per layer and head."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class TextLayerLook:
 
 @dataclass(frozen=True)
 class TextLook:
-    """rollout: (tokens, tokens) all layers as one. relevance: (tokens,) for the class called `about`."""
+    """rollout: (tokens, tokens) over all layers. relevance: (tokens,) for the class `about`."""
 
     model: str
     tokens: tuple[str, ...]
@@ -38,7 +38,7 @@ class TextLook:
 
 
 def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> TextLook:
-    """One text, or a pair, as the model reads it, with its special tokens."""
+    """Compute the attention over one text or a pair, with its special tokens."""
     if question.at is not None:
         raise UserError("a text has no pixels", expected="no --at")
     ids, read = _read(reader, text, pair)
@@ -79,7 +79,7 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
 def _relevance(
     reader: Reader, read: Text, found: list[Layer], geometry: Geometry, asked: str
 ) -> tuple[Tensor | None, str]:
-    """Only a head that names a class of the whole text can be asked about one."""
+    """Compute the relevance for a class, which requires a head that classifies whole texts."""
     if not asked or (asked == PREDICTED and reader.head != "classes"):
         return None, ""
     if reader.head != "classes":
@@ -95,7 +95,7 @@ def _relevance(
 
 
 def _answering(reader: Reader, grid: Grid) -> Tensor:
-    """(1, 1, tokens): which tokens the answer is read from"""
+    """(1, 1, tokens): the tokens from which the head reads its output"""
     pool = reader.model.card.config.get("pool")
     if pool == "mean":
         return answering(grid)

@@ -1,4 +1,4 @@
-"""What a teacher is worth to a DeiT, in the form of the lectures' table."""
+"""The effect of distillation on a DeiT, in the form of the lectures' table."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ TEACHER = "{teacher}"  # told on the command line
 
 
 def deit_distillation() -> Study:
-    """DeiT without a teacher, with soft and hard answers of one, and with a token of its own for it."""
+    """DeiT without a teacher, with soft and hard distillation, and with a distillation token."""
     soft = ImageTeacher(name=TEACHER, kind="soft", temperature=3.0, share=0.9)
     hard = ImageTeacher(name=TEACHER, kind="hard", share=0.5)
     return Study(
@@ -31,7 +31,7 @@ def deit_distillation() -> Study:
 
 
 def _student(model: str, teacher: ImageTeacher) -> Recipe:
-    """Longer than the families, and flips alone: a student that does not overfit needs its teacher little."""
+    """Trains longer than the families, with flips only: a student that does not overfit gains little from a teacher."""
     about = "A small DeiT, and what a teacher is worth to it."
     chosen = {"about": about, "expect": Expect(), "model": ModelChoice(name=model), "teacher": teacher}
     return fashion_mnist_deit().model_copy(update={**chosen, "augmentation": Augment(flip=0.5), "epochs": 90})
@@ -49,7 +49,7 @@ ROWS = (
 
 
 def table(results: Sequence[Result]) -> str:
-    """The accuracies by what was learned and which token answers; of several seeds their mean and spread."""
+    """Return the accuracies per kind of distillation and per token; for several seeds, mean and standard deviation."""
     lines = []
     for title, run, measure in ROWS:
         found = [r.measures[measure] for r in results if r.run.partition("-seed-")[0] == run and measure in r.measures]

@@ -19,7 +19,7 @@ def fashion_mnist_families() -> Study:
 
 
 def fashion_mnist_positions() -> Study:
-    """Swin and CSWin with each way of telling tokens where they are."""
+    """Swin and CSWin with each position encoding."""
     runs = {}
     for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
         for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):

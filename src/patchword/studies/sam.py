@@ -1,7 +1,7 @@
-"""What SAM does to three families, in the form of the lectures' tables.
+"""The effect of SAM on three families, in the form of the lectures' tables.
 
 The setting is that of "When Vision Transformers outperform ResNets without pre-training or strong data augmentations":
-nothing but SAM makes the minimum flat. Augmentation, smoothing and averaged weights would as well, and are left out.
+nothing but SAM flattens the minimum. Augmentation, label smoothing and weight averaging would, too, and are left out.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _run(model: str, rho: float) -> ImageRecipe:
 
 
 def in_words(results: Sequence[Result]) -> str:
-    """For each family by which factor SAM lowers the eigenvalue, and what becomes of the accuracies."""
+    """Return, per family, the factor by which SAM lowers the eigenvalue, and the changes of the accuracies."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.run.partition("-seed-")[0], []).append(result)
@@ -85,5 +85,5 @@ def _factor(before: float, after: float) -> str:
 
 
 def _mean(results: Sequence[Result], measure: str) -> float:
-    """not a number where it was not measured"""
+    """nan if it was not measured"""
     return fmean(result.measures.get(measure, float("nan")) for result in results)

@@ -14,7 +14,7 @@ from patchword.studies.study import Result, Study
 
 
 def glue() -> Study:
-    """All of GLUE's tasks whose files are there, and the GLUE score."""
+    """All tasks of GLUE whose files exist, and the GLUE score."""
     return Study(
         about="GLUE: one model fine-tuned on every task whose files are here.",
         time="as long as its runs together",
@@ -34,7 +34,7 @@ def _missing(recipe: Recipe) -> str:
 
 
 def _glue_score(results: Sequence[Result]) -> str:
-    """The seeds of a task are averaged first."""
+    """Return the GLUE score; the seeds of a task are averaged first."""
     seeds: dict[str, list[Result]] = {}
     for result in results:
         seeds.setdefault(result.run.partition("-seed-")[0], []).append(result)
@@ -49,7 +49,7 @@ def _glue_score(results: Sequence[Result]) -> str:
 
 
 def pretraining_or_scratch() -> Study:
-    """The same model on the same task, with and without the weights of its pretraining."""
+    """The same model on the same task, with pretrained or with random weights."""
     base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, learning_rate=1e-4)
     fresh = base.model_copy(
         update={
@@ -69,7 +69,7 @@ def pretraining_or_scratch() -> Study:
 
 
 def zero_shot_reading() -> Study:
-    """Reading learned in one language and tried in another (Hsu, Liu and Lee, 2019)."""
+    """Question answering trained in one language and tested in another (Hsu, Liu and Lee, 2019)."""
     base = TextRecipe(
         model=ModelChoice(name="runs/bert-pretrain"),
         task="span",

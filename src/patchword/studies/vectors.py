@@ -48,13 +48,13 @@ def contextual_or_static() -> Study:
 
 
 def _missing(recipe: Recipe) -> str:
-    """Vectors that are said to be none are left out."""
+    """Leave a run out if one of its vectors is given as none."""
     assert isinstance(recipe, OverVectorsRecipe), "all runs are over vectors"
     return "its vectors are none" if "none" in listed_sources(recipe.vectors) else ""
 
 
 def order(results: Sequence[Result]) -> str:
-    """Of each task the vectors, the best first."""
+    """Return the vectors of each task, ordered by score."""
     groups: dict[str, dict[str, list[float]]] = {}
     for result in results:
         task, _, label = result.run.partition("-seed-")[0].partition("-")

@@ -1,4 +1,4 @@
-"""Timing a model: each in a process of its own, so that memory is its own and a failure is its own."""
+"""Times an image model in its own process, so that its memory use and its failures do not affect others."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ MEMORY = {
 
 
 class AnySetting(Protocol):
-    """How models are timed. module: what the new process runs; `answered` is its main."""
+    """How models are timed. module: what the new process runs; `answered` is its main function."""
 
     module: ClassVar[str]
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -37,32 +37,32 @@ class AnySetting(Protocol):
 
     @property
     def batch(self) -> int:
-        """the largest"""
+        """the largest batch size"""
         ...
 
     @property
     def seconds(self) -> float: ...
 
     def smaller(self) -> Self | None:
-        """the same for less memory; None: there is none"""
+        """the same setting with a smaller batch; None if there is none"""
         ...
 
     def read(self, answer: dict[str, Any]) -> Any:
-        """what `measure` found, from JSON"""
+        """the result of `measure`, from JSON"""
         ...
 
     def taken(self, found: Any) -> Sequence[float]:
-        """the seconds of a call, for each batch"""
+        """the seconds per call, for each batch size"""
         ...
 
     def tell(self, found: Any) -> str:
-        """what was found, in a few words"""
+        """the result in a few words"""
         ...
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How models of images are timed."""
+    """How image models are timed."""
 
     module: ClassVar[str] = "patchword.timing.images"
     device: str
@@ -85,11 +85,11 @@ class Setting:
 
 
 class NotMeasuredError(RuntimeError):
-    """A model that could not be timed, and why."""
+    """A model could not be timed; the message gives the reason."""
 
 
 def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> Any:
-    """What `measure` finds of a model; with a smaller batch while there is too little memory."""
+    """Return the result of `measure` for a model, with a smaller batch if memory is too small."""
     while True:
         answer = _ask(name, setting)
         if "failure" not in answer:
@@ -102,7 +102,7 @@ def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> A
 
 
 def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
-    """The answer of a new process, which hears no Ctrl-C of its own; it ends when this one is interrupted."""
+    """Run `measure` in a new process, which ignores Ctrl-C; it is stopped when this process is interrupted."""
     words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == -9:
@@ -116,7 +116,7 @@ def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
 
 
 def measure(name: str, setting: Setting) -> Speed:
-    """In this process: inference without gradients on random pixels, with fresh weights."""
+    """Time inference in this process: without gradients, on random pixels, with random weights."""
     device = torch.device(setting.device)
     before = resident()
     model = REGISTRY.create(name).eval().to(device)
@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
-    """What the new process does: its last line is the answer."""
+    """The main function of the new process; its last line of output is the result."""
     name, setting = sys.argv[1], json.loads(sys.argv[2])
     try:
         answer = asdict(measure(name, setting))

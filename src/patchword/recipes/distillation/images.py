@@ -1,4 +1,4 @@
-"""A classifier of images with a teacher: from its fields to a task, checked before anything is written."""
+"""Distillation for image classifiers: builds the task with a teacher, checked before anything is written."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _NAMELESS = re.compile(r"LABEL_\d+")  # what stands, in other libraries, for a c
 
 @dataclass(frozen=True)
 class TaughtImages(TaughtTask):
-    """The class token learns the labels, as in DeiT, and the teacher sees the student's own pictures."""
+    """The class token is trained on the labels, as in DeiT; the teacher sees the same images as the student."""
 
     task: ImageTask
     own: float
@@ -50,7 +50,7 @@ class TaughtImages(TaughtTask):
 
 
 def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
-    """The task with its teacher, where its recipe asks for one."""
+    """Return the task with its teacher if the recipe names one."""
     fields = task.recipe.teacher
     if not fields.name:
         if fields != ImageTeacher():  # told, not refused: one run of a study has no teacher
@@ -64,7 +64,7 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
 
 
 def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
-    """A setting that would silently do nothing, or leave a token without anything to learn, is refused."""
+    """Raise an error for a setting without effect, or one that leaves a token without a loss."""
     if fields.kind != "hard" and fields.label_smoothing:
         raise UserError("recipe field 'teacher.label_smoothing' has no effect here", expected="teacher.kind=hard")
     if fields.share == 1 and "class" not in tokens:
@@ -75,7 +75,7 @@ def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
 
 
 def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
-    """Which tokens learn from the teacher; none of a student's is left without any lesson."""
+    """Return the tokens that are trained on the teacher's output; every token of the student must have a loss."""
     has = has_distillation_token(student)
     match fields.token:
         case "auto":
@@ -100,7 +100,7 @@ def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
 
 
 def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighted, ...]:
-    """One for each token, with equal parts of the share."""
+    """Return one loss per token, with equal weights that sum to the share."""
     kinds: dict[str, Callable[[Choices], Lesson]] = {
         "soft": lambda choices: SoftTargets(fields.temperature, choices),
         "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),
@@ -110,7 +110,7 @@ def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighte
 
 
 def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Model:
-    """Whatever the loader opens, with the student's classes."""
+    """Load the teacher, which must have the student's classes."""
     if not Path(fields.name).exists():
         named = fields.name in REGISTRY.names()
         raise UserError(
@@ -126,7 +126,7 @@ def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Mode
 
 
 def check_classes(name: str, student: Model, teacher: Model, console: Console) -> None:
-    """The same names in the same order; of a teacher whose classes have no names, their number must do."""
+    """Check that both have the same classes in the same order; without names, only their number is compared."""
     own, other = student.card.labels, teacher.card.labels
     named = bool(other) and not all(_NAMELESS.fullmatch(label) for label in other)
     counts = student.card.config["classes"], teacher.card.config["classes"]

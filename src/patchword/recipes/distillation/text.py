@@ -1,4 +1,4 @@
-"""From the fields of a teacher to a run with one, checked before anything is written."""
+"""Distillation and quantization for text models, checked before anything is written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ from patchword.weights import load
 
 
 def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:
-    """The task with its teacher and in 8 bits, where its recipe asks for these."""
+    """Return the task with its teacher and with quantization, if the recipe asks for them."""
     fields = task.recipe.teacher
     teacher = open_teacher(task, fields) if fields.name else None
     if teacher is not None and fields.begin == "layers":

@@ -1,4 +1,4 @@
-"""The best weights of an ELMo's run on the sentences that were set aside."""
+"""Evaluation of an ELMo on the held-out sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ElmoEvaluation:
 
 
 def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
-    """The same sentences again: they are never trained on."""
+    """Evaluate on the held-out sentences, which are never trained on."""
     run.model()  # says what to do, if there are no weights yet
     own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # what it began from may be gone
     task = build_task(recipe.model_copy(update=own), Console(quiet=True))

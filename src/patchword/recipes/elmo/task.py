@@ -1,4 +1,4 @@
-"""Pretraining of an ELMo: from a recipe to what the loop needs."""
+"""Builds the task of pretraining an ELMo from its recipe."""
 
 import math
 import time
@@ -36,7 +36,7 @@ _HELD_TEXTS = 8192  # at most, for validation
 
 @dataclass(frozen=True, eq=False)
 class ElmoTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of an ELMo recipe, checked before anything is written."""
 
     recipe: ElmoRecipe
     model: Elmo
@@ -80,11 +80,11 @@ class ElmoTask:
 def judge(
     model: Elmo, texts: SpelledTexts, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> dict[str, float]:
-    """The loss among all words, how often the likeliest word is right, and the perplexity of either direction."""
+    """Return the loss with the full softmax, the accuracy, and the perplexity of each direction."""
     two = TwoWays(cast(TwoWayModel, model))
 
     def ask(index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """of next and previous words: loss and right answers; and how many they are"""
+        """for next and previous words: loss and correct predictions; and their number"""
         batch = texts.batch(index)
         with autocast(precision, texts.device):
             ways = two.ways(batch)
@@ -138,7 +138,7 @@ def check(recipe: ElmoRecipe) -> None:
 
 
 def open_model(recipe: ElmoRecipe, vocabulary: int) -> Elmo:
-    """A registry name, or a folder whose weights go on; published weights get a new head."""
+    """Build a registry name, or load a folder to continue training; published weights get a new head."""
     folder = Path(recipe.model.name)
     fields = {"head": "words", "vocabulary": vocabulary, **recipe.model.overrides()}
     if not folder.exists():

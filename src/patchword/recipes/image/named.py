@@ -1,4 +1,4 @@
-"""Recipes for pictures."""
+"""The named recipes of image classification."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ def digits_vit() -> Recipe:
 
 
 def image_folder_vit() -> Recipe:
-    """Your own pictures: a folder with one sub-folder a class, or a CSV of paths and labels (--set data=...)."""
+    """Your own images: a folder with one sub-folder per class, or a CSV of paths and labels (--set data=...)."""
     return ImageRecipe(
         about="A small ViT from scratch on your own pictures.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
@@ -69,7 +69,7 @@ def image_folder_vit() -> Recipe:
 
 
 def on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
-    """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
+    """All families have the same budget: the same images, epochs, batch size, learning rate and augmentation."""
     return ImageRecipe(
         about=about,
         expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, judged by 6 epochs"),

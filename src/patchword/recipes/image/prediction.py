@@ -1,4 +1,4 @@
-"""Answers of a model on pictures it has never seen."""
+"""Predictions of a model for new images."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Answer:
 
 
 def pictures_of(paths: Iterable[Path]) -> list[Path]:
-    """The pictures named, and those in the folders named."""
+    """Return the given image files and those in the given folders."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""Raw texts, looked at before any is learned from: what is wrong with any line of any file is one error."""
+"""Checks of raw texts before training: the faults of all lines of all files are one error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 
 
 def check_named(recipe: PretrainingRecipe) -> None:
-    """One kind of texts, and not several."""
+    """Raise an error unless exactly one kind of texts is given."""
     if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
         text = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
         raise UserError(
@@ -38,7 +38,7 @@ def checked_articles(recipe: PretrainingRecipe) -> list[dict[str, str]]:
 
 
 def checked_texts(recipe: PretrainingRecipe) -> tuple[str, Sequence[Fault]]:
-    """What there is, in words, and what looks like a mistake."""
+    """Return a summary of the texts and possible mistakes."""
     check_named(recipe)
     if recipe.parallel:
         return f"{len(checked_pairs(recipe)):,} pairs of sentences", ()

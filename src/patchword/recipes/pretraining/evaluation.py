@@ -29,7 +29,7 @@ class PretrainingEvaluation:
 
 
 def evaluate_pretraining(run: RunFolder, recipe: PretrainingRecipe, device: str) -> PretrainingEvaluation:
-    """The documents set aside, again: they are never trained on."""
+    """Evaluate on the held-out documents, which are never trained on."""
     own = recipe.model_copy(update={"device": device, "tokenizer": str(run.folder)})
     own = own.model_copy(update={"model": ModelChoice(name=str(run.folder))})  # what it began from may be gone
     task = build_task(own, Console(quiet=True))

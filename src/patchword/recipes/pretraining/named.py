@@ -1,4 +1,4 @@
-"""Recipes of pretraining on raw text: BERT and what its family changed."""
+"""The named recipes of pretraining on raw text: BERT and its family."""
 
 from collections.abc import Callable
 

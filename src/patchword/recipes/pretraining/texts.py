@@ -1,4 +1,4 @@
-"""The texts of a pretraining recipe, made into shares: what is learned from, and what is held out."""
+"""Reads the texts of a pretraining recipe and splits training from held-out documents."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +57,7 @@ def _documents(
 def _translations(
     recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
 ) -> tuple[PairShare, PairShare]:
-    """Languages are numbered as they stand: the first 0, the second 1."""
+    """Language ids follow the order of the files: 0 and 1."""
     if tokenizer.sep is None:
         raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, to stand between two sentences")
     texts = checked_pairs(recipe)
@@ -100,7 +100,7 @@ def masking_of(recipe: PretrainingRecipe, tokenizer: Tokenizer) -> Masking:
 
 
 def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
-    """Found out before an epoch is spent: without these documents nothing could be scored."""
+    """Check before training that the held-out documents suffice to compute scores."""
     needed = "two documents of two sentences or more" if held.second else "one document"
     if len(held.documents) < (2 if held.second else 1):
         raise UserError(

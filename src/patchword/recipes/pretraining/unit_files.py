@@ -1,4 +1,4 @@
-"""The phrases and names that are masked as wholes: from a file, or found by a segmenter of Chinese."""
+"""Phrases and names that are masked as units: from a file, or found by a Chinese word segmenter."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What would be found out too late, looked for before an epoch is spent."""
+"""Checks of the texts and settings before training starts."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
 def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
-    """All files, read and checked before any is used: what is wrong with any of them is one error. And the doubts."""
+    """Read and check all files. Return the data splits and possible mistakes; raise one error that lists all faults."""
     recipe = spec.recipe
     require_train(spec)
     others = [] if set_aside(spec) else ["validation"]
@@ -35,7 +35,7 @@ def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
 
 
 def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
-    """Texts that are trained on are no test."""
+    """Report validation and test texts that are also training texts."""
     learned = dict(spec.known_by(train))
     for part, rows in others.items():
         for known, place in spec.known_by(rows):
@@ -44,7 +44,7 @@ def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]
 
 
 def doubts(texts: TableSet) -> list[str]:
-    """The classes with their numbers, and what looks like a mistake in the table."""
+    """Return the classes with their counts, and possible mistakes in the table."""
     lines = []
     if isinstance(texts, ClassSet):
         counts = Counter(texts.truth.tolist())
@@ -70,7 +70,7 @@ _SHOWN = 10  # classes
 
 
 def _plain(label: str) -> str:
-    """the same for Good and good, for 1 and 1.0"""
+    """Normalise a label: the same result for Good and good, for 1 and 1.0."""
     try:
         return str(float(label))
     except ValueError:
@@ -78,7 +78,7 @@ def _plain(label: str) -> str:
 
 
 def check_settings(spec: TextTaskSpec[Any]) -> None:
-    """A setting that would silently do nothing is refused."""
+    """Raise an error for a setting that would have no effect."""
     for field, reason in spec.idle().items():
         chosen = getattr(spec.recipe, field)
         if chosen != TextRecipe.model_fields[field].default:

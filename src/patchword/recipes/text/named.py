@@ -1,4 +1,4 @@
-"""Recipes of texts: fine-tuning on every kind of task."""
+"""The named recipes of fine-tuning on texts."""
 
 from collections.abc import Callable
 

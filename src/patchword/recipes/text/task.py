@@ -1,4 +1,4 @@
-"""Fine-tuning on texts: from a recipe to what the loop needs."""
+"""Builds the task of fine-tuning on texts from its recipe."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ EVALUATION_BATCH = 128
 
 @dataclass(frozen=True)
 class TextTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of a text recipe, checked before anything is written."""
 
     spec: TextTaskSpec[Any]
     model: TextModel
@@ -103,13 +103,13 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
 
 
 def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
-    """The fields of the model that the recipe sets, its head above all."""
+    """Return the fields of the model that the recipe sets, mainly its head."""
     dropout = spec.recipe.model.overrides().get("attention_dropout", spec.recipe.attention_dropout)
     return {"head": spec.head, "classes": spec.classes(labels), "attention_dropout": dropout}
 
 
 def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
-    """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
+    """Print the counts of truncated texts, unknown tokens and classes before training starts."""
     examples, length = texts.examples, spec.recipe.length
     rows = int(examples.owner.max()) + 1
     name = spec.row if rows == 1 else f"{spec.row}s"
@@ -131,7 +131,7 @@ def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
 def answered(
     model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Outputs:
-    """What the model, which must be in evaluation mode, answers to every text, in their order."""
+    """Return the model's output for every text, in order. The model must be in evaluation mode."""
 
     def ask(batch: TextBatch) -> torch.Tensor:
         with autocast(precision, form.device):

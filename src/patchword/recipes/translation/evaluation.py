@@ -1,4 +1,4 @@
-"""A translator on pairs that it has not learned from: BLEU by beam search, and the loss of a token."""
+"""Evaluation of a translator: BLEU with beam search, and the loss per token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from patchword.recipes.translation.task import judged
 
 @dataclass(frozen=True)
 class TranslationEvaluation:
-    """part: of the data, "test", or "validation" where there is no test file. written: a text for each source"""
+    """part: the data split, "test", or "validation" if there is no test file. written: the translations"""
 
     kind: ClassVar[str] = "translation"
     model: Translator
@@ -33,7 +33,7 @@ class TranslationEvaluation:
     part: str
 
     def lines(self) -> Sequence[str]:
-        """The result in words."""
+        """Return the result as lines of text."""
         name = self.part.capitalize()
         lines = [
             f"{name} BLEU: {self.bleu.score:.2f}",

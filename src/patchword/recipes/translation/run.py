@@ -1,4 +1,4 @@
-"""A trained translator: its model, and the tokenizers of what it reads and of what it writes."""
+"""Opens a trained translator with its source and target tokenizers."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ TARGET = "target"  # the folder, within a run's, of the tokenizer of what is wri
 
 
 class OpenTranslator(NamedTuple):
-    """source, target: one tokenizer twice, if both languages have one vocabulary"""
+    """source, target: the same tokenizer if the languages share a vocabulary"""
 
     model: Translator
     source: Tokenizer
@@ -22,7 +22,7 @@ class OpenTranslator(NamedTuple):
 
 
 def open_translator(folder: Path, **overrides: Any) -> OpenTranslator:
-    """That of a run's folder, or of a folder that was saved like it; on the CPU, ready to evaluate."""
+    """Open the folder of a run or a saved translator, on the CPU, in evaluation mode."""
     is_run = (folder / "recipe.yaml").is_file()
     model = RunFolder(folder).model(**overrides) if is_run else load(folder, **overrides)
     return OpenTranslator(as_translator(model, str(folder)), *open_tokenizers(folder))

@@ -1,4 +1,4 @@
-"""Translation: from a recipe to what the loop needs."""
+"""Builds the task of translation from its recipe."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ GREEDY = Search(beams=1)
 
 @dataclass(frozen=True, eq=False)
 class TranslationTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of a translation recipe, checked before anything is written."""
 
     recipe: TranslationRecipe
     model: Translator
@@ -57,7 +57,7 @@ class TranslationTask:
         return NextWords(forward, self.recipe.label_smoothing)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
-        """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
+        """Return the loss over all pairs, and the BLEU of some, translated with greedy search."""
         precision = pick_precision(self.recipe.precision, self.device)
         some = self.validation.take(torch.arange(min(_SCORED, len(self.validation))))
         loss, accuracy = judged(self.model, self.languages, self.validation, precision, group=group)
@@ -85,7 +85,7 @@ def judged(
     tokens: int = 8192,
     group: WorkSharing = SINGLE,
 ) -> tuple[float, float]:
-    """The mean loss of a token, without smoothing, and the share of tokens that were the likeliest."""
+    """Return the mean loss per token, without label smoothing, and the token accuracy."""
     device = next(model.parameters()).device
 
     def ask(batch: PairBatch) -> tuple[torch.Tensor, ...]:
@@ -123,7 +123,7 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
 
 
 def _model(recipe: TranslationRecipe, languages: Languages, folder: Path | None) -> Translator:
-    """A folder with weights, the sizes of one, or a registry name, which starts from random weights."""
+    """Load a folder with weights, or build its sizes or a registry name with random weights."""
     name, overrides = recipe.model.name, recipe.model.overrides()
     if folder is not None:
         found = open_translator(folder, **overrides).model

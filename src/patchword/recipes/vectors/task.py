@@ -1,4 +1,4 @@
-"""A tagger or a classifier over frozen vectors: from a recipe to what the loop needs."""
+"""Builds the task of a tagger or a classifier over frozen vectors from its recipe."""
 
 import hashlib
 import time
@@ -37,7 +37,7 @@ _OF_SOURCES = ("sources", "head", "classes")  # sizes of the model that the vect
 
 @dataclass(frozen=True)
 class OverVectorsTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of an over-vectors recipe, checked before anything is written."""
 
     recipe: OverVectorsRecipe
     model: OverVectors
@@ -131,7 +131,7 @@ _kept: dict[tuple[str, str, Cut], VectorCache] = {}  # of the last vectors: the 
 def bank_of(
     recipe: OverVectorsRecipe, sources: tuple[Source, ...], words: Cut, device: torch.device, console: Console
 ) -> VectorCache:
-    """The vectors of these words; those of other sources are forgotten."""
+    """Return the cache of the vectors of these words."""
     count, key = sum(map(len, words)), (recipe.vectors, str(device), words)
     check_size(sources, count, recipe.memory)
     if key in _kept:
@@ -153,7 +153,7 @@ def bank_of(
 def judge(
     model: OverVectors, bank: VectorCache, texts: TextSet, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Judged:
-    """model: in evaluation mode"""
+    """Score a model, which must be in evaluation mode."""
 
     def ask(batch: TextBatch) -> torch.Tensor:
         with autocast(precision, bank.device):

@@ -1,4 +1,4 @@
-"""The words a model puts where [MASK] stands."""
+"""Predicts the words at [MASK] tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ class Filling:
 
 @dataclass(frozen=True)
 class Gap:
-    """One [MASK] of a text: its characters, and the likeliest words, the best first."""
+    """One [MASK] of a text: its character positions and the most probable words."""
 
     start: int
     end: int
@@ -34,9 +34,9 @@ class Gap:
 
 @torch.inference_mode()
 def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
-    """Special tokens are no words and are passed over; probabilities are those among all entries.
+    """Predict the words at every [MASK]. Special tokens are skipped; probabilities are over the whole vocabulary.
 
-    pieces: those that go on with a word (##ing) are named, too; else only where the mask follows a letter.
+    pieces: also return continuations of words (##ing); otherwise only if the mask follows a letter
     """
     require_words(reader)
     if reader.model.causal:
@@ -67,14 +67,14 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
 
 
 def filled(text: str, gaps: list[Gap], continues: str = "##") -> str:
-    """The text with the likeliest word in every gap."""
+    """Return the text with the most probable word at every mask."""
     for gap in reversed(gaps):
         text = put_in(text, (gap.start, gap.end), gap.fillings[0].word, continues)
     return text
 
 
 def put_in(text: str, place: tuple[int, int], word: str, continues: str = "##") -> str:
-    """A piece that goes on with a word joins the one before it."""
+    """Insert a word; a continuation piece is attached to the word before it."""
     before, after = text[: place[0]], text[place[1] :]
     if word.startswith(continues) and len(word) > len(continues):
         return before.rstrip() + word.removeprefix(continues) + after

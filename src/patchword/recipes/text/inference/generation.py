@@ -1,4 +1,4 @@
-"""Texts that a trained causal model writes."""
+"""Generates text with a trained causal model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How to write. temperature 0: always the likeliest token. beams: search instead of drawing; 0 is without."""
+    """Options of generation. temperature: 0 is greedy. beams: beam search instead of sampling; 0 is off."""
 
     tokens: int = 100
     temperature: float = 1.0
@@ -43,7 +43,7 @@ class GenerationOptions:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a text begins with, in tokens, and the tokens that end it. shown: the same to read, if it is to be shown."""
+    """The tokens of a prompt, and the tokens that end a text. shown: the prompt as text, if it is to be shown."""
 
     ids: Sequence[int]
     ends: tuple[int, ...]
@@ -52,7 +52,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Continuation:
-    """text: behind the prompt. score: the sum of its tokens' log-probabilities. ended: by itself, not by a limit."""
+    """text: after the prompt. score: the sum of log-probabilities. ended: by an end token, not by the limit."""
 
     text: str
     tokens: int
@@ -64,20 +64,20 @@ class Continuation:
 
 
 def prompt_of(tokenizer: Tokenizer, text: str) -> Prompt:
-    """A text to go on with; an empty one begins where a text ended before."""
+    """Return the prompt of a text; an empty text starts after the end token."""
     ids = [*tokenizer.frame.before, *tokenizer.ids_of([text])[0].tolist()]
     ends = () if tokenizer.end is None else (tokenizer.end,)
     return Prompt(ids or ends, ends, text)
 
 
 def prompt_of_news(tokenizer: Tokenizer, given: Mapping[str, str], wanted: str) -> Prompt:
-    """A field of an article to write, by others that are given."""
+    """Return the prompt that generates one field of an article from other fields."""
     tokens = FieldTokens.of(tokenizer)
     return Prompt(prompt_ids(tokenizer, tokens, given, wanted).tolist(), (tokens.end[wanted],))
 
 
 def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> list[Continuation]:
-    """As many as samples are wished for; of a search by beams the best first."""
+    """Return as many continuations as requested; with beam search, the best first."""
     if wish.beams:
         steps = _steps(reader, prompt, 1)
         found = beam_search(steps, wish.beams, wish.tokens, prompt.ends, wish.penalty)[0][: wish.samples]
@@ -87,7 +87,7 @@ def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> li
 
 
 def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iterator[str]:
-    """One text in pieces, as its tokens come."""
+    """Yield one continuation in parts, as its tokens are generated."""
     tokens: list[int] = []
     shown = 0
     for found, _ in stream(_steps(reader, prompt, 1), wish.choice(), wish.tokens, prompt.ends):
@@ -101,13 +101,13 @@ def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iter
 
 
 def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
-    """The text of tokens behind others, whose last may decide on a space."""
+    """Return the text of tokens after others; the last of those can decide on a space."""
     start, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *tokens])
     return whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode(tokens)
 
 
 def _steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
-    """Special tokens are not written, but for those that end the text; nor rows of the table that are no entry."""
+    """Exclude special tokens, except those that end the text, and embedding rows without a vocabulary entry."""
     tokenizer = reader.tokenizer
     spare = range(tokenizer.vocabulary, int(reader.model.card.config["vocabulary"]))
     never = [*(number for number in tokenizer.specials if number not in prompt.ends), *spare]

@@ -1,4 +1,4 @@
-"""Answers of a fine-tuned model on texts it has never seen."""
+"""Predictions of a fine-tuned model for new texts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from patchword.recipes.text.tasks.spec import AnswerOptions
 
 
 def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
-    """The run's own; of a folder that is no run, one that fits its head."""
+    """Return the recipe of a run; for any other folder, a recipe that fits the model's head."""
     path = reader.folder / "recipe.yaml"
     if path.is_file():
         recipe = read_recipe(path)
@@ -35,14 +35,14 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
 
 
 def may_be_unanswered(folder: Path) -> bool:
-    """Whether the questions a run was trained on had some without an answer, which the run remembers."""
+    """True if the training questions of the run include some without an answer."""
     remembered = folder / "data.json"
     return remembered.is_file() and bool(read_json(remembered).get("unanswered"))
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model, the recipe it was trained by, how many classes or answers to name, and whether "" is an answer."""
+    """A model and its recipe. top: how many classes or answers to return. empty: whether "" is a valid answer."""
 
     reader: Reader
     recipe: TextRecipe
@@ -50,7 +50,7 @@ class Predictor:
     empty: bool = False
 
     def answers(self, asked: Sequence[Asked], advance: Advance = nobody) -> Iterator[TextAnswer]:
-        """In the order of what is asked."""
+        """Yield the predictions in the order of the inputs."""
         spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty)
         for group in grouped(asked, lambda one: len(one.text)):
             yield from spec.answers(self.reader, group, options, advance)

@@ -1,4 +1,4 @@
-"""A trained text model, its tokenizer, and the folder they came from."""
+"""A trained text model with its tokenizer and its folder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Thing = TypeVar("Thing")
 
 @dataclass
 class Counts:
-    """Texts so far of which something was cut off, and texts that were read in several windows."""
+    """The number of truncated texts, and of texts that were split into windows."""
 
     shortened: int = 0
     windowed: int = 0
@@ -58,12 +58,12 @@ class Reader:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """of its classes or tags; numbers, if they have no names"""
+        """names of the classes or tags; numbers if they have no names"""
         card = self.model.card
         return card.labels or tuple(str(number) for number in range(card.config["classes"]))
 
     def outputs(self, examples: Examples, rows: float, advance: Advance, ask: Ask | None = None) -> Outputs:
-        """What the model answers to every text. rows: what is told to be done in all."""
+        """Return the model's output for every text. rows: the total that progress reports add up to"""
         asked = ask or (lambda batch: self.model(batch.text))
         share = rows / len(examples)
         with autocast(self.precision, self.form.device):
@@ -73,7 +73,7 @@ class Reader:
 def open_reader(
     name: str, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
 ) -> Reader:
-    """A folder with weights and a tokenizer: a run, by its name below `runs` too, or one of another library."""
+    """Open a folder with weights and a tokenizer: a run, also by its name in `runs`, or a model of another library."""
     folder = folder_of(name)
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
         RunFolder(folder).model()  # says what to do about it
@@ -93,7 +93,7 @@ def folder_of(name: str) -> Path:
 
 
 def grouped(things: Sequence[Thing], size: Callable[[Thing], int], most: int = _CHARACTERS) -> Iterator[list[Thing]]:
-    """Some at a time, so that the tokens of a large file are never held all at once."""
+    """Yield groups, so that the tokens of a large file are never all in memory."""
     group: list[Thing] = []
     total = 0
     for thing in things:

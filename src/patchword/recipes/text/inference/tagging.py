@@ -1,4 +1,4 @@
-"""Tags for the words of texts."""
+"""Predicts tags for the words of texts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -49,7 +49,7 @@ def _tag(
     share: float,
     advance: Advance,
 ) -> Iterator[tuple[int, Tagged]]:
-    """Each word with the number of its text."""
+    """Yield each tagged word with the index of its text."""
     cut = [[asked[number].text[start:end] for start, end in places] for number, places in stretches]
     examples, begun = words(reader.tokenizer, "asked", cut, None, length)
     outputs = reader.outputs(examples, share, advance)

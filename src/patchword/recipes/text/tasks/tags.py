@@ -1,4 +1,4 @@
-"""A tag for each word of a sentence."""
+"""The task of tagging each word of a sentence."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
