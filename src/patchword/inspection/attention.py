@@ -26,9 +26,9 @@ class LayerLook:
 
     number: int  # counted from 1, as are the heads
     stage: int
-    heads: tuple[int, ...]  # those that were asked for
-    maps: Tensor  # (heads, rows, columns): what they look at
-    distance: Tensor  # (heads,) how far they look, in pixels
+    heads: tuple[int, ...]  # the requested ones
+    maps: Tensor  # (heads, rows, columns): attention maps
+    distance: Tensor  # (heads,) mean attention distance in pixels
     cell: Cell
     weights: Tensor | None = None  # (heads, queries, keys)
 
@@ -88,7 +88,7 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
         first = found[0].cell
         advance(len(batch))
     if not sums.count:
-        raise UserError("there are no pictures to look at", expected="one or more")
+        raise UserError("there are no images to inspect", expected="one or more")
     return _result(model, sums, question, chosen, first)
 
 
@@ -104,8 +104,8 @@ def _asker(question: Question, layer: Layer, pixels: Tensor) -> Tensor:
     column, row = question.at
     height, width = pixels.shape[-2:]
     if not (0 <= row < height and 0 <= column < width):
-        expected = f"x from 0 to {width - 1} and y from 0 to {height - 1}, as the model sees the picture"
-        raise UserError("the pixel is outside of the picture", expected=expected, got=f"{column},{row}")
+        expected = f"x from 0 to {width - 1} and y from 0 to {height - 1}, in the image size of the model"
+        raise UserError("the pixel is outside of the image", expected=expected, got=f"{column},{row}")
     asking = torch.zeros(1, 1, layer.grid.tokens)
     asking[..., token_at((row, column), layer.grid, layer.cell)] = 1
     return asking
@@ -161,5 +161,5 @@ def _about(model: Pyramid, said: Sequence[int]) -> str:
     if not said:
         return ""
     if len(set(said)) > 1:
-        return "the class each is taken for"
+        return "the predicted class of each image"
     return model.card.labels[said[0]] if model.card.labels else f"class {said[0]}"

@@ -21,7 +21,7 @@ from patchword.recipes.text.inference.reader import Reader
 class TextLayerLook:
     number: int  # counted from 1, as are the heads
     heads: tuple[int, ...]
-    weights: Tensor  # (heads, tokens that ask, tokens that are read)
+    weights: Tensor  # (heads, query tokens, key tokens)
     distance: Tensor  # (heads,) in tokens
 
 
@@ -45,7 +45,7 @@ def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> Te
     geometry = Geometry(reader.model)
     found = layers(reader.model, read, geometry)
     if not found:
-        raise UserError(f"{reader.model.card.model!r} has no attention to look at", expected="a model with attention")
+        raise UserError(f"{reader.model.card.model!r} has no attention", expected="a model with attention")
     shown = []
     for number, layer in chosen_layers(found, question):
         heads = chosen_heads(layer, question)
@@ -68,7 +68,7 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     tokenizer, texts = reader.tokenizer, [text, *([pair] if pair else [])]
     ids, segments = tokenizer.frame.around(*(found.ids for found in tokenizer.encode(texts)))
     if not len(ids):
-        raise UserError("the text is empty", expected="a word or more")
+        raise UserError("the text is empty", expected="at least one word")
     if len(ids) > reader.positions:
         raise UserError("the text is too long", expected=f"{reader.positions} tokens at most", got=len(ids))
     device = next(reader.model.parameters()).device
@@ -83,7 +83,9 @@ def _relevance(
     if not asked or (asked == PREDICTED and reader.head != "classes"):
         return None, ""
     if reader.head != "classes":
-        raise UserError(f"{reader.folder} names no classes", expected="a model with a class head", got=reader.head)
+        raise UserError(
+            f"{reader.folder} does not predict classes", expected="a model with a class head", got=reader.head
+        )
     if asked == PREDICTED:
         with torch.no_grad():
             label = int(reader.model(read).argmax(-1))

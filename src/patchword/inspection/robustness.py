@@ -69,7 +69,9 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
     if before is not None and not of_these_weights(run):
         before = None
     model = run.model().to(target).eval()
-    others = {size: run.model(image=size).to(target).eval() for size in plan.sizes}  # a size that does not fit is told
+    others = {
+        size: run.model(image=size).to(target).eval() for size in plan.sizes
+    }  # an impossible size raises an error here
     images = _some(run.test_images(model.card), plan.count)
     held = Batches(images, BATCH, model.card.normalization, target).on_device().images
     share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))

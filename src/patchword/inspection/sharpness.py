@@ -95,7 +95,7 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
     def pieces(size: int) -> Iterable[Any]:
         return replace(images, size=size).whole()
 
-    sample = f"{len(chosen):,} of {len(train):,} training pictures of {train.name}, seed {asked.seed}"
+    sample = f"{len(chosen):,} of {len(train):,} training images of {train.name}, seed {asked.seed}"
     loss = _loss(model, pieces, Classification(model), len(chosen), len(chosen), asked)
     return Opened(run, run.folder.absolute().name, loss, sample)
 
@@ -161,7 +161,8 @@ def _first(loss: SampleLoss, size: int) -> Iterable[Any]:
 def _plain(model: Any, run: Run) -> Any:
     if is_quantised(model):
         raise UserError(
-            f"{run.folder} was trained in 8 bits", expected="a run whose loss has derivatives: rounding has none"
+            f"{run.folder} was trained with quantise=true",
+            expected="a run without quantization: rounding has no derivative",
         )
     return model.requires_grad_(True)
 

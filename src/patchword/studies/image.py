@@ -28,7 +28,7 @@ def fashion_mnist_positions() -> Study:
             family = base.model.name.removesuffix("-mini")
             runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
     return Study(
-        "Swin and CSWin with each positional scheme.",
+        "Swin and CSWin with each position encoding.",
         TOGETHER,
         runs,
     )

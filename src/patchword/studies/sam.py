@@ -34,7 +34,7 @@ def sharpness_aware() -> Study:
     radii = ", ".join(f"{label} {rho:g}" for label, (_, rho) in MODELS.items())
     return Study(
         f"ViT, ResNet and Mixer with and without SAM (rho: {radii}).",
-        "at most 20 minutes a seed on one H200 (2 to 5 a run, 15 beside each other)",
+        "at most 20 minutes per seed on one H200 (2 to 5 per run, 15 at a time)",
         runs,
         conclusion=in_words,
         measured=(EIGENVALUE, CORRUPTION),
@@ -44,7 +44,7 @@ def sharpness_aware() -> Study:
 
 def _run(model: str, rho: float) -> ImageRecipe:
     return ImageRecipe(
-        about="What SAM does to a family.",
+        about="One family with or without SAM.",
         model=ModelChoice(name=model),
         data="fashion-mnist",
         validation=0.05,

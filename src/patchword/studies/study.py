@@ -52,12 +52,14 @@ class Study:
     about: str
     time: str
     runs: Mapping[str, Recipe]
-    missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
-    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
-    panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
-    asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
-    measured: tuple[Measure, ...] = ()  # of each finished run, beyond its evaluation
-    against: str = ""  # what half of the runs have: "SAM" tells the run vit-sam beside the run vit
+    missing: Callable[[Recipe], str] = lambda recipe: ""  # the reason why a run is left out; empty if it is not
+    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # a summary of the whole table
+    panels: tuple[str, ...] = ()  # prefixes of run names; each prefix gets its own panel
+    asks: Mapping[str, str] = field(
+        default_factory=dict
+    )  # settings that the user must give; the runs contain them as {name}
+    measured: tuple[Measure, ...] = ()  # measures of each finished run besides its evaluation
+    against: str = ""  # what half of the runs have: "SAM" compares the run vit-sam with the run vit
 
     def possible(self, say: Callable[[str], None]) -> "Study":
         """Return the study with only the runs whose data exists; log the others."""
@@ -66,7 +68,7 @@ class Study:
             if reason:
                 say(f"{label} is left out: {reason}")
         if all(reasons.values()):
-            raise UserError("no run of this study can be done here", got=next(iter(reasons.values())))
+            raise UserError("the data of all runs of this study is missing", got=next(iter(reasons.values())))
         return replace(self, runs={label: recipe for label, recipe in self.runs.items() if not reasons[label]})
 
     def with_settings(self, settings: Iterable[str]) -> "Study":
@@ -117,7 +119,7 @@ def _check_model(choice: ModelChoice) -> None:
         with torch.device("meta"):
             REGISTRY.create(choice.name, **choice.overrides())
     elif not Path(choice.name).exists():
-        hint = "`patchword train bert-pretrain` makes one; or name another with model=FOLDER"
+        hint = "`patchword train bert-pretrain` makes one; or give another with model=FOLDER"
         raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
 
 

@@ -16,7 +16,7 @@ from patchword.studies.study import Result, Study
 def glue() -> Study:
     """All tasks of GLUE whose files exist, and the GLUE score."""
     return Study(
-        about="GLUE: one model fine-tuned on every task whose files are here.",
+        about="GLUE: one model fine-tuned on every task whose files exist.",
         time="as long as its runs together",
         runs={name: glue_recipe(name)() for name in GLUE},
         missing=_missing,
@@ -25,7 +25,7 @@ def glue() -> Study:
 
 
 def _missing(recipe: Recipe) -> str:
-    assert isinstance(recipe, TextRecipe), "GLUE is made of texts"
+    assert isinstance(recipe, TextRecipe), "GLUE has text recipes"
     try:
         glue_file(recipe.glue, Path(recipe.train), "train")
     except UserError as error:
@@ -55,7 +55,7 @@ def pretraining_or_scratch() -> Study:
         update={
             "model": ModelChoice(name="runs/bert-pretrain", from_scratch=True),
             "learning_rate": 3e-4,
-        }  # higher: there is nothing to keep
+        }  # higher, because there are no pretrained weights
     )
     return Study(
         about="Pretrained or from scratch: the same model on the same task, three seeds each.",
@@ -88,8 +88,8 @@ def zero_shot_reading() -> Study:
         time="as long as three runs",
         runs={label: base.model_copy(update={"train": train}) for label, train in files.items()},
         asks={
-            "english": "a file of English questions in SQuAD's form",
-            "chinese": "a file of Chinese questions in the same form, e.g. DRCD's",
-            "test": "the questions to be answered, e.g. DRCD's test set",
+            "english": "a file of English questions in SQuAD's format",
+            "chinese": "a file of Chinese questions in the same format, e.g. DRCD's",
+            "test": "the test questions, e.g. DRCD's test set",
         },
     )

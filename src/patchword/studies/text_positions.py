@@ -51,7 +51,7 @@ class Finding:
     encodings: Tensor | None
     roughness: float | None
     moved: float | None
-    solver: float | None  # error of FLOATER's solver, against one of finer steps
+    solver: float | None  # error of FLOATER's solver compared with finer steps
 
 
 def study(schemes: Sequence[TextPositionName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:

@@ -39,9 +39,9 @@ def contextual_or_static() -> Study:
             "elmo": "the run of an ELMo, or none",
             "bert": "the run of a BERT, or none",
             "tags": "a file of tagged words, .conllu",
-            "tags_test": "another, to be scored on",
-            "classes": "a table of texts with a class each",
-            "classes_test": "another, to be scored on",
+            "tags_test": "another file, for testing",
+            "classes": "a table of texts with one class per text",
+            "classes_test": "another file, for testing",
         },
         panels=("tags", "classes"),
     )

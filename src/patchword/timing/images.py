@@ -17,9 +17,9 @@ from patchword.models import REGISTRY
 from patchword.training.step import Precision, autocast
 
 MEMORY = {
-    "cuda": "memory: the most that torch held on the GPU, weights and activations (torch.cuda.max_memory_allocated)",
-    "cpu": "memory: what a process of its own grew by, from before the model was made to the peak; about 20 MiB of it "
-    "are the libraries' (blank where the system does not tell; Linux does)",
+    "cuda": "memory: peak GPU memory of torch, weights and activations (torch.cuda.max_memory_allocated)",
+    "cpu": "memory: growth of the model's own process from before the model was built to its peak; about 20 MiB of it "
+    "belong to the libraries (blank on systems that do not report it; Linux does)",
 }
 
 
@@ -106,11 +106,11 @@ def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
     words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == -9:
-        return {"failure": "the system killed it, most likely for want of memory", "out_of_memory": True}
+        return {"failure": "the system killed it, probably because memory was full", "out_of_memory": True}
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+        last = (done.stderr.strip().splitlines() or ["without a message"])[-1]
         return {"failure": f"its process ended with code {done.returncode}: {last}", "out_of_memory": False}
     return answer
 
@@ -150,8 +150,8 @@ def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
     name, setting = sys.argv[1], json.loads(sys.argv[2])
     try:
         answer = asdict(measure(name, setting))
-    except Exception as error:  # whatever it is, the process that asked tells it and goes on
-        first = (str(error).splitlines() or ["without a word"])[0]
+    except Exception as error:  # the parent process reports any error and continues
+        first = (str(error).splitlines() or ["without a message"])[0]
         answer = {"failure": f"{type(error).__name__}: {first}", "out_of_memory": _is_memory(error)}
     print(json.dumps(answer))
 

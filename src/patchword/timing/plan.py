@@ -14,8 +14,8 @@ from patchword.weights.export.formats import FORMATS
 
 CALLS = 4  # one to warm up and three to measure, at the least
 _START = 6.0  # seconds to start a process, roughly
-_MADE = 3e7  # weights that are made in a second
-_SHARE = 0.7  # of the rate of a large product that models reach
+_MADE = 3e7  # weights that are initialised per second
+_SHARE = 0.7  # fraction of the matmul peak that models reach
 _INT8 = 2.0  # how much faster integers are
 _COPIES = {"int8": 4.0}  # of the float32 weights that are held at a time; 2 otherwise
 _OPERATIONS = 50  # of a block, in 8 bits

@@ -104,7 +104,7 @@ def test_a_registry_name_of_every_shape(command, name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["RUN", "none.png"], "there is no picture none.png"),
+        (["RUN", "none.png"], "there is no image none.png"),
         (["RUN", "words.txt"], "cannot read the picture words.txt"),
         (["RUN", "half.png"], "cannot read the picture half.png"),
         (["RUN", "folder.png"], "folder.png is a folder"),
@@ -120,8 +120,8 @@ def test_a_registry_name_of_every_shape(command, name):
         (["RUN", "a.png", "--out", "a.gif"], "ends in .png, .svg or .npz"),
         (["RUN", "a.png", "--rollout", "--distance", "--out", "one.png"], "one.png is one picture"),
         (["RUN", "--data", "train"], "expected --data test"),
-        (["mixer-mini", "a.png"], "'mixer-mini' has no attention to look at"),
-        (["resnet-mini", "a.png"], "'resnet-mini' has no attention to look at"),
+        (["mixer-mini", "a.png"], "'mixer-mini' has no attention"),
+        (["resnet-mini", "a.png"], "'resnet-mini' has no attention"),
         (["vit-exercise", "--data", "test"], "vit-exercise is not a run"),
         (["bert-tiny", "a text"], "a name alone has random weights"),
     ],

@@ -27,7 +27,7 @@ from patchword.recipes.image.task import ImageTask
 from patchword.training.step import Objective
 from patchword.weights import load
 
-_NAMELESS = re.compile(r"LABEL_\d+")  # what stands, in other libraries, for a class that has no name
+_NAMELESS = re.compile(r"LABEL_\d+")  # other libraries' placeholder for a class without a name
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
     """Return the task with its teacher if the recipe names one."""
     fields = task.recipe.teacher
     if not fields.name:
-        if fields != ImageTeacher():  # told, not refused: one run of a study has no teacher
-            console.print("there is no teacher, so that its fields have no effect; teacher=RUN names one")
+        if fields != ImageTeacher():  # a message, not an error: one run of a study has no teacher
+            console.print("there is no teacher, so the other teacher fields have no effect; set teacher=RUN")
         return task
     tokens = tokens_of(fields, task.model)
     check_idle(fields, tokens)
     teacher = ready(open_teacher(fields, task.model, console), task.device)
-    console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
+    console.print(f"distilling from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
     return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
 
 
@@ -69,7 +69,7 @@ def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
         raise UserError("recipe field 'teacher.label_smoothing' has no effect here", expected="teacher.kind=hard")
     if fields.share == 1 and "class" not in tokens:
         raise UserError(
-            "the class token would learn nothing: the labels have no share in the loss",
+            "the class token would have no loss: the weight of the labels is 0",
             expected="teacher.share below 1, or teacher.token=both",
         )
 
@@ -82,7 +82,7 @@ def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
             return ("distillation",) if has else ("class",)
         case "class" if has:
             raise UserError(
-                f"the distillation token of {student.card.model} would learn nothing",
+                f"the distillation token of {student.card.model} would have no loss",
                 expected="teacher.token=distillation or both",
                 hint="or a student without that token, e.g. model=deit-mini",
             )
@@ -132,13 +132,13 @@ def check_classes(name: str, student: Model, teacher: Model, console: Console) -
     counts = student.card.config["classes"], teacher.card.config["classes"]
     if counts[0] != counts[1] or (named and own != other):
         raise UserError(
-            f"{name} knows other classes than the model",
+            f"{name} has other classes than the model",
             expected=f"{counts[0]} classes: {_first_labels(own)}",
             got=f"{counts[1]}: {_first_labels(other)}" if other else counts[1],
             hint="train the teacher on the same data first",
         )
     if not named and own != other:
-        console.print(f"{name} does not name its classes: they are taken to be {_first_labels(own)}", highlight=False)
+        console.print(f"{name} has no class names; they are assumed to be {_first_labels(own)}", highlight=False)
 
 
 def _first_labels(labels: tuple[str, ...]) -> str:

@@ -32,8 +32,8 @@ from patchword.recipes.text.task import EVALUATION_BATCH, TextTask
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective, autocast
 
-MAP = "lesson"  # the name, in the model that is trained, of the map between widths; no model that is saved has it
-_HELD = 512  # examples of pretraining on which a lesson is scored
+MAP = "lesson"  # name of the linear map in the trained model; saved models do not have it
+_HELD = 512  # pretraining examples on which the distillation losses are scored
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ def check_compile(asked: bool, lessons: tuple[Weighted, ...]) -> None:
     if asked and not reads(lessons) <= {"answer"}:
         raise UserError(
             "compile=true hides the layers of the model",
-            expected="lessons of answers alone, teacher.soft or teacher.hard",
-            hint="leave compile out to learn states or attention",
+            expected="losses on the output only: teacher.soft or teacher.hard",
+            hint="leave compile out to distil states or attention",
         )
 
 

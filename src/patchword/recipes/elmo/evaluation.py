@@ -29,7 +29,7 @@ class ElmoEvaluation:
 
 def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
     """Evaluate on the held-out sentences, which are never trained on."""
-    run.model()  # says what to do, if there are no weights yet
-    own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # what it began from may be gone
+    run.model()  # raises an error with a hint if there are no weights yet
+    own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # its initial weights may have been deleted
     task = build_task(recipe.model_copy(update=own), Console(quiet=True))
     return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

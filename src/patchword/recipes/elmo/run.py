@@ -15,8 +15,8 @@ from patchword.models.text.elmo import Elmo
 from patchword.training.step import autocast
 from patchword.weights import load
 
-WORDS = "words.txt"  # in a run's folder: the words its head tells apart, one a line
-_WORDS = 8192  # of sentences that are read together, padding included
+WORDS = "words.txt"  # file in a run's folder: the vocabulary of its softmax, one word per line
+_WORDS = 8192  # tokens per batch, with padding
 
 
 def open_elmo(folder: str | Path, device: str = "auto") -> tuple[Elmo, CharacterReader]:

@@ -110,13 +110,13 @@ def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     corpus = read_corpus(recipe, known or ENDS, console)
     if len(corpus.sentences) < 2 or len(corpus.words) < len(ENDS) + 2:
         got = f"{len(corpus.sentences)} sentences"
-        raise UserError("too little text", expected="two sentences or more, of two different words or more", got=got)
+        raise UserError("too little text", expected="at least two sentences with two different words", got=got)
     vocabulary = len(known) if known else min(len(ENDS) + recipe.words, len(corpus.words))
     torch.manual_seed(recipe.seed)
     model, name = open_model(recipe, vocabulary), recipe.model.name
     if model.card.config["vocabulary"] != vocabulary:
         got = f"{model.card.config['vocabulary']:,} of the model"
-        raise UserError(f"the words of {name} do not fit its head", expected=f"{vocabulary:,} words", got=got)
+        raise UserError(f"the vocabulary of {name} does not fit its head", expected=f"{vocabulary:,} words", got=got)
     model, reader = model.to(device), reader_of(model)
     spelling, (learned, aside) = reader.table(corpus.words), set_aside(len(corpus.sentences), recipe.held_out)
     train, held = (

@@ -43,7 +43,7 @@ def fashion_mnist_vit_short() -> Recipe:
 def digits_vit() -> Recipe:
     """A small real set that needs no download: the 8 x 8 digits of scikit-learn, in a minute."""
     return ImageRecipe(
-        about="The exercise's model on the digits that scikit-learn carries.",
+        about="The exercise's model on the digits of scikit-learn.",
         expect=Expect(accuracy=0.93, time="a minute on 2 CPU cores"),
         model=ModelChoice.model_validate({"name": "vit-exercise", "image": 8, "patch": 2}),
         data="digits",
@@ -56,7 +56,7 @@ def digits_vit() -> Recipe:
 def image_folder_vit() -> Recipe:
     """Your own images: a folder with one sub-folder per class, or a CSV of paths and labels (--set data=...)."""
     return ImageRecipe(
-        about="A small ViT from scratch on your own pictures.",
+        about="A small ViT from scratch on your own images.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
         data="pictures",
         augmentation=Augment(flip=0.5, shift=4, random_erasing=0.25),
@@ -72,7 +72,7 @@ def on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
     """All families have the same budget: the same images, epochs, batch size, learning rate and augmentation."""
     return ImageRecipe(
         about=about,
-        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, judged by 6 epochs"),
+        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, estimated from 6 epochs"),
         model=ModelChoice(name=model),
         data="fashion-mnist",
         validation=0.05,

@@ -22,7 +22,7 @@ _BATCH = 64
 @dataclass(frozen=True)
 class Answer:
     path: Path
-    classes: tuple[tuple[str, float], ...]  # the likeliest first, with their probabilities
+    classes: tuple[tuple[str, float], ...]  # the most probable first
 
 
 def pictures_of(paths: Iterable[Path]) -> list[Path]:
@@ -34,9 +34,9 @@ def pictures_of(paths: Iterable[Path]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise UserError(f"there is nothing at {path}", expected="a picture or a folder of pictures")
+            raise UserError(f"there is nothing at {path}", expected="an image or a folder of images")
     if not found:
-        raise UserError("there are no pictures to classify", expected=" ".join(sorted(PICTURES)))
+        raise UserError("there are no images to classify", expected=" ".join(sorted(PICTURES)))
     return found
 
 

@@ -77,13 +77,13 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     with console.status(f"reading {recipe.data}") as status:
 
         def show(done: int, of: int) -> None:
-            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
         source, images, notes = read_checked(recipe.data, config.image, config.channels, show)
     print_notes(notes, console)
     classes = int(overrides.get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
-    images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
+    images = replace(images, classes=labels)  # fewer classes than labels is an error
     train, validation = split(source, images, recipe)
     torch.manual_seed(recipe.seed)
     model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
@@ -105,7 +105,7 @@ def read_checked(where: str, size: Size, channels: int, progress: Progress) -> t
         images = report.attempt(source.read, "train", size, channels, progress)
         report.attempt(source.check, size, channels)
     if images is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return source, images, report.doubts
 
 
@@ -116,7 +116,9 @@ def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, 
         return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
-        raise UserError(f"{images.name} has too few pictures to set any aside", expected="two or more of some class")
+        raise UserError(
+            f"{images.name} has too few images to keep any for validation", expected="two or more of some class"
+        )
     return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
 
 

@@ -17,8 +17,8 @@ def check_named(recipe: PretrainingRecipe) -> None:
     if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
         text = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
         raise UserError(
-            f"{'too many' if text else 'no'} texts were named",
-            expected="text=FILE, or several with commas between",
+            f"{'too many' if text else 'no'} texts are given",
+            expected="text=FILE, or several files separated by commas",
             got=text,
         )
 
@@ -27,7 +27,7 @@ def checked_pairs(recipe: PretrainingRecipe) -> Parallel:
     with one_report():
         texts = attempt(read_parallel, [Path(name) for name in recipe.parallel])
     if texts is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return texts
 
 

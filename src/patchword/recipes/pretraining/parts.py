@@ -19,7 +19,7 @@ from patchword.data.text.corpus.sentence_pairs import plan_order, plan_packed, p
 from patchword.data.text.corpus.stored import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
-_BALANCING = 20_000  # documents from which the share of random partners is found
+_BALANCING = 20_000  # documents from which the fraction of random partners is estimated
 
 
 class Sentences(Protocol):

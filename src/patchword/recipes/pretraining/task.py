@@ -127,7 +127,7 @@ def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     if model.causal and (pairs or recipe.parallel):
         asks = "parallel" if recipe.parallel else f"sentences={recipe.sentences}"
         raise UserError(
-            f"{model.card.model} reads only backwards, and learns the next word", expected="sentences=packed", got=asks
+            f"{model.card.model} is causal and predicts the next word", expected="sentences=packed", got=asks
         )
     if pairs:
         torch.manual_seed(recipe.seed)

@@ -59,7 +59,7 @@ def _translations(
 ) -> tuple[PairShare, PairShare]:
     """Language ids follow the order of the files: 0 and 1."""
     if tokenizer.sep is None:
-        raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, to stand between two sentences")
+        raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, between two sentences")
     texts = checked_pairs(recipe)
     if len(texts) < 2:
         raise UserError("too few pairs of sentences", expected="2 or more", got=len(texts))
@@ -104,8 +104,8 @@ def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
     needed = "two documents of two sentences or more" if held.second else "one document"
     if len(held.documents) < (2 if held.second else 1):
         raise UserError(
-            f"held_out={recipe.held_out:g} sets too few documents aside",
+            f"held_out={recipe.held_out:g} keeps too few documents for validation",
             expected=needed,
             got=f"{len(held.documents)} of {len(held.corpus):,} documents",
-            hint="set a larger share aside, e.g. held_out=0.1, give more texts, or say how documents are separated",
+            hint="keep more of them, e.g. held_out=0.1, give more texts, or set how documents are separated: documents=...",
         )

@@ -24,7 +24,7 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
     default = data_folder() / "tokens" / hashlib.sha256(names.encode()).hexdigest()[:16]
     with one_report() as report:
         files = text_files(recipe.files())
-        if report.faults:  # then those of the files that are there belong to them
+        if report.faults:  # report the faults of the existing files as well
             examine(files, recipe.documents)
     print_notes(report.doubts, console)
     began = time.monotonic()

@@ -30,7 +30,7 @@ def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
             report.attempt(spec.check_trained, Path(recipe.train), train)
             _doubt_copies(spec, train, {part: found for part, found in rows.items() if found})
     if train is None or labels is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return parted(spec, train, rows.get("validation"), labels), report.doubts
 
 
@@ -40,7 +40,9 @@ def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]
     for part, rows in others.items():
         for known, place in spec.known_by(rows):
             if known in learned:
-                doubt(f"a {spec.row} of the {part} file that is trained on as well", f"{place} is {learned[known]}")
+                doubt(
+                    f"a {spec.row} of the {part} file that is also in the training file", f"{place} is {learned[known]}"
+                )
 
 
 def doubts(texts: TableSet) -> list[str]:
@@ -55,14 +57,16 @@ def doubts(texts: TableSet) -> list[str]:
     for name in texts.labels:
         alike.setdefault(_plain(name), []).append(name)
     lines += [
-        f"note: labels that differ in their form alone: {', '.join(same)}" for same in alike.values() if len(same) > 1
+        f"note: labels that differ only in case or number format: {', '.join(same)}"
+        for same in alike.values()
+        if len(same) > 1
     ]
     if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:
         lines.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
     columns = texts.table.columns
     repeated = len(texts.table) - len(set(zip(columns["text"], columns.get("pair", columns["text"]), strict=True)))
     if repeated:
-        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are repetitions of others")
+        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are duplicates")
     return lines
 
 

@@ -24,13 +24,13 @@ class Parts(Generic[Rows]):
 def read_parts(spec: TextTaskSpec[Rows]) -> Parts[Rows]:
     require_train(spec)
     train = spec.read("train")
-    labels = spec.labels(train)  # of all rows, those set aside too
+    labels = spec.labels(train)  # of all rows, with those for validation
     return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
 
 
 def require_train(spec: TextTaskSpec[Rows]) -> None:
     if not spec.recipe.train:
-        raise UserError("no training texts were named", expected="train=FILE", hint=spec.hint)
+        raise UserError("no training texts are given", expected="train=FILE", hint=spec.hint)
 
 
 def set_aside(spec: TextTaskSpec[Rows]) -> float | None:
@@ -59,14 +59,14 @@ def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
     members = strata.argsort(stable=True).split(torch.bincount(strata).tolist())
     drawn = [draw[rows].unique() for rows in members]  # sorted
     sizes = torch.tensor([len(values) for values in drawn])
-    if len(sizes) > 1 and int(sizes.max()) == 1:  # none can spare its only one
+    if len(sizes) > 1 and int(sizes.max()) == 1:  # every stratum has only one group
         return held_out(groups, torch.zeros_like(strata), share)
     for rows, values, count in zip(members, drawn, _counts(sizes, share).tolist(), strict=True):
         if count:
             aside[rows] = draw[rows] <= values[count - 1]
     if not aside.any():
         raise UserError(
-            "there are too few texts to set any aside",
+            "there are too few texts to keep any for validation",
             expected="validation=FILE, or more texts",
             hint="questions over one article stay together" if len(groups) > 1 and len(groups.unique()) == 1 else "",
         )
@@ -82,7 +82,7 @@ def _counts(sizes: Tensor, share: float) -> Tensor:
     counts = wanted.floor().long()
     missing = max(1, round(int(sizes.sum()) * share)) - int(counts.sum())
     lost = (wanted - counts).masked_fill(counts + 1 >= sizes, -1.0)
-    tried = order(0, 0, len(sizes))  # of equal ones any
+    tried = order(0, 0, len(sizes))  # ties are broken at random
     first = tried[lost[tried].argsort(descending=True, stable=True)][:missing]
     counts[first] += (lost[first] >= 0).long()
     return counts

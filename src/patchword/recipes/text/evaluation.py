@@ -37,7 +37,7 @@ class TextEvaluation:
     metric: str
     part: str
     scores: Scores | None
-    compression: Compression | None = None  # of a model that was trained in 8 bits
+    compression: Compression | None = None  # for a model with quantization-aware training
 
     def lines(self) -> Sequence[str]:
         """Return the result as lines of text."""

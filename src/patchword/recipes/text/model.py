@@ -14,7 +14,7 @@ from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
 from patchword.weights import load
 
-_PADDED = 128  # vocabularies are padded to a multiple of this at most
+_PADDED = 128  # vocabularies are padded to a multiple of at most this
 
 
 def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tuple[TextModel, Tokenizer]:
@@ -67,7 +67,7 @@ def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
 def check_length(length: int, model: TextModel) -> None:
     positions = model.card.config["positions"]
     if length > positions:
-        raise UserError("recipe field 'length'", expected=f"{positions} at most, as the model reads", got=length)
+        raise UserError("recipe field 'length'", expected=f"{positions} at most, the maximum of the model", got=length)
 
 
 def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:
@@ -78,5 +78,5 @@ def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:
             f"the tokenizer does not belong to the model {name}",
             expected=f"a vocabulary of {rows:,}",
             got=f"{entries:,}",
-            hint="name the tokenizer the model was trained with: tokenizer=FOLDER",
+            hint="give the tokenizer that the model was trained with: tokenizer=FOLDER",
         )

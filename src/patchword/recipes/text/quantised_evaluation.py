@@ -20,7 +20,7 @@ from patchword.recipes.text.tasks.sets import TextSet
 from patchword.weights.export.export import export
 from patchword.weights.export.formats import FORMATS, Runner
 
-_TURNS, _TEXTS = 20, 32  # times a text is read for the speed; texts read at once for the score
+_TURNS, _TEXTS = 20, 32  # repetitions of the timing; texts per batch of the scoring
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Compression:
 
     def lines(self) -> Sequence[str]:
         lines = [
-            f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms a text"
+            f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms per text"
             for file in self.files
         ]
         plain, small = self.files

@@ -115,11 +115,11 @@ def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
     name = spec.row if rows == 1 else f"{spec.row}s"
     text = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
-        text += f"; {examples.shortened:,} longer than {length} are cut off"
-        text += "" if spec.paired else " (stride=... reads them in windows)"
+        text += f"; {examples.shortened:,} longer than {length} are truncated"
+        text += "" if spec.paired else " (stride=... splits them into windows)"
     if examples.windowed:
         windows = len(examples) - rows + examples.windowed
-        text += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
+        text += f"; {examples.windowed:,} longer than {length} are split into {windows:,} windows"
     if examples.unknown > 0.001:
         text += f"; {examples.unknown:.1%} of the tokens are unknown"
     console.print(text, highlight=False)

@@ -38,8 +38,8 @@ class Alignment:
 def require_attention(model: Translator) -> None:
     if not looks_back(model):
         raise UserError(
-            f"{model.card.model} without attention does not look back at what it read",
-            expected="a run with another attention than none",
+            f"{model.card.model} has no attention",
+            expected="a run of a model with attention",
             hint="train one with model.attention=dot",
         )
 

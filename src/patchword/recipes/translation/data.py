@@ -78,7 +78,7 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
     names = getattr(recipe, part)
     if not names:
         raise UserError(
-            f"no pairs were named for recipe field {part!r}", expected=f"{part}=ENGLISH,GERMAN or {part}=PAIRS.tsv"
+            f"no pairs are given for recipe field {part!r}", expected=f"{part}=ENGLISH,GERMAN or {part}=PAIRS.tsv"
         )
     return read_parallel([Path(name) for name in listed(names)])
 
@@ -112,10 +112,10 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str
     found, end = tokenizer.ids_of(texts), np.int32(tokenizer.stand_in if tokenizer.end is None else tokenizer.end)
     if line := next((number for number, ids in enumerate(found, 1) if len(ids) >= longest), 0):
         raise UserError(
-            f"{where}, line {line}: a text is longer than the model can read",
-            expected=f"{longest} tokens at most, with the one that ends it",
+            f"{where}, line {line}: a text is longer than the maximum of the model",
+            expected=f"{longest} tokens at most, with the end token",
             got=f"{len(found[line - 1]) + 1}, {texts[line - 1][:40]!r}",
-            hint="leave it out, or train a model that reads more: model.positions=1024",
+            hint="leave it out, or train a model with a larger maximum: model.positions=1024",
         )
     return Ragged.of([np.append(ids, end) for ids in found])
 
@@ -131,5 +131,7 @@ def parted(pairs: Pairs, share: float) -> tuple[Pairs, Pairs]:
     groups = torch.from_numpy(np.unique(np.array(pairs.texts.first), return_inverse=True)[1]).long()
     aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), share)
     if aside.all():
-        raise UserError("there are too few pairs to set any aside", expected="validation=FILES, or more pairs")
+        raise UserError(
+            "there are too few pairs to keep any for validation", expected="validation=FILES, or more pairs"
+        )
     return pairs.take((~aside).nonzero()[:, 0]), pairs.take(aside.nonzero()[:, 0])

@@ -40,8 +40,8 @@ class TranslationEvaluation:
             f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
             f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
             f"brevity {self.bleu.brevity:.3f}, length ratio {self.bleu.ratio:.3f}",
-            f"{name} loss of a token: {self.loss:.4f}",
-            f"{name} accuracy of a token: {self.accuracy:.2%}",
+            f"{name} loss per token: {self.loss:.4f}",
+            f"{name} accuracy per token: {self.accuracy:.2%}",
         ]
         if self.part == "validation":
             lines.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")

@@ -10,7 +10,7 @@ from patchword.models import REGISTRY
 from patchword.recipes.run_folder import RunFolder
 from patchword.weights import load
 
-TARGET = "target"  # the folder, within a run's, of the tokenizer of what is written, if there are two
+TARGET = "target"  # sub-folder of the target tokenizer, if there are two
 
 
 class OpenTranslator(NamedTuple):
@@ -43,5 +43,5 @@ def save_tokenizers(source: Tokenizer, target: Tokenizer, folder: Path) -> None:
 def as_translator(model: Any, name: str) -> Translator:
     if not isinstance(model, Translator):
         known = [other for other in REGISTRY.names() if REGISTRY.reads(other) == "pairs"]
-        raise UserError(f"{name} does not translate", expected=f"a run of {', '.join(known[:3])} or the like")
+        raise UserError(f"{name} is not a translator", expected=f"a run of {', '.join(known[:3])} or the like")
     return model

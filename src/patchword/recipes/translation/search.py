@@ -15,8 +15,8 @@ from patchword.recipes.translation.data import Languages
 from patchword.training.step import autocast
 
 Tokens = tuple[int, ...]
-BEYOND = 50  # tokens that a translation may have more than its source (Vaswani et al., 2017, section 6.1)
-_BATCH = 4096  # tokens of the sources that are worked on together
+BEYOND = 50  # maximum extra tokens of a translation over its source (Vaswani et al., 2017, section 6.1)
+_BATCH = 4096  # source tokens per batch
 
 
 @dataclass(frozen=True)

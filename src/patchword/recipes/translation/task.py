@@ -25,7 +25,7 @@ from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
 
-_SCORED = 1024  # validation pairs at most that are translated after each epoch
+_SCORED = 1024  # maximum validation pairs that are translated after each epoch
 GREEDY = Search(beams=1)
 
 
@@ -105,7 +105,7 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     device, share = pick_device(recipe.device), recipe.share()
     texts = read_all(recipe)
     folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
-    with console.status("learning the vocabulary"):
+    with console.status("training the tokenizer"):
         languages = languages_of(recipe, texts["train"]) if folder is None else Languages(*open_tokenizers(folder))
     torch.manual_seed(recipe.seed)
     model = _model(recipe, languages, folder)
@@ -116,7 +116,7 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     else:
         pairs, validation = parted(pairs, share)
     if recipe.test:
-        tokenised(texts["test"], languages, longest, recipe.test)  # what is wrong is told before training
+        tokenised(texts["test"], languages, longest, recipe.test)  # faults are reported before training
     _tell(console, languages, pairs, validation)
     batches = PairBatches(pairs.source, pairs.target, recipe.batch_size, languages.form(device))
     return TranslationTask(recipe, model.to(device), languages, pairs, validation, batches)

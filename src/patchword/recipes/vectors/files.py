@@ -14,15 +14,15 @@ from patchword.recipes.text.inference.embedding import Embedded
 from patchword.recipes.text.inference.input import Asked
 
 KINDS = (".npy", ".csv", ".jsonl", ".safetensors")
-_HEADER = 256  # bytes kept free for what stands at the start of a safetensors file
+_HEADER = 256  # bytes reserved for the header of a safetensors file
 
 
 def check_kind(path: Path, per_token: bool) -> None:
     """Check the file type before the vectors are computed."""
     if path.suffix.lower() not in KINDS:
-        raise UserError(f"{path}: the kind of file is not clear", expected=f"a name in {', '.join(KINDS)}")
+        raise UserError(f"{path}: unknown file type", expected=f"a name in {', '.join(KINDS)}")
     if per_token and path.suffix.lower() == ".npy":
-        raise UserError("an .npy file cannot hold texts of several vectors each", expected=", ".join(KINDS[1:]))
+        raise UserError("an .npy file cannot hold several vectors per text", expected=", ".join(KINDS[1:]))
     if path.is_dir():
         raise UserError(f"cannot write {path}", got="it is a folder")
 

@@ -42,7 +42,9 @@ def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
     if not isinstance(rows, Table):
         return Read(rows, tuple(sentence.words for sentence in rows))
     cut, length = cut_of(recipe.cut), recipe.length
-    found = [tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]]  # marks alone are one word
+    found = [
+        tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]
+    ]  # a text of punctuation marks only is one word
     return Read(rows, tuple(words[:length] for words in found), sum(len(words) > length for words in found))
 
 

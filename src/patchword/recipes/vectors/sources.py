@@ -17,7 +17,7 @@ from patchword.core.errors import UserError
 from patchword.recipes.vectors.words import WordVectors
 
 Words = Sequence[str]
-WIDTH = 300  # of random vectors, if not told
+WIDTH = 300  # default width of random vectors
 
 
 class Source(Protocol):
@@ -94,8 +94,8 @@ def listed_sources(names: str) -> list[str]:
     found = [names] if Path(names).exists() else [name.strip() for name in names.split("+")]
     if not all(found):
         raise UserError(
-            "no vectors were named" if len(found) == 1 else f"a name is missing in {names!r}",
-            expected="vectors=random, a file of word vectors, or a run's folder; several with + between",
+            "no vectors are given" if len(found) == 1 else f"a name is missing in {names!r}",
+            expected="vectors=random, a file of word vectors, or a run's folder; several joined by +",
             hint="e.g. vectors=words.txt+runs/translation",
         )
     return found

@@ -83,7 +83,7 @@ class Translation:
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
         """A sentence of more pieces than the model reads is continued in another."""
         room, end = int(self.model.card.config["positions"]) - 1, self.tokenizer.end
-        assert end is not None, "what a translator reads has an end"
+        assert end is not None, "the input of a translator has an end token"
         rows, owners, counts = list[np.ndarray](), list[np.ndarray](), np.cumsum([0, *map(len, sentences)])
         for number, found in enumerate(self.tokenizer.encode_words(sentences)):
             for start in range(0, len(found.ids), room):
@@ -144,7 +144,7 @@ def _means(states: Sequence[Tensor], owner: Tensor, sentences: Sequence[Words]) 
     lengths = [len(words) for words in sentences]
     pieces = torch.stack([state.float() for state in states], 2).flatten(0, 1)
     flat = owner.flatten().to(pieces.device)
-    flat = torch.where(flat == IGNORE, sum(lengths), flat)  # what belongs to no word is added up behind the last
+    flat = torch.where(flat == IGNORE, sum(lengths), flat)  # tokens without a word are summed into an extra last row
     total = pieces.new_zeros(sum(lengths) + 1, *pieces.shape[1:]).index_add(0, flat, pieces)
     count = torch.bincount(flat, minlength=sum(lengths) + 1).clamp(min=1)[:, None, None]
     return [words.transpose(0, 1) for words in (total / count)[:-1].split(lengths)]

@@ -12,7 +12,7 @@ from patchword.core.to_device import to_device
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
 
-_TOGETHER = 4096  # words, padding included, that a source reads at once
+_TOGETHER = 4096  # words per batch of a source, with padding
 _LARGEST = 65504.0  # of float16
 GIB = 2**30
 

@@ -11,7 +11,7 @@ import numpy as np
 from patchword.core.errors import UserError, nearest
 from patchword.data.text.formats.word2vec import read_vectors, write_vectors
 
-_COMPARED = 20_000  # spellings looked at for the one that was meant
+_COMPARED = 20_000  # maximum spellings that are compared for a hint
 
 
 class Neighbour(NamedTuple):
@@ -29,9 +29,9 @@ class WordVectors:
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or len(self.words) != len(self.vectors):
             shape = (len(self.words), "width")
-            raise UserError("word vectors", expected=f"one a word: {shape}", got=self.vectors.shape)
+            raise UserError("word vectors", expected=f"one per word: {shape}", got=self.vectors.shape)
         if len(self.numbers) != len(self.words):
-            raise UserError("word vectors", expected="each word once", got=f"{len(self.numbers):,} different words")
+            raise UserError("word vectors", expected="unique words", got=f"{len(self.numbers):,} different words")
 
     def __len__(self) -> int:
         return len(self.words)

@@ -21,8 +21,8 @@ from patchword.objectives.word_vectors import Kind, Tables, step
 from patchword.recipes.vectors.words import WordVectors
 
 RATES: dict[Kind, float] = {"skip-gram": 0.025, "cbow": 0.05}  # word2vec's
-_LAST = 1e-4  # of the rate, at the end
-_ABSURD = 3  # times the first loss: a step's loss, be it that of a few words, is below it
+_LAST = 1e-4  # fraction of the learning rate at the end
+_ABSURD = 3  # a loss above this multiple of the first loss is divergence, even in a step of few words
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def learn_numbers(
             done = Done(round(total * read / size), total, time.perf_counter() - start, loss)
             if not loss < _ABSURD * options.first_loss:
                 raise UserError(
-                    "the vectors do not learn, they grow without end",
-                    expected=f"a loss below {options.first_loss:.1f}, that of the start",
+                    "the training of the vectors diverges",
+                    expected=f"a loss below {options.first_loss:.1f}, the initial loss",
                     got=f"{loss:.4g} with a learning rate of {options.first_rate:g}",
                     hint="lower learning_rate, or take fewer threads",
                 )

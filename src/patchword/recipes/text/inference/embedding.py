@@ -20,7 +20,7 @@ from patchword.recipes.text.inference.outputs import Advance, nobody
 from patchword.recipes.text.inference.reader import Reader, grouped
 
 Pool = Literal["mean", "first", "pooler", "none"]
-_CHARACTERS = 100_000  # of the texts that are worked on together
+_CHARACTERS = 100_000  # characters per group of texts
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def layer_number(reader: Reader, layer: int) -> int:
     """Return the layer index; negative numbers count from the last layer."""
     found = layer + reader.depth + 1 if layer < 0 else layer
     if not 0 <= found <= reader.depth:
-        raise UserError("--layer", expected=f"0 (what enters) to {reader.depth}, or -1 for the last", got=layer)
+        raise UserError("--layer", expected=f"0 (the embeddings) to {reader.depth}, or -1 for the last", got=layer)
     return found
 
 
@@ -116,7 +116,7 @@ def _require_pooler(reader: Reader, layer: int) -> None:
 def _length(reader: Reader, asked: int | None) -> int:
     if asked is not None:
         if not 3 <= asked <= reader.positions:
-            raise UserError("--length", expected=f"3 to {reader.positions} tokens, as the model reads", got=asked)
+            raise UserError("--length", expected=f"3 to {reader.positions} tokens, the maximum of the model", got=asked)
         return asked
     folders = (reader.folder, encoder_folder(reader.folder))
     path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)

@@ -12,7 +12,7 @@ from patchword.objectives.generation.causal import CausalSteps
 from patchword.objectives.generation.sampling import Choice, Drawn, Likeliest, Written, stream, write
 from patchword.recipes.text.inference.reader import Reader
 
-_HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose others are still to come
+_HALF = "\ufffd"  # replacement character of an incomplete UTF-8 sequence
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         drawn = self.temperature > 0 and not self.beams
         if not drawn and (self.top_k is not None or self.top_p < 1):
-            how = "beams search" if self.beams else "temperature 0 takes the likeliest token"
-            raise UserError("nothing is drawn", expected="top-k and top-p only where tokens are drawn", got=how)
+            how = "beams search" if self.beams else "temperature 0 is greedy decoding"
+            raise UserError("nothing is sampled", expected="top-k and top-p only with sampling", got=how)
         if self.samples > 1 and not drawn and self.samples > self.beams:
-            limit = f"{self.beams} at most, as many as beams" if self.beams else "1"
-            raise UserError("samples", expected=limit, got=self.samples, hint="all others would be the same")
+            limit = f"at most {self.beams}, the number of beams" if self.beams else "1"
+            raise UserError("samples", expected=limit, got=self.samples, hint="all samples would be the same")
 
     def choice(self) -> Choice:
         return Drawn(self.temperature, self.top_k, self.top_p, self.seed) if self.temperature > 0 else Likeliest()

@@ -57,7 +57,7 @@ def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[Aske
 def piped() -> str:
     """Return "-" if standard input is piped."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise UserError("nothing to read", expected="a text, a file, or texts piped in")
+        raise UserError("nothing to read", expected="a text, a file, or texts on standard input")
     return PIPE
 
 
@@ -69,12 +69,12 @@ def file_of(word: str) -> Path | None:
         if Path(word).is_file():
             return Path(word)
         is_folder = Path(word).is_dir()
-    except OSError:  # a text is longer than a name may be
+    except OSError:  # longer than a file name can be
         return None
     if is_folder:
         raise UserError(f"{word} is a folder", expected=f"a text, or a file in {', '.join(FILES)}")
     if word.lower().endswith(FILES) and not any(letter.isspace() for letter in word):
-        raise UserError(f"there is no file {word}", hint="a text of several words is read as a text")
+        raise UserError(f"there is no file {word}", hint="an input of several words is read as a text")
     return None
 
 
@@ -114,7 +114,7 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
         raise UserError(
             f"{name}, line {body.index('') + 1}: the text is empty",
             got=f"{empty:,} empty {'line' if empty == 1 else 'lines'}",
-            hint="answers go by lines, so none is passed over: remove the empty ones",
+            hint="there is one answer per line, so no line is skipped: remove the empty lines",
         )
     for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
         place = {"file": name, "line": line}
@@ -124,7 +124,7 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
         where = f"{name}, line {line}"
         yield Asked(_checked(first, where), _checked(second, where) if paired else None, place)
     if not text.strip():
-        raise UserError(f"{name} is empty", expected="one text a line")
+        raise UserError(f"{name} is empty", expected="one text per line")
 
 
 def _checked(text: str, where: str) -> str:

@@ -10,9 +10,9 @@ from patchword.data.text.batching.batches import Examples, Form, TextBatch, Text
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
 
-Outputs = list[Tensor]  # for each text of the examples, in their order: its scores, or those of its tokens
+Outputs = list[Tensor]  # per text, in order: its scores, or those of its tokens
 Ask = Callable[[TextBatch], Tensor]
-Advance = Callable[[float], None]  # told how many more texts are done
+Advance = Callable[[float], None]  # called with the number of completed texts
 
 
 def nobody(done: float) -> None:

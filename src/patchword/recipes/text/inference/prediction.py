@@ -24,13 +24,13 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
         if isinstance(recipe, TextRecipe):
             return recipe
         if recipe.kind == "pretraining":
-            hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows what it learned'
-            raise UserError(f"{reader.folder} was pretrained; it answers nothing yet", expected="a run", hint=hint)
+            hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows its predictions'
+            raise UserError(f"{reader.folder} is pretrained only; it has no task yet", expected="a run", hint=hint)
     task = task_of_head(reader.head, reader.model.card.config["classes"])
     if task is None:
         heads = dict.fromkeys(spec.head for spec in TEXT_TASKS.values())
         hint = "fine-tune it: `patchword train classify-text --set model=FOLDER train=FILE`"
-        raise UserError(f"{reader.folder} has no head that answers", expected=" or ".join(heads), hint=hint)
+        raise UserError(f"{reader.folder} has no head for a task", expected=" or ".join(heads), hint=hint)
     return TextRecipe(task=task, length=reader.positions, pair="pair" if paired else "")
 
 

@@ -17,8 +17,8 @@ from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, pack
 from patchword.recipes.text.model import form_of, open_text_model
 from patchword.training.step import Precision, autocast
 
-_ROWS = 4096  # texts that are worked on together
-_CHARACTERS = 1_000_000  # the same in characters
+_ROWS = 4096  # texts per group
+_CHARACTERS = 1_000_000  # characters per group
 
 Thing = TypeVar("Thing")
 
@@ -76,7 +76,7 @@ def open_reader(
     """Open a folder with weights and a tokenizer: a run, also by its name in `runs`, or a model of another library."""
     folder = folder_of(name)
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
-        RunFolder(folder).model()  # says what to do about it
+        RunFolder(folder).model()  # raises an error with a hint
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
     target = pick_device(device)
     form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)
@@ -87,7 +87,9 @@ def folder_of(name: str) -> Path:
     found = next((path for path in (Path(name), Path("runs") / name) if path.exists()), None)
     if found is None:
         known = name in REGISTRY.names()
-        hint = "a name alone has random weights: train it, or name a folder with weights" if known else ""
+        hint = (
+            "a model of the registry has no trained weights: train it, or give a folder with weights" if known else ""
+        )
         raise UserError(f"there is nothing at {name}", expected="a run, or a model's folder", hint=hint)
     return found
 

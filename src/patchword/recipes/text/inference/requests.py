@@ -48,7 +48,7 @@ def question_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> It
                 yield Asked(found.context, found.question, {"file": str(path), "id": found.id})
         else:
             expected = f'--question "...", or a file in SQuAD\'s form (.json), or a table ({" ".join(TABLES)})'
-            raise UserError("what is the question?", expected=expected)
+            raise UserError("a question is missing", expected=expected)
 
 
 def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
@@ -77,4 +77,4 @@ def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield number - len(begun), tuple(begun)
             begun = []
     if not any(lines):
-        raise UserError(f"{path} has no sentences", expected="a word on each line, sentences apart")
+        raise UserError(f"{path} has no sentences", expected="one word per line, a blank line between sentences")

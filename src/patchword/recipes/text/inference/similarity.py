@@ -78,9 +78,7 @@ def similar(
             uses.append(Use(one.text, *place))
             vectors.append(vector)
     if len(uses) < 2:
-        raise UserError(
-            f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="twice, in sentences that use it"
-        )
+        raise UserError(f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="at least twice")
     unit = F.normalize(torch.stack(vectors), dim=-1)
     cosines = torch.einsum("ild,jld->lij", unit, unit).clamp(-1, 1)
     return Similarity(word.strip(), tuple(uses), dict(zip(chosen, cosines, strict=True)), left_out, unread)
@@ -90,7 +88,7 @@ def _require_typed(one: Asked, word: str, was_there: bool) -> None:
     """Raise an error if a typed sentence lacks the word; lines of a file may lack it."""
     if one.place:
         return
-    what = "comes after all that the model reads" if was_there else "is not in it as a whole word"
+    what = "is beyond the maximum length of the model" if was_there else "is not in it as a whole word"
     raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=f"it {what}")
 
 

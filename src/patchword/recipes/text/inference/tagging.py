@@ -14,7 +14,7 @@ from patchword.recipes.text.inference.input import Asked
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader, grouped
 
-_WORDS = 2000  # of a sentence; a longer one is taken in parts, and the model reads far less at once anyhow
+_WORDS = 2000  # words per part of a sentence; longer sentences are split
 _TOGETHER = 50_000  # words
 Stretch = tuple[int, list[Place]]  # the number of a text, and some of its words
 

@@ -28,14 +28,14 @@ class ClassTask(TableTask):
         names = label_names(rows.columns["label"])
         if len(names) == len(rows) > 2:
             raise UserError(
-                f"every text of {rows.path} has a label of its own",
+                f"every text of {rows.path} has a different label",
                 expected="a column of classes",
                 got=self.recipe.label,
-                hint="name the column with label=..., or learn a number with task=number",
+                hint="give the column with label=..., or predict a number with task=number",
             )
         if len(names) < 2:
             raise UserError(
-                f"all texts of {rows.path} have the same label", expected="two classes or more", got=names[0]
+                f"all texts of {rows.path} have the same label", expected="at least two classes", got=names[0]
             )
         return names
 

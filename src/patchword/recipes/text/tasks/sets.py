@@ -94,7 +94,7 @@ class SpanSet:
 
     def judge(self, outputs: Outputs) -> Judged:
         labels = self.examples.labels
-        assert labels is not None, "windows have the places of their answers"
+        assert labels is not None, "windows have the positions of their answers"
         pairs = zip(outputs, labels, strict=True)
         losses = [F.cross_entropy(scores.T, label) for scores, label in pairs]
         found = self.answers(outputs)

@@ -26,8 +26,8 @@ from patchword.recipes.text.tasks.sets import TextSet
 Rows = TypeVar("Rows")  # of a file
 Labels = tuple[str, ...]
 IN_WINDOWS = (
-    "only single texts and questions are read in windows; of pairs the longer text is cut, long sentences of tags are "
-    "always read on"
+    "only single texts and questions are split into windows; in pairs the longer text is truncated, long tagged "
+    "sentences are always split"
 )
 
 
@@ -46,11 +46,11 @@ class TextTaskSpec(ABC, Generic[Rows]):
     name: ClassVar[TextTaskName]
     head: ClassVar[str]
     unit: ClassVar[str] = "texts"  # what the loss is a mean over
-    row: ClassVar[str] = "text"  # what a file has many of
-    example: ClassVar[str] = "text"  # what is read at once
+    row: ClassVar[str] = "text"  # what one row of a file is called
+    example: ClassVar[str] = "text"  # what one example is called
     loss: ClassVar[str] = "cross-entropy (nats)"
-    score: ClassVar[str] = "accuracy"  # what a recipe expects, in words
-    asked_as: ClassVar[tuple[str, ...]] = ("text", "pair")  # what is told of what was asked, beside an answer
+    score: ClassVar[str] = "accuracy"  # the metric in `expect`, in words
+    asked_as: ClassVar[tuple[str, ...]] = ("text", "pair")  # the input columns that are shown beside an answer
 
     @property
     @abstractmethod
@@ -64,7 +64,7 @@ class TextTaskSpec(ABC, Generic[Rows]):
 
     def idle(self) -> dict[str, str]:
         """settings without effect, and the reason"""
-        return {"weights": "they balance classes, task=classes", "label_smoothing": "it is for classes, task=classes"}
+        return {"weights": "they require task=classes", "label_smoothing": "it requires task=classes"}
 
     def classes(self, labels: Labels) -> int:
         """the number of outputs of the model's head"""
