@@ -59,7 +59,7 @@ class _Sums:
     maps: dict[int, Tensor] = field(default_factory=dict)
     distance: dict[int, Tensor] = field(default_factory=dict)
     weights: dict[int, Tensor] = field(default_factory=dict)
-    said: list[int] = field(default_factory=list)
+    predicted: list[int] = field(default_factory=list)
 
 
 def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, advance: Advance = nobody) -> Look:
@@ -83,7 +83,7 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
             sums.rollout = sums.rollout + patches(rows, found[0].grid)[:, 0].sum(0).cpu()
         if question.relevance:
             classes = _classes(model, inputs, question.relevance)
-            sums.said += classes.tolist()
+            sums.predicted += classes.tolist()
             sums.relevance = sums.relevance + relevance(model, inputs, classes, geometry).sum(0).cpu()
         first = found[0].cell
         advance(len(batch))
@@ -123,8 +123,8 @@ def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Ten
 def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:
     if name == PREDICTED:
         with torch.no_grad():
-            said: Tensor = model(inputs).argmax(-1)
-        return said
+            predicted: Tensor = model(inputs).argmax(-1)
+        return predicted
     return torch.full((len(inputs),), class_number(model, name))
 
 
@@ -145,7 +145,7 @@ def _result(model: Pyramid, sums: _Sums, question: Question, chosen: Sequence[tu
         cell,
         torch.as_tensor(sums.rollout) / sums.count if question.rollout else None,
         torch.as_tensor(sums.relevance) / sums.count if question.relevance else None,
-        _about(model, sums.said),
+        _about(model, sums.predicted),
     )
 
 
@@ -157,9 +157,9 @@ def _who(question: Question, has_token: set[bool]) -> str:
     return "[CLS]" if True in has_token else "all patches (mean)"
 
 
-def _about(model: Pyramid, said: Sequence[int]) -> str:
-    if not said:
+def _about(model: Pyramid, predicted: Sequence[int]) -> str:
+    if not predicted:
         return ""
-    if len(set(said)) > 1:
+    if len(set(predicted)) > 1:
         return "the predicted class of each image"
-    return model.card.labels[said[0]] if model.card.labels else f"class {said[0]}"
+    return model.card.labels[predicted[0]] if model.card.labels else f"class {predicted[0]}"

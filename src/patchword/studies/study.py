@@ -61,12 +61,12 @@ class Study:
     measured: tuple[Measure, ...] = ()  # measures of each finished run besides its evaluation
     against: str = ""  # what half of the runs have: "SAM" compares the run vit-sam with the run vit
 
-    def possible(self, say: Callable[[str], None]) -> "Study":
+    def possible(self, log: Callable[[str], None]) -> "Study":
         """Return the study with only the runs whose data exists; log the others."""
         reasons = {label: self.missing(recipe.located()) for label, recipe in self.runs.items()}
         for label, reason in reasons.items():
             if reason:
-                say(f"{label} is left out: {reason}")
+                log(f"{label} is left out: {reason}")
         if all(reasons.values()):
             raise UserError("the data of all runs of this study is missing", got=next(iter(reasons.values())))
         return replace(self, runs={label: recipe for label, recipe in self.runs.items() if not reasons[label]})

@@ -54,9 +54,9 @@ class Finding:
     solver: float | None  # error of FLOATER's solver compared with finer steps
 
 
-def study(schemes: Sequence[TextPositionName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:
+def study(schemes: Sequence[TextPositionName], task: Exercise, log: Callable[[str], None]) -> Iterator[Finding]:
     for number, scheme in enumerate(schemes, 1):
-        say(f"{number} of {len(schemes)}: {scheme}")
+        log(f"{number} of {len(schemes)}: {scheme}")
         yield _find(scheme, task)
 
 

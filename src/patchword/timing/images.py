@@ -88,7 +88,7 @@ class NotMeasuredError(RuntimeError):
     """A model could not be timed; the message gives the reason."""
 
 
-def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> Any:
+def time_model(name: str, setting: AnySetting, log: Callable[[str], None]) -> Any:
     """Return the result of `measure` for a model, with a smaller batch if memory is too small."""
     while True:
         answer = _ask(name, setting)
@@ -97,7 +97,7 @@ def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> A
         smaller = setting.smaller() if answer["out_of_memory"] else None
         if smaller is None:
             raise NotMeasuredError(answer["failure"])
-        told(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
+        log(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
         setting = smaller
 
 

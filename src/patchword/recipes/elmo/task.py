@@ -43,7 +43,7 @@ class ElmoTask:
     corpus: WordCorpus
     train: SpelledTexts
     held: SpelledTexts
-    unit: str = "words to tell"
+    unit: str = "predicted words"
     metric: str = "accuracy"
     shapes_change: bool = True
 

@@ -107,5 +107,5 @@ def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
             f"held_out={recipe.held_out:g} keeps too few documents for validation",
             expected=needed,
             got=f"{len(held.documents)} of {len(held.corpus):,} documents",
-            hint="keep more of them, e.g. held_out=0.1, give more texts, or set how documents are separated: documents=...",
+            hint="keep more, e.g. held_out=0.1, give more texts, or set how documents are separated: documents=...",
         )

@@ -96,7 +96,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
         train = spec.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
         held = spec.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    tell(train, spec, console)
+    print_summary(train, spec, console)
     print_notes(notes, console)
     form = form_of(recipe.packed, tokenizer, device)
     return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
@@ -108,7 +108,7 @@ def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
     return {"head": spec.head, "classes": spec.classes(labels), "attention_dropout": dropout}
 
 
-def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
+def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
     """Print the counts of truncated texts, unknown tokens and classes before training starts."""
     examples, length = texts.examples, spec.recipe.length
     rows = int(examples.owner.max()) + 1

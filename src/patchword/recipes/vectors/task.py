@@ -91,7 +91,7 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
         metric = spec.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)
-    tell(train, recipe, console)
+    print_summary(train, recipe, console)
     print_notes(notes, console)
     bank = bank_of(recipe, sources, all_words(train, held), device, console)
     torch.manual_seed(recipe.seed)
@@ -119,7 +119,7 @@ def check_choice(recipe: OverVectorsRecipe) -> None:
             raise UserError(f"model.{field} follows from the vectors and the texts", hint="leave it out")
 
 
-def tell(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
+def print_summary(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
     text = f"{len(read.words):,} training {'sentences' if recipe.task == 'tags' else 'texts'}, {read.count:,} words"
     text += f"; {read.shortened:,} longer than {recipe.length} words are truncated" if read.shortened else ""
     console.print(text, highlight=False)

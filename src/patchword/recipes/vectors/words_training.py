@@ -88,21 +88,24 @@ class Learned:
     done: Done
 
 
-Told = Callable[[Done], None]
+OnProgress = Callable[[Done], None]
 
 
 def learn(
-    files: Sequence[Path], options: WordVectorOptions, reading: Progress = nothing, told: Told = lambda done: None
+    files: Sequence[Path],
+    options: WordVectorOptions,
+    reading: Progress = nothing,
+    on_progress: OnProgress = lambda done: None,
 ) -> Learned:
     """Train on text files, .jsonl files or folders of them, which are read twice: to count words and to encode them."""
     cut = cut_of(options.cut)
     vocabulary = Vocabulary.count(texts_in(files, reading), cut, options.least, options.most)
     numbers = number_words(texts_in(files, reading), cut, vocabulary)
-    return learn_numbers(vocabulary, numbers, options, told)
+    return learn_numbers(vocabulary, numbers, options, on_progress)
 
 
 def learn_numbers(
-    vocabulary: Vocabulary, numbers: np.ndarray, options: WordVectorOptions, told: Told = lambda done: None
+    vocabulary: Vocabulary, numbers: np.ndarray, options: WordVectorOptions, on_progress: OnProgress = lambda done: None
 ) -> Learned:
     """Train on an encoded text. numbers: from `number_words`. The learning rate falls linearly with the words read."""
     tables = Tables.start(len(vocabulary), options.width, options.seed)
@@ -132,7 +135,7 @@ def learn_numbers(
                     got=f"{loss:.4g} with a learning rate of {options.first_rate:g}",
                     hint="lower learning_rate, or take fewer threads",
                 )
-            told(done)
+            on_progress(done)
     return Learned(WordVectors(vocabulary.words, tables.inputs.numpy()), vocabulary, done)
 
 

@@ -99,7 +99,7 @@ class SpanSet:
         losses = [F.cross_entropy(scores.T, label) for scores, label in pairs]
         found = self.answers(outputs)
         questions = self.windows.questions
-        texts = {question.id: _said(answer) for question, answer in zip(questions, found, strict=True)}
+        texts = {question.id: _answer_text(answer) for question, answer in zip(questions, found, strict=True)}
         truth = {question.id: [answer.text for answer in question.answers] for question in questions}
         scored = score_answers(texts, truth, self.language)
         return Judged(float(torch.stack(losses).mean()), scored.summary(), found)
@@ -117,6 +117,6 @@ class SpanSet:
         return [merge_windows(question.context, group) for question, group in zip(questions, grouped, strict=True)]
 
 
-def _said(found: Found) -> str:
+def _answer_text(found: Found) -> str:
     answer = found.answer()
     return "" if answer is None else answer.text
