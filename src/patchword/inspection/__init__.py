@@ -1,1 +1,1 @@
-"""A look into a run: attention, sharpness, robustness."""
+"""Inspection of a finished run: attention, sharpness, robustness."""

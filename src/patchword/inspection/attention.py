@@ -1,4 +1,4 @@
-"""Where a model looks in a picture, or in many: maps of layers and heads, rollout, relevance, distances."""
+"""Attention of an image model over one image or many: maps per layer and head, rollout, relevance, distances."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,20 +22,20 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class LayerLook:
-    """What one layer looks at, the mean over the pictures. weights: of all pairs, where a layer was asked for."""
+    """The attention of one layer, averaged over the images. weights: of all query-key pairs, if requested."""
 
     number: int  # counted from 1, as are the heads
     stage: int
-    heads: tuple[int, ...]  # those that were asked for
-    maps: Tensor  # (heads, rows, columns): what they look at
-    distance: Tensor  # (heads,) how far they look, in pixels
+    heads: tuple[int, ...]  # the requested ones
+    maps: Tensor  # (heads, rows, columns): attention maps
+    distance: Tensor  # (heads,) mean attention distance in pixels
     cell: Cell
     weights: Tensor | None = None  # (heads, queries, keys)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Where a model looks in a picture, or on average over several. pixels: the picture, or the mean of them."""
+    """The attention of a model over one image, or averaged over several. pixels: the image, or the mean image."""
 
     model: str
     pixels: Tensor  # (channels, height, width) uint8
@@ -50,7 +50,7 @@ class Look:
 
 @dataclass
 class _Sums:
-    """Sums over the pictures so far."""
+    """Running sums over the images."""
 
     count: int = 0
     pixels: Tensor | float = 0.0
@@ -59,11 +59,14 @@ class _Sums:
     maps: dict[int, Tensor] = field(default_factory=dict)
     distance: dict[int, Tensor] = field(default_factory=dict)
     weights: dict[int, Tensor] = field(default_factory=dict)
-    said: list[int] = field(default_factory=list)
+    predicted: list[int] = field(default_factory=list)
 
 
 def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, advance: Advance = nobody) -> Look:
-    """pixels: (pictures, channels, height, width) uint8, whole or in batches. The model must be in evaluation mode."""
+    """Compute attention maps. The model must be in evaluation mode.
+
+    pixels: (images, channels, height, width) uint8, as one tensor or in batches
+    """
     device, geometry, sums = next(model.parameters()).device, Geometry(model), _Sums()
     chosen: list[tuple[int, Layer]] = []
     for batch in _batches(pixels):
@@ -80,12 +83,12 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
             sums.rollout = sums.rollout + patches(rows, found[0].grid)[:, 0].sum(0).cpu()
         if question.relevance:
             classes = _classes(model, inputs, question.relevance)
-            sums.said += classes.tolist()
+            sums.predicted += classes.tolist()
             sums.relevance = sums.relevance + relevance(model, inputs, classes, geometry).sum(0).cpu()
         first = found[0].cell
         advance(len(batch))
     if not sums.count:
-        raise UserError("there are no pictures to look at", expected="one or more")
+        raise UserError("there are no images to inspect", expected="one or more")
     return _result(model, sums, question, chosen, first)
 
 
@@ -101,8 +104,8 @@ def _asker(question: Question, layer: Layer, pixels: Tensor) -> Tensor:
     column, row = question.at
     height, width = pixels.shape[-2:]
     if not (0 <= row < height and 0 <= column < width):
-        expected = f"x from 0 to {width - 1} and y from 0 to {height - 1}, as the model sees the picture"
-        raise UserError("the pixel is outside of the picture", expected=expected, got=f"{column},{row}")
+        expected = f"x from 0 to {width - 1} and y from 0 to {height - 1}, in the image size of the model"
+        raise UserError("the pixel is outside of the image", expected=expected, got=f"{column},{row}")
     asking = torch.zeros(1, 1, layer.grid.tokens)
     asking[..., token_at((row, column), layer.grid, layer.cell)] = 1
     return asking
@@ -120,8 +123,8 @@ def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Ten
 def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:
     if name == PREDICTED:
         with torch.no_grad():
-            said: Tensor = model(inputs).argmax(-1)
-        return said
+            predicted: Tensor = model(inputs).argmax(-1)
+        return predicted
     return torch.full((len(inputs),), class_number(model, name))
 
 
@@ -142,7 +145,7 @@ def _result(model: Pyramid, sums: _Sums, question: Question, chosen: Sequence[tu
         cell,
         torch.as_tensor(sums.rollout) / sums.count if question.rollout else None,
         torch.as_tensor(sums.relevance) / sums.count if question.relevance else None,
-        _about(model, sums.said),
+        _about(model, sums.predicted),
     )
 
 
@@ -154,9 +157,9 @@ def _who(question: Question, has_token: set[bool]) -> str:
     return "[CLS]" if True in has_token else "all patches (mean)"
 
 
-def _about(model: Pyramid, said: Sequence[int]) -> str:
-    if not said:
+def _about(model: Pyramid, predicted: Sequence[int]) -> str:
+    if not predicted:
         return ""
-    if len(set(said)) > 1:
-        return "the class each is taken for"
-    return model.card.labels[said[0]] if model.card.labels else f"class {said[0]}"
+    if len(set(predicted)) > 1:
+        return "the predicted class of each image"
+    return model.card.labels[predicted[0]] if model.card.labels else f"class {predicted[0]}"

@@ -1,4 +1,4 @@
-"""Models and pictures to look at."""
+"""Opens models and images for the inspection of attention."""
 
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,28 @@ _PART = 256
 
 
 def opened(model: Any, device: str) -> Pyramid:
-    """A model of images on its device, ready to be looked into."""
+    """Return an image model on its device, in evaluation mode."""
     REGISTRY.require_images(model.card.model)
-    assert isinstance(model, Pyramid), "a model of images is a pyramid"
+    assert isinstance(model, Pyramid), "an image model is a pyramid"
     return model.to(pick_device(device)).eval()
 
 
 def picture(model: Pyramid, given: str) -> list[Tensor]:
-    """One picture, as the model sees it."""
+    """Read one image in the size and channels of the model."""
     if not given:
-        raise UserError("there is no picture to look at", expected="a picture's file, or --data test")
+        raise UserError("there is no image to inspect", expected="an image file, or --data test")
     if Path(given).is_dir():
-        raise UserError(f"{given} is a folder", expected="one picture's file")
+        raise UserError(f"{given} is a folder", expected="one image file")
     if not Path(given).is_file():
-        raise UserError(f"there is no picture {given}", expected="a picture's file")
+        raise UserError(f"there is no image {given}", expected="an image file")
     config = model.card.config
     return [decode(Path(given), config["image"], config["channels"])[None]]
 
 
 def test_pictures(run: Run, model: Pyramid, part: str, count: int) -> list[Tensor]:
-    """Some test pictures of a run, spread evenly over its set."""
+    """Return test images of a run, evenly spaced over its data set."""
     if part != "test":
-        raise UserError("cannot take these pictures", expected="--data test", got=f"--data {part}")
+        raise UserError("cannot inspect these images", expected="--data test", got=f"--data {part}")
     images = run.test_images(model.card)
     chosen = torch.arange(min(count, len(images))) * len(images) // min(count, len(images))
     return [images.pixels.take(index) for index in chosen.split(_PART)]

@@ -1,4 +1,4 @@
-"""What is asked about a model's attention: which layers, heads and classes, and by whom."""
+"""Options of attention inspection: layers, heads, class and query pixel."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ PREDICTED = "predicted"
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a model. layers and heads are counted from 1; none of them is all. at: a pixel, as x and y.
+    """Options of attention inspection. layers, heads: counted from 1; empty is all. at: the query pixel, as x and y.
 
-    relevance: a class's name or number, or "predicted" for the class the model names; "" is none.
+    relevance: the name or number of a class, "predicted" for the predicted class, or "" for none.
     """
 
     layers: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class Question:
 
 
 def chosen_layers(found: Sequence[Layer], question: Question) -> Iterator[tuple[int, Layer]]:
-    """Those that were asked for, with their numbers; of a pyramid, those that have the heads asked for."""
+    """Yield the requested layers with their numbers; in a pyramid, only those that have the requested heads."""
     for number in question.layers:
         if not 1 <= number <= len(found):
             raise UserError(f"there is no layer {number}", expected=f"1 to {len(found)}", got=number)

@@ -1,4 +1,4 @@
-"""Where a model of texts looks: token to token, for every layer and head."""
+"""Attention of a text model: from token to token, per layer and head."""
 
 from dataclasses import dataclass
 
@@ -21,13 +21,13 @@ from patchword.recipes.text.inference.reader import Reader
 class TextLayerLook:
     number: int  # counted from 1, as are the heads
     heads: tuple[int, ...]
-    weights: Tensor  # (heads, tokens that ask, tokens that are read)
+    weights: Tensor  # (heads, query tokens, key tokens)
     distance: Tensor  # (heads,) in tokens
 
 
 @dataclass(frozen=True)
 class TextLook:
-    """rollout: (tokens, tokens) all layers as one. relevance: (tokens,) for the class called `about`."""
+    """rollout: (tokens, tokens) over all layers. relevance: (tokens,) for the class `about`."""
 
     model: str
     tokens: tuple[str, ...]
@@ -38,14 +38,14 @@ class TextLook:
 
 
 def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> TextLook:
-    """One text, or a pair, as the model reads it, with its special tokens."""
+    """Compute the attention over one text or a pair, with its special tokens."""
     if question.at is not None:
         raise UserError("a text has no pixels", expected="no --at")
     ids, read = _read(reader, text, pair)
     geometry = Geometry(reader.model)
     found = layers(reader.model, read, geometry)
     if not found:
-        raise UserError(f"{reader.model.card.model!r} has no attention to look at", expected="a model with attention")
+        raise UserError(f"{reader.model.card.model!r} has no attention", expected="a model with attention")
     shown = []
     for number, layer in chosen_layers(found, question):
         heads = chosen_heads(layer, question)
@@ -68,7 +68,7 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     tokenizer, texts = reader.tokenizer, [text, *([pair] if pair else [])]
     ids, segments = tokenizer.frame.around(*(found.ids for found in tokenizer.encode(texts)))
     if not len(ids):
-        raise UserError("the text is empty", expected="a word or more")
+        raise UserError("the text is empty", expected="at least one word")
     if len(ids) > reader.max_length:
         raise UserError("the text is too long", expected=f"{reader.max_length} tokens at most", got=len(ids))
     device = next(reader.model.parameters()).device
@@ -79,11 +79,13 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
 def _relevance(
     reader: Reader, read: Text, found: list[Layer], geometry: Geometry, asked: str
 ) -> tuple[Tensor | None, str]:
-    """Only a head that names a class of the whole text can be asked about one."""
+    """Compute the relevance for a class, which requires a head that classifies whole texts."""
     if not asked or (asked == PREDICTED and reader.head != "classes"):
         return None, ""
     if reader.head != "classes":
-        raise UserError(f"{reader.folder} names no classes", expected="a model with a class head", got=reader.head)
+        raise UserError(
+            f"{reader.folder} does not predict classes", expected="a model with a class head", got=reader.head
+        )
     if asked == PREDICTED:
         with torch.no_grad():
             label = int(reader.model(read).argmax(-1))
@@ -95,7 +97,7 @@ def _relevance(
 
 
 def _answering(reader: Reader, grid: Grid) -> Tensor:
-    """(1, 1, tokens): which tokens the answer is read from"""
+    """(1, 1, tokens): the tokens from which the head reads its output"""
     pool = reader.model.card.config.get("pool")
     if pool == "mean":
         return answering(grid)

@@ -1,4 +1,4 @@
-"""What a study may measure of its finished runs: each is kept where the verb of that name keeps it."""
+"""Measures that a study can add to its finished runs; each is saved in the file of the verb of the same name."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from patchword.recipes.text.inference.outputs import Advance
 
 @dataclass(frozen=True)
 class LeadingEigenvalue:
-    """The largest eigenvalue of the Hessian of the loss over training samples, in sharpness.json."""
+    """The largest eigenvalue of the Hessian of the training loss, saved in sharpness.json."""
 
     asked: Asked
     wish: Wish
@@ -23,7 +23,7 @@ class LeadingEigenvalue:
     logarithmic: bool = True
 
     def known(self, run: Run) -> float | None:
-        """None also where other samples were read, or an estimate had fewer products than it may have here."""
+        """Return the saved value; None if it is of other samples, or of fewer Hessian-vector products."""
         kept = known_sharpness(run)
         if not kept or (kept["sample"]["count"], kept["sample"]["seed"]) != (self._count(run), self.asked.seed):
             return None
@@ -46,7 +46,7 @@ class LeadingEigenvalue:
 
 @dataclass(frozen=True)
 class CorruptionAccuracy:
-    """The mean accuracy under corruptions of test pictures, in robustness.json."""
+    """The mean accuracy on corrupted test images, saved in robustness.json."""
 
     plan: Plan
     name: str = "corruption accuracy"
@@ -54,7 +54,7 @@ class CorruptionAccuracy:
     logarithmic: bool = False
 
     def known(self, run: Run) -> float | None:
-        """None also where other corruptions were tried, or other pictures."""
+        """Return the saved value; None if it is of other corruptions or other images."""
         found = known_robustness(run)
         if found is None or not of_these_weights(run):
             return None

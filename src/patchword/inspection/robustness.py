@@ -1,4 +1,4 @@
-"""How well a run does on spoiled pictures and at other resolutions."""
+"""Accuracy of a run on corrupted images and at other resolutions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ FILE = "robustness.json"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tried. count: test pictures, spread over the set; None is all. sizes: sides of square pictures."""
+    """What is measured. count: test images, evenly spaced over the set; None is all. sizes: sides of square images."""
 
     kinds: tuple[str, ...] = tuple(KINDS)
     severities: tuple[int, ...] = SEVERITIES
@@ -36,7 +36,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Accuracies: on the clean pictures, of each kind and severity, at each size. All are shares."""
+    """Accuracies from 0 to 1: on clean images, per corruption and severity, and per image size."""
 
     clean: float
     pictures: int
@@ -45,12 +45,12 @@ class Robustness:
     sizes: Mapping[int, float] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> float:
-        """the mean over the severities"""
+        """the mean accuracy over the severities of a corruption"""
         return sum(self.corrupted[kind].values()) / len(self.corrupted[kind])
 
     @property
     def mean(self) -> float:
-        """Mean corruption accuracy: the mean over the kinds; not a number if none was tried."""
+        """Mean corruption accuracy: the mean over the corruptions; nan if none was measured."""
         return sum(map(self.of_kind, self.corrupted)) / len(self.corrupted) if self.corrupted else float("nan")
 
     def to_json(self) -> dict[str, Any]:
@@ -64,12 +64,14 @@ class Robustness:
 
 
 def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = nobody) -> Robustness:
-    """Kept in robustness.json of the run. advance: is told the share that is done, of 1."""
+    """Measure the robustness of a run and save it in robustness.json. advance: called with each completed fraction."""
     target, before = pick_device(device), known_robustness(run)
     if before is not None and not of_these_weights(run):
         before = None
     model = run.model().to(target).eval()
-    others = {size: run.model(image=size).to(target).eval() for size in plan.sizes}  # a size that does not fit is told
+    others = {
+        size: run.model(image=size).to(target).eval() for size in plan.sizes
+    }  # an impossible size raises an error here
     images = _some(run.test_images(model.card), plan.count)
     held = Batches(images, BATCH, model.card.normalization, target).on_device().images
     share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
@@ -96,14 +98,14 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = no
 
 
 def _completed(found: Robustness, before: Robustness | None) -> Robustness:
-    """With the half that was not tried now, corruptions or sizes, if the same pictures were tried before."""
+    """Add the saved corruptions or sizes if they were not measured now and were measured on the same images."""
     if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
         return found
     return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
 
 
 def known_robustness(run: Run) -> Robustness | None:
-    """What was found before; None if nothing was."""
+    """Return the saved robustness; None if there is none."""
     path = run.folder / FILE
     if not path.is_file():
         return None
@@ -120,13 +122,13 @@ def known_robustness(run: Run) -> Robustness | None:
 
 
 def of_these_weights(run: Run) -> bool:
-    """Whether what was found before was found of the weights that the run has now."""
+    """True if the saved robustness belongs to the current weights of the run."""
     return bool(read_json(run.folder / FILE).get("digest") == weights_digest(run))
 
 
 @torch.inference_mode()
 def accuracy(model: Model, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
-    """The share of pictures whose label the model names; the count stays on the device until the end."""
+    """Return the fraction of images that are classified correctly; the count stays on the device until the end."""
     right, count = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device), 0
     for pixels, labels in batches:
         right += (model(prepared(pixels, model.card.normalization)).argmax(-1) == labels).sum()
@@ -148,7 +150,7 @@ def _batches(images: Images, device: torch.device) -> Iterator[tuple[Tensor, Ten
 def _spoiled(
     images: Images, device: torch.device, kind: str, severity: int, seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """A picture's own number decides what is random, so that a smaller count has the same pictures."""
+    """Yield batches of corrupted images. Random numbers depend on the index of an image, not on their count."""
     for index, (pixels, labels) in zip(torch.arange(len(images)).split(BATCH), _batches(images, device), strict=True):
         keys = images.keys[index.to(images.keys.device)].to(device)
         yield corrupted(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels

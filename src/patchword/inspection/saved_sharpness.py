@@ -1,4 +1,4 @@
-"""A run's sharpness, measured and kept in its folder."""
+"""Measures the sharpness of a run and saves it in the run's folder."""
 
 import time
 from typing import Any

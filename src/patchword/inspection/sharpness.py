@@ -1,7 +1,7 @@
-"""A run with a sample of its training data, so that its loss can be looked at around its weights.
+"""Loads a run with a sample of its training data, to inspect the loss around its weights.
 
-The loss is the plain one, so that runs can be compared: no augmentation, no smoothing, no weights of classes, no
-teacher. The samples are the first of a fixed shuffle of those the run was trained on.
+The loss is the plain one, so that runs can be compared: no augmentation, no label smoothing, no class weights, no
+teacher. The samples are the first of a fixed shuffle of the training samples.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ from patchword.training.step import Objective
 
 @dataclass(frozen=True)
 class Asked:
-    """Which samples are read, and how many at once; batch 0 is as many as fit."""
+    """Number and seed of the samples, and the batch size; a batch of 0 is the largest that fits into memory."""
 
     samples: int = 2048
     batch: int = 0
@@ -57,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Opened:
-    """sample: in words. loss_name: with its unit. has_accuracy: whether answers are right or wrong."""
+    """A run with the loss on its sample. sample: in words. loss_name: with unit. has_accuracy: false for regression."""
 
     run: Run
     name: str
@@ -95,7 +95,7 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
     def pieces(size: int) -> Iterable[Any]:
         return replace(images, size=size).whole()
 
-    sample = f"{len(chosen):,} of {len(train):,} training pictures of {train.name}, seed {asked.seed}"
+    sample = f"{len(chosen):,} of {len(train):,} training images of {train.name}, seed {asked.seed}"
     loss = _loss(model, pieces, Classification(model), len(chosen), len(chosen), asked)
     return Opened(run, run.folder.absolute().name, loss, sample)
 
@@ -129,7 +129,7 @@ _OPENERS: Mapping[str, Callable[[Run, Any, Asked], Opened]] = {"images": _images
 def _loss(
     model: Model, pieces: Callable[[int], Iterable[Any]], objective: Objective, weight: int, count: int, asked: Asked
 ) -> SampleLoss:
-    """weight: the terms of the mean over the whole sample"""
+    """weight: the number of terms in the mean over the whole sample"""
 
     def share(piece: Any) -> tuple[Tensor, Tensor]:
         found = objective(piece, piece)
@@ -139,7 +139,7 @@ def _loss(
 
 
 def fitting(loss: SampleLoss) -> SampleLoss:
-    """With pieces as large as memory allows for a second derivative: a GPU is asked, elsewhere 128 will do."""
+    """Choose the largest micro-batch whose second derivative fits into GPU memory; on a CPU, at most 128."""
     if loss.zeros().device.type != "cuda":
         return replace(loss, size=min(loss.size, 128))
     size = min(loss.size, 2048)
@@ -161,13 +161,14 @@ def _first(loss: SampleLoss, size: int) -> Iterable[Any]:
 def _plain(model: Any, run: Run) -> Any:
     if is_quantised(model):
         raise UserError(
-            f"{run.folder} was trained in 8 bits", expected="a run whose loss has derivatives: rounding has none"
+            f"{run.folder} was trained with quantise=true",
+            expected="a run without quantization: rounding has no derivative",
         )
     return model.requires_grad_(True)
 
 
 def _check_data(run: Run, now: dict[str, Any]) -> None:
-    """The sample must be one of what the run was trained on."""
+    """Raise an error if the training data has changed since the run."""
     path = run.folder / "data.json"
     before = dict(read_json(path)) if path.is_file() else now
     if before.get("fingerprint", now["fingerprint"]) != now["fingerprint"]:
@@ -180,11 +181,11 @@ def _check_data(run: Run, now: dict[str, Any]) -> None:
 
 
 def weights_digest(run: Run) -> str:
-    """Of the file of weights, so that a measure of other weights is not taken for one of these."""
+    """Return the hash of the weight file, which tells whether a saved measure belongs to the current weights."""
     with (run.folder / "model.safetensors").open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def same_data(recipes: Iterable[Recipe]) -> bool:
-    """Whether runs lie on one scale: they learned from the same set."""
+    """True if all recipes train on the same data set, so that their losses are comparable."""
     return len({getattr(recipe, "data", "") or getattr(recipe, "train", "") for recipe in recipes}) <= 1

@@ -1,4 +1,4 @@
-"""RUNS: a recipe is a typed function that says what it does, what it needs and what it expects."""
+"""RUNS: named recipes, the training of a recipe, and the evaluation of a run."""
 
 from collections.abc import Callable
 

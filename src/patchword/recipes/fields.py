@@ -1,4 +1,4 @@
-"""What a field of a recipe takes, in words, and how what is typed for one is read."""
+"""Describes the valid values of recipe fields, and parses typed values."""
 
 import re
 from typing import Any
@@ -15,14 +15,14 @@ _SPECIAL = {"activation_checkpointing": "true, false, or stages such as [0, 1]",
 
 
 def check_device(name: str) -> str:
-    """A name that a device can have; whether it is here is found out where it is used."""
+    """Return a valid device name; whether the device exists is checked on use."""
     if not re.match(DEVICE, name):
         raise UserError(f"cannot use device {name!r}", expected=DEVICES)
     return name
 
 
 def expected_of(model: type[BaseModel], path: str) -> str:
-    """path: of the field, which may be that of an inner model"""
+    """Return the valid values of a field in words. path: of the field, with dots for inner models"""
     first, _, rest = path.partition(".")
     if first in _SPECIAL or first not in model.model_fields:
         return _SPECIAL.get(first, "another value")
@@ -34,7 +34,7 @@ def expected_of(model: type[BaseModel], path: str) -> str:
 
 
 def model_value(text: str) -> Any:
-    """For fields of a model, which may be pairs; a recipe's own fields are read by their types."""
+    """Parse the value of a model's config field; a recipe's own fields are parsed by their types."""
     try:
         return read_value(text)
     except yaml.YAMLError:
@@ -42,7 +42,7 @@ def model_value(text: str) -> Any:
 
 
 def read_value(text: str) -> Any:
-    """YAML's reading, except that 1e-1 is a number and not a word."""
+    """Parse a value as YAML, except that 1e-1 is a number."""
     value = yaml.safe_load(text)
     try:
         return float(value) if isinstance(value, str) and value[:1].isdigit() else value

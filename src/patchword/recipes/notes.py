@@ -1,4 +1,4 @@
-"""What looks like a mistake in the data and stops nothing, said before training."""
+"""Prints possible mistakes in the data before training; they do not stop it."""
 
 from collections.abc import Sequence
 

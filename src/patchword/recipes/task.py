@@ -1,4 +1,4 @@
-"""What a kind of recipe brings to the loop: a model, batches, what is learned from them and how it is scored."""
+"""The task: what a recipe kind gives to the training loop (model, batches, objective, validation)."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from patchword.training.step import Batch, Objective
 
 
 class Task(Protocol):
-    """Everything of a run that depends on its data."""
+    """The parts of a run that depend on its data."""
 
     @property
     def recipe(self) -> Recipe: ...
@@ -27,27 +27,27 @@ class Task(Protocol):
 
     @property
     def unit(self) -> str:
-        """what a batch's weight counts, e.g. "images\""""
+        """what the weight of a batch counts, e.g. images"""
         ...
 
     @property
     def metric(self) -> str:
-        """what validation scores"""
+        """the name of the validation score"""
         ...
 
     @property
     def shapes_change(self) -> bool:
-        """whether batches differ in shape, as those of texts do"""
+        """whether the shapes of batches vary, as those of texts do"""
         ...
 
     def steps_per_epoch(self) -> int: ...
 
     def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[Batch]:
-        """the batches of an epoch from number `first` on; of each, what is this process's"""
+        """the batches of an epoch from index `first` on; of each, the part of this process"""
         ...
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        """forward: the model, perhaps compiled"""
+        """forward: the model, which can be compiled"""
         ...
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
@@ -55,9 +55,9 @@ class Task(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """the model as it is now, and whatever is needed to use it"""
+        """saves the current model and everything that is needed to use it"""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """of the training data, so that a run cannot go on with other data"""
+        """of the training data, so that a run is not resumed with other data"""
         ...

@@ -1,4 +1,4 @@
-"""What a teacher is worth to a DeiT, in the form of the lectures' table."""
+"""The effect of distillation on a DeiT, in the form of the lectures' table."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,21 @@ from patchword.recipes.recipe import Expect, ModelChoice, Recipe
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study
 
-TEACHER = "{teacher}"  # told on the command line
+TEACHER = "{teacher}"  # given on the command line
 
 
 def deit_distillation() -> Study:
-    """DeiT without a teacher, with soft and hard answers of one, and with a token of its own for it."""
+    """DeiT without a teacher, with soft and hard distillation, and with a distillation token."""
     soft = ImageTeacher(name=TEACHER, kind="soft", temperature=3.0, share=0.9)
     hard = ImageTeacher(name=TEACHER, kind="hard", share=0.5)
     return Study(
-        "A small DeiT without a teacher, and with one in each way.",
-        "at most 14 minutes a seed on one H200 (3 to 4 a run, six beside each other)",
+        "A small DeiT without a teacher, and with each kind of distillation.",
+        "at most 14 minutes per seed on one H200 (3 to 4 per run, six at a time)",
         {
             "soft": _student("deit-mini", soft),
             "hard": _student("deit-mini", hard),
             "token": _student("deit-mini-distilled", hard.model_copy(update={"token": "distillation"})),
-            "none": _student("deit-mini", ImageTeacher()),  # last: a teacher that does not fit is told at once
+            "none": _student("deit-mini", ImageTeacher()),  # last, so that an unsuitable teacher is reported at once
         },
         conclusion=table,
         asks={"teacher": "the run or the weights to learn from, e.g. runs/fashion-mnist-resnet"},
@@ -31,8 +31,8 @@ def deit_distillation() -> Study:
 
 
 def _student(model: str, teacher: ImageTeacher) -> Recipe:
-    """Longer than the families, and flips alone: a student that does not overfit needs its teacher little."""
-    about = "A small DeiT, and what a teacher is worth to it."
+    """Trains longer than the families, with flips only: a student that does not overfit gains little from a teacher."""
+    about = "A small DeiT with or without a teacher."
     chosen = {"about": about, "expect": Expect(), "model": ModelChoice(name=model), "teacher": teacher}
     return fashion_mnist_deit().model_copy(update={**chosen, "augmentation": Augment(flip=0.5), "epochs": 90})
 
@@ -49,7 +49,7 @@ ROWS = (
 
 
 def table(results: Sequence[Result]) -> str:
-    """The accuracies by what was learned and which token answers; of several seeds their mean and spread."""
+    """Return the accuracies per kind of distillation and per token; for several seeds, mean and standard deviation."""
     lines = []
     for title, run, measure in ROWS:
         found = [r.measures[measure] for r in results if r.run.partition("-seed-")[0] == run and measure in r.measures]

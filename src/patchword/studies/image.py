@@ -19,7 +19,7 @@ def fashion_mnist_families() -> Study:
 
 
 def fashion_mnist_positions() -> Study:
-    """Swin and CSWin with each way of telling tokens where they are."""
+    """Swin and CSWin with each position encoding."""
     runs = {}
     for base in (fashion_mnist_swin(), fashion_mnist_cswin()):
         for scheme in ("none", "learned", "sinusoidal", "relative", "conditional", "local"):
@@ -28,7 +28,7 @@ def fashion_mnist_positions() -> Study:
             family = base.model.name.removesuffix("-mini")
             runs[f"{family}-{scheme}"] = base.model_copy(update={"model": model, "expect": expect})
     return Study(
-        "Swin and CSWin with each positional scheme.",
+        "Swin and CSWin with each position encoding.",
         TOGETHER,
         runs,
     )

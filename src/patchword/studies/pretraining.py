@@ -7,7 +7,7 @@ from patchword.studies.study import Study
 
 
 def masked_or_causal() -> Study:
-    """The same sizes, texts and tokenizer; what differs is what is asked, and which words may be read."""
+    """Masked words or the next word: two objectives with the same sizes, texts and tokenizer."""
     both = {"sentences": "packed", "about": "Masked or next words, at the same size on the same text."}
     masked = PretrainingRecipe(model=ModelChoice(name="bert-mini"), **both)
     causal = PretrainingRecipe(model=ModelChoice(name="gpt2-small", **MINI), **both)

@@ -1,7 +1,7 @@
-"""What SAM does to three families, in the form of the lectures' tables.
+"""The effect of SAM on three families, in the form of the lectures' tables.
 
 The setting is that of "When Vision Transformers outperform ResNets without pre-training or strong data augmentations":
-nothing but SAM makes the minimum flat. Augmentation, smoothing and averaged weights would as well, and are left out.
+nothing but SAM flattens the minimum. Augmentation, label smoothing and weight averaging would, too, and are left out.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def sharpness_aware() -> Study:
     radii = ", ".join(f"{label} {rho:g}" for label, (_, rho) in MODELS.items())
     return Study(
         f"ViT, ResNet and Mixer with and without SAM (rho: {radii}).",
-        "at most 20 minutes a seed on one H200 (2 to 5 a run, 15 beside each other)",
+        "at most 20 minutes per seed on one H200 (2 to 5 per run, 15 at a time)",
         runs,
         conclusion=in_words,
         measured=(EIGENVALUE, CORRUPTION),
@@ -44,7 +44,7 @@ def sharpness_aware() -> Study:
 
 def _run(model: str, rho: float) -> ImageRecipe:
     return ImageRecipe(
-        about="What SAM does to a family.",
+        about="One family with or without SAM.",
         model=ModelChoice(name=model),
         data="fashion-mnist",
         validation=0.05,
@@ -58,7 +58,7 @@ def _run(model: str, rho: float) -> ImageRecipe:
 
 
 def in_words(results: Sequence[Result]) -> str:
-    """For each family by which factor SAM lowers the eigenvalue, and what becomes of the accuracies."""
+    """Return, per family, the factor by which SAM lowers the eigenvalue, and the changes of the accuracies."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.run.partition("-seed-")[0], []).append(result)
@@ -85,5 +85,5 @@ def _factor(before: float, after: float) -> str:
 
 
 def _mean(results: Sequence[Result], measure: str) -> float:
-    """not a number where it was not measured"""
+    """nan if it was not measured"""
     return fmean(result.measures.get(measure, float("nan")) for result in results)

@@ -1,4 +1,4 @@
-"""The same recipe from several seeds: how far a result is luck."""
+"""Runs of one recipe with several seeds, which show how much of a result is chance."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from patchword.studies.study import Result, Study
 
 
 def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
-    """A study whose runs are called seed-0, seed-1, ..., from the recipe's seed on."""
+    """Return a study with the runs seed-0, seed-1, ..., which starts at the recipe's seed."""
     if count < 1:
         raise UserError("--seeds", expected="1 or more", got=count)
     seeds = range(recipe.seed, recipe.seed + count)
@@ -21,7 +21,7 @@ def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
 
 
 def study_over_seeds(study: Study, count: int) -> Study:
-    """Every run of a study from several seeds, called NAME-seed-0 and so on."""
+    """Return the study with every run repeated for several seeds, as NAME-seed-0 and so on."""
     if count < 1:
         raise UserError("--seeds", expected="1 or more", got=count)
     if any("-seed-" in label for label in study.runs):
@@ -35,12 +35,12 @@ def study_over_seeds(study: Study, count: int) -> Study:
 
 
 def check_seeds_folder(folder: Path) -> None:
-    """The folder of several runs must not be a run itself."""
+    """Raise an error if the folder for several runs is itself a run."""
     if (folder / "recipe.yaml").is_file():
         raise UserError(f"{folder} holds a single run already", hint="give these runs another --name")
 
 
 def spreads(results: Sequence[Result]) -> dict[str, Spread]:
-    """Of every measure, and of the loss."""
+    """Return the spread of every measure and of the loss."""
     values = {name: [result.measures[name] for result in results] for name in results[0].measures}
     return {name: Spread.of(found) for name, found in {**values, "loss": [result.loss for result in results]}.items()}

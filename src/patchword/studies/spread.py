@@ -1,4 +1,4 @@
-"""How far results lie apart."""
+"""Statistics of a result over several seeds."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Spread:
-    """One measure over the seeds. deviation: of the sample (n - 1 in the denominator); None of a single run."""
+    """One measure over the seeds. deviation: sample standard deviation (n - 1); None for a single run."""
 
     mean: float
     deviation: float | None

@@ -1,4 +1,4 @@
-"""A study: several runs that differ in one thing, brought into one table."""
+"""A study: several runs that differ in one thing, compared in one table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,58 +19,60 @@ from patchword.recipes.train import check_folder
 
 
 class Measure(Protocol):
-    """One number of a finished run beyond its evaluation, kept in the run's folder."""
+    """A number of a finished run that evaluation does not compute; it is saved in the run's folder."""
 
     @property
     def name(self) -> str:
-        """in words; results call it so with underscores"""
+        """in words; the results use it with underscores"""
 
     @property
     def unit(self) -> str:
-        """of its axis; a share is told in %"""
+        """of its axis; a fraction is shown in %"""
 
     @property
     def logarithmic(self) -> bool:
-        """whether factors count, not differences"""
+        """whether ratios matter instead of differences"""
 
     def known(self, run: Run) -> float | None:
-        """What was kept of the weights that the run has now."""
+        """Return the saved value if it belongs to the current weights of the run."""
 
     def measure(self, run: Run, device: str, advance: Advance) -> None:
-        """Keeps it in the run's folder. advance: is told the share that is done, of 1."""
+        """Measure and save the value in the run's folder. advance: called with each completed fraction."""
 
 
 def field_of(measure: Measure) -> str:
-    """its name among the measures of a result"""
+    """the name of the measure in a result"""
     return measure.name.replace(" ", "_")
 
 
 @dataclass(frozen=True)
 class Study:
-    """Runs by what tells them apart; each is trained into a folder of that name below the study's."""
+    """Named runs; each is trained into the folder of its name inside the study's folder."""
 
     about: str
     time: str
     runs: Mapping[str, Recipe]
-    missing: Callable[[Recipe], str] = lambda recipe: ""  # why a run cannot be done here, where others can
-    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # what the table as a whole says
-    panels: tuple[str, ...] = ()  # how the names of runs begin that are told beside others, each group by itself
-    asks: Mapping[str, str] = field(default_factory=dict)  # what is to be told, and stands in the runs as {name}
-    measured: tuple[Measure, ...] = ()  # of each finished run, beyond its evaluation
-    against: str = ""  # what half of the runs have: "SAM" tells the run vit-sam beside the run vit
+    missing: Callable[[Recipe], str] = lambda recipe: ""  # the reason why a run is left out; empty if it is not
+    conclusion: Callable[[Sequence["Result"]], str] = lambda results: ""  # a summary of the whole table
+    panels: tuple[str, ...] = ()  # prefixes of run names; each prefix gets its own panel
+    asks: Mapping[str, str] = field(
+        default_factory=dict
+    )  # settings that the user must give; the runs contain them as {name}
+    measured: tuple[Measure, ...] = ()  # measures of each finished run besides its evaluation
+    against: str = ""  # what half of the runs have: "SAM" compares the run vit-sam with the run vit
 
-    def possible(self, say: Callable[[str], None]) -> "Study":
-        """The runs whose data is here."""
+    def possible(self, log: Callable[[str], None]) -> "Study":
+        """Return the study with only the runs whose data exists; log the others."""
         reasons = {label: self.missing(recipe.located()) for label, recipe in self.runs.items()}
         for label, reason in reasons.items():
             if reason:
-                say(f"{label} is left out: {reason}")
+                log(f"{label} is left out: {reason}")
         if all(reasons.values()):
-            raise UserError("no run of this study can be done here", got=next(iter(reasons.values())))
+            raise UserError("the data of all runs of this study is missing", got=next(iter(reasons.values())))
         return replace(self, runs={label: recipe for label, recipe in self.runs.items() if not reasons[label]})
 
     def with_settings(self, settings: Iterable[str]) -> "Study":
-        """The same field changed in every run."""
+        """Return the study with the same fields changed in every run."""
         changes = list(settings)
         given = dict(text.split("=", 1) for text in changes if text.partition("=")[0].strip() in self.asks)
         if given:
@@ -89,7 +91,7 @@ class Study:
         return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in given})
 
     def check(self, folder: Path) -> None:
-        """Before training: every model can be made, and every run that has begun was begun with this recipe."""
+        """Check before training that every model can be built, and that runs that have started have the same recipe."""
         for name, what in self.asks.items():
             raise UserError(f"this study needs {name}=", expected=what, hint=f"--set {name}=FILE")
         for label, recipe in self.runs.items():
@@ -112,17 +114,17 @@ def _replaced(fields: BaseModel, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_model(choice: ModelChoice) -> None:
-    """A name with its fields; the weights of a folder are checked where they are read."""
+    """Build the model of a registry name without memory; the weights of a folder are checked when they are read."""
     if choice.name in REGISTRY.names():
         with torch.device("meta"):
             REGISTRY.create(choice.name, **choice.overrides())
     elif not Path(choice.name).exists():
-        hint = "`patchword train bert-pretrain` makes one; or name another with model=FOLDER"
+        hint = "`patchword train bert-pretrain` makes one; or give another with model=FOLDER"
         raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
 
 
 def _value_at(recipe: Recipe, path: str) -> Any:
-    """The value of a field, or of a field of its model, which may not be there."""
+    """Return the value of a field, which may belong to the model; None if there is none."""
     value: Any = recipe.model_dump(mode="json")
     for step in ("model", "name") if path == "model" else path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
@@ -131,7 +133,7 @@ def _value_at(recipe: Recipe, path: str) -> Any:
 
 @dataclass(frozen=True)
 class Result:
-    """One row of a study's table. metric: the measure that counts. part: of the data, on which it was measured."""
+    """One row of a study's table. metric: the name of the main measure. part: the data split it was measured on."""
 
     run: str
     model: str
@@ -150,7 +152,7 @@ class Result:
         return self.measures[self.metric]
 
     def to_json(self) -> dict[str, Any]:
-        """One field a measure, in its place."""
+        """Return one entry per measure."""
         return {
             "run": self.run,
             "model": self.model,
@@ -166,7 +168,7 @@ class Result:
 
 
 def results(study: Study, folder: Path) -> list[Result]:
-    """The runs of a study that have been evaluated, in the study's order."""
+    """Return the results of the evaluated runs, in the order of the study."""
     done = [label for label in study.runs if (folder / label / "evaluation.json").is_file()]
     if not done:
         raise UserError(f"no run of {folder} is finished", hint="`patchword train` the study first")

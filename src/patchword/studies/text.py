@@ -14,9 +14,9 @@ from patchword.studies.study import Result, Study
 
 
 def glue() -> Study:
-    """All of GLUE's tasks whose files are there, and the GLUE score."""
+    """All tasks of GLUE whose files exist, and the GLUE score."""
     return Study(
-        about="GLUE: one model fine-tuned on every task whose files are here.",
+        about="GLUE: one model fine-tuned on every task whose files exist.",
         time="as long as its runs together",
         runs={name: glue_recipe(name)() for name in GLUE},
         missing=_missing,
@@ -25,7 +25,7 @@ def glue() -> Study:
 
 
 def _missing(recipe: Recipe) -> str:
-    assert isinstance(recipe, TextRecipe), "GLUE is made of texts"
+    assert isinstance(recipe, TextRecipe), "GLUE has text recipes"
     try:
         glue_file(recipe.glue, Path(recipe.train), "train")
     except UserError as error:
@@ -34,7 +34,7 @@ def _missing(recipe: Recipe) -> str:
 
 
 def _glue_score(results: Sequence[Result]) -> str:
-    """The seeds of a task are averaged first."""
+    """Return the GLUE score; the seeds of a task are averaged first."""
     seeds: dict[str, list[Result]] = {}
     for result in results:
         seeds.setdefault(result.run.partition("-seed-")[0], []).append(result)
@@ -49,13 +49,13 @@ def _glue_score(results: Sequence[Result]) -> str:
 
 
 def pretraining_or_scratch() -> Study:
-    """The same model on the same task, with and without the weights of its pretraining."""
+    """The same model on the same task, with pretrained or with random weights."""
     base = TextRecipe(model=ModelChoice(name="runs/bert-pretrain"), epochs=5, learning_rate=1e-4)
     fresh = base.model_copy(
         update={
             "model": ModelChoice(name="runs/bert-pretrain", from_scratch=True),
             "learning_rate": 3e-4,
-        }  # higher: there is nothing to keep
+        }  # higher, because there are no pretrained weights
     )
     return Study(
         about="Pretrained or from scratch: the same model on the same task, three seeds each.",
@@ -69,7 +69,7 @@ def pretraining_or_scratch() -> Study:
 
 
 def zero_shot_reading() -> Study:
-    """Reading learned in one language and tried in another (Hsu, Liu and Lee, 2019)."""
+    """Question answering trained in one language and tested in another (Hsu, Liu and Lee, 2019)."""
     base = TextRecipe(
         model=ModelChoice(name="runs/bert-pretrain"),
         task="span",
@@ -88,8 +88,8 @@ def zero_shot_reading() -> Study:
         time="as long as three runs",
         runs={label: base.model_copy(update={"train": train}) for label, train in files.items()},
         asks={
-            "english": "a file of English questions in SQuAD's form",
-            "chinese": "a file of Chinese questions in the same form, e.g. DRCD's",
-            "test": "the questions to be answered, e.g. DRCD's test set",
+            "english": "a file of English questions in SQuAD's format",
+            "chinese": "a file of Chinese questions in the same format, e.g. DRCD's",
+            "test": "the test questions, e.g. DRCD's test set",
         },
     )

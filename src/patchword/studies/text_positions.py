@@ -1,12 +1,12 @@
-"""Train short, test longer: the lectures' three properties of a positional encoding, measured.
+"""Train short, test longer: the lectures' three properties of a position encoding, measured.
 
-The task needs order and nothing else: at every token, name the token that stood before it. It is learned from texts of
-one length and asked for in texts up to four times as long.
+The task needs nothing but order: at every token, predict the token before it. Training texts have one length, test
+texts are up to four times as long.
 
-- smooth: neighbours are alike. Measured as the mean distance of neighbours over that of all pairs; a table of random
-  rows has 1.
+- smooth: neighbours are similar. Measured as the mean distance of neighbours divided by that of all pairs; a table of
+  random rows has 1.
 - data-driven: the encoding is learned. Measured as how far training moved it, relative to its size.
-- inductive: it serves for texts longer than any that was seen. Measured as the accuracy there.
+- inductive: it works for texts longer than those in training. Measured as the accuracy on such texts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ SCHEMES: tuple[TextPositionName, ...] = tuple(TEXT_POSITIONS)
 
 @dataclass(frozen=True)
 class Exercise:
-    """Sizes of the task. lengths: of the tests, in lengths of the texts that are learned from."""
+    """Sizes of the task. lengths: of the test texts, as multiples of the training length."""
 
     length: int = 24
     steps: int = 400
@@ -43,7 +43,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Finding:
-    """One scheme. weights: of position alone. accuracies: at each tested length. encodings: of places or distances."""
+    """The result of one position encoding. weights: its parameters. accuracies: per test length."""
 
     scheme: TextPositionName
     weights: int
@@ -51,12 +51,12 @@ class Finding:
     encodings: Tensor | None
     roughness: float | None
     moved: float | None
-    solver: float | None  # error of FLOATER's solver, against one of finer steps
+    solver: float | None  # error of FLOATER's solver compared with finer steps
 
 
-def study(schemes: Sequence[TextPositionName], task: Exercise, say: Callable[[str], None]) -> Iterator[Finding]:
+def study(schemes: Sequence[TextPositionName], task: Exercise, log: Callable[[str], None]) -> Iterator[Finding]:
     for number, scheme in enumerate(schemes, 1):
-        say(f"{number} of {len(schemes)}: {scheme}")
+        log(f"{number} of {len(schemes)}: {scheme}")
         yield _find(scheme, task)
 
 
@@ -81,7 +81,7 @@ def _find(scheme: TextPositionName, task: Exercise) -> Finding:
 
 
 def _model(scheme: TextPositionName, task: Exercise) -> TextModel:
-    """A BERT of one block. Its words start large enough to be heard beside sinusoids, as the Transformer's do."""
+    """Build a BERT of one block, with large initial word embeddings, so that sinusoids do not dominate them."""
     sizes = {
         "width": 64,
         "depth": 1,
@@ -102,7 +102,7 @@ def _is_position(name: str) -> bool:
 
 
 def texts(task: Exercise, count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(count, length) words, and the word before each; 0 before the first, which is no word"""
+    """Return (count, length) tokens and the token before each; 0 before the first, which is not a word."""
     ids = torch.randint(1, task.words, (count, length), generator=generator)
     return ids, F.pad(ids[:, :-1], (1, 0))
 
@@ -127,14 +127,14 @@ def _train(model: TextModel, task: Exercise) -> None:
 
 @torch.no_grad()
 def accuracy(model: TextModel, task: Exercise, length: int) -> float:
-    """of all tokens of texts that were not trained on"""
+    """Return the accuracy over all tokens of test texts."""
     ids, expected = texts(task, task.texts, length, torch.Generator().manual_seed(task.seed + 1))
     return float((model(ids).argmax(-1) == expected).float().mean())
 
 
 @torch.no_grad()
 def encodings(model: TextModel, places: int) -> Tensor | None:
-    """(places, width), or of relative vectors (distances, width): those of the first block's keys"""
+    """(positions, width); for relative vectors (distances, width), those of the first block's keys"""
     for part in model.modules():
         if isinstance(part, RelativeVectors):
             return part.keys.clone()
@@ -143,5 +143,5 @@ def encodings(model: TextModel, places: int) -> Tensor | None:
 
 
 def roughness(table: Tensor) -> float:
-    """The mean distance of neighbours over that of all pairs."""
+    """Return the mean distance of neighbours divided by that of all pairs."""
     return float((table[1:] - table[:-1]).norm(dim=-1).mean() / torch.pdist(table).mean())

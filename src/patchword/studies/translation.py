@@ -6,7 +6,7 @@ from patchword.studies.study import Study
 
 
 def translation_attention() -> Study:
-    """The story of attention: an LSTM that keeps a text in its state, one that looks back, and attention alone."""
+    """Attention in translation: an LSTM without attention, an LSTM with attention, and a Transformer."""
     lstm = TranslationRecipe(model=ModelChoice(name="lstm-translation-small"), learning_rate=1e-3)
     forgetful = lstm.model_copy(update={"model": ModelChoice(name="lstm-translation-small", attention="none")})
     return Study(

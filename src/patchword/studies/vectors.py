@@ -39,22 +39,22 @@ def contextual_or_static() -> Study:
             "elmo": "the run of an ELMo, or none",
             "bert": "the run of a BERT, or none",
             "tags": "a file of tagged words, .conllu",
-            "tags_test": "another, to be scored on",
-            "classes": "a table of texts with a class each",
-            "classes_test": "another, to be scored on",
+            "tags_test": "another file, for testing",
+            "classes": "a table of texts with one class per text",
+            "classes_test": "another file, for testing",
         },
         panels=("tags", "classes"),
     )
 
 
 def _missing(recipe: Recipe) -> str:
-    """Vectors that are said to be none are left out."""
+    """Leave a run out if one of its vectors is given as none."""
     assert isinstance(recipe, OverVectorsRecipe), "all runs are over vectors"
     return "its vectors are none" if "none" in listed_sources(recipe.vectors) else ""
 
 
 def order(results: Sequence[Result]) -> str:
-    """Of each task the vectors, the best first."""
+    """Return the vectors of each task, ordered by score."""
     groups: dict[str, dict[str, list[float]]] = {}
     for result in results:
         task, _, label = result.run.partition("-seed-")[0].partition("-")

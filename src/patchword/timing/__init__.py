@@ -1,1 +1,1 @@
-"""Timing of models, each in a process of its own."""
+"""Timing of models, each in its own process."""

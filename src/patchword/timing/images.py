@@ -1,4 +1,4 @@
-"""Timing a model: each in a process of its own, so that memory is its own and a failure is its own."""
+"""Times an image model in its own process, so that its memory use and its failures do not affect others."""
 
 import json
 import subprocess
@@ -18,14 +18,14 @@ from patchword.models import REGISTRY
 from patchword.training.step import Precision, autocast
 
 MEMORY = {
-    "cuda": "memory: the most that torch held on the GPU, weights and activations (torch.cuda.max_memory_allocated)",
-    "cpu": "memory: what a process of its own grew by, from before the model was made to the peak; about 20 MiB of it "
-    "are the libraries' (blank where the system does not tell; Linux does)",
+    "cuda": "memory: peak GPU memory of torch, weights and activations (torch.cuda.max_memory_allocated)",
+    "cpu": "memory: growth of the model's own process from before the model was built to its peak; about 20 MiB of it "
+    "belong to the libraries (blank on systems that do not report it; Linux does)",
 }
 
 
 class AnySetting(Protocol):
-    """How models are timed. module: what the new process runs; `answered` is its main."""
+    """How models are timed. module: what the new process runs; `answered` is its main function."""
 
     module: ClassVar[str]
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -38,32 +38,32 @@ class AnySetting(Protocol):
 
     @property
     def batch(self) -> int:
-        """the largest"""
+        """the largest batch size"""
         ...
 
     @property
     def seconds(self) -> float: ...
 
     def smaller(self) -> Self | None:
-        """the same for less memory; None: there is none"""
+        """the same setting with a smaller batch; None if there is none"""
         ...
 
     def read(self, answer: dict[str, Any]) -> Any:
-        """what `measure` found, from JSON"""
+        """the result of `measure`, from JSON"""
         ...
 
     def taken(self, found: Any) -> Sequence[float]:
-        """the seconds of a call, for each batch"""
+        """the seconds per call, for each batch size"""
         ...
 
     def tell(self, found: Any) -> str:
-        """what was found, in a few words"""
+        """the result in a few words"""
         ...
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How models of images are timed."""
+    """How image models are timed."""
 
     module: ClassVar[str] = "patchword.timing.images"
     device: str
@@ -86,11 +86,11 @@ class Setting:
 
 
 class NotMeasuredError(RuntimeError):
-    """A model that could not be timed, and why."""
+    """A model could not be timed; the message gives the reason."""
 
 
-def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> Any:
-    """What `measure` finds of a model; with a smaller batch while there is too little memory."""
+def time_model(name: str, setting: AnySetting, log: Callable[[str], None]) -> Any:
+    """Return the result of `measure` for a model, with a smaller batch if memory is too small."""
     while True:
         answer = _ask(name, setting)
         if "failure" not in answer:
@@ -98,26 +98,26 @@ def time_model(name: str, setting: AnySetting, told: Callable[[str], None]) -> A
         smaller = setting.smaller() if answer["out_of_memory"] else None
         if smaller is None:
             raise NotMeasuredError(answer["failure"])
-        told(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
+        log(f"{name}: out of memory with batch {setting.batch}, now with {smaller.batch}")
         setting = smaller
 
 
 def _ask(name: str, setting: AnySetting) -> dict[str, Any]:
-    """The answer of a new process, which hears no Ctrl-C of its own; it ends when this one is interrupted."""
+    """Run `measure` in a new process, which ignores Ctrl-C; it is stopped when this process is interrupted."""
     words = [sys.executable, "-P", "-m", setting.module, name, json.dumps(asdict(setting))]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == -9:
-        return {"failure": "the system killed it, most likely for want of memory", "out_of_memory": True}
+        return {"failure": "the system killed it, probably because memory was full", "out_of_memory": True}
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+        last = (done.stderr.strip().splitlines() or ["without a message"])[-1]
         return {"failure": f"its process ended with code {done.returncode}: {last}", "out_of_memory": False}
     return answer
 
 
 def measure(name: str, setting: Setting) -> Speed:
-    """In this process: inference without gradients on random pixels, with fresh weights."""
+    """Time inference in this process: without gradients, on random pixels, with random weights."""
     device = torch.device(setting.device)
     before = resident()
     model = REGISTRY.create(name).eval().to(device)
@@ -147,12 +147,12 @@ def main() -> None:
 
 
 def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
-    """What the new process does: its last line is the answer."""
+    """The main function of the new process; its last line of output is the result."""
     name, setting = sys.argv[1], json.loads(sys.argv[2])
     try:
         answer = asdict(measure(name, setting))
-    except Exception as error:  # whatever it is, the process that asked tells it and goes on
-        first = (str(error).splitlines() or ["without a word"])[0]
+    except Exception as error:  # the parent process reports any error and continues
+        first = (str(error).splitlines() or ["without a message"])[0]
         answer = {"failure": f"{type(error).__name__}: {first}", "out_of_memory": _is_memory(error)}
     print(json.dumps(answer))
 

@@ -1,4 +1,4 @@
-"""What is to be timed, how long that takes, and what is left out so that it ends."""
+"""Plans which models are timed, estimates the duration, and leaves out what would take too long."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +14,8 @@ from patchword.weights.export.formats import FORMATS
 
 CALLS = 4  # one to warm up and three to measure, at the least
 _START = 6.0  # seconds to start a process, roughly
-_MADE = 3e7  # weights that are made in a second
-_SHARE = 0.7  # of the rate of a large product that models reach
+_MADE = 3e7  # weights that are initialised per second
+_SHARE = 0.7  # fraction of the matmul peak that models reach
 _INT8 = 2.0  # how much faster integers are
 _COPIES = {"int8": 4.0}  # of the float32 weights that are held at a time; 2 otherwise
 _OPERATIONS = 50  # of a block, in 8 bits
@@ -23,7 +23,7 @@ _OPERATIONS = 50  # of a block, in 8 bits
 
 @dataclass(frozen=True)
 class Job:
-    """One model to time in one way. row: its place. macs: of a call, for each batch. start: seconds before them"""
+    """One model to time with one setting. row: its index. macs: per call and batch size. start: seconds of setup"""
 
     row: int
     setting: AnySetting
@@ -35,14 +35,14 @@ class Job:
         return self.setting.device, self.setting.precision
 
     def expected(self, rates: "Rates") -> float:
-        """Seconds."""
+        """Return the estimated duration in seconds."""
         least = 1.2 * self.setting.seconds
         return self.start + sum(max(least, CALLS * macs / rates.of(self.kind)) for macs in self.macs)
 
 
 @dataclass
 class Rates:
-    """Multiply-accumulates a second: a guess, then the best that was seen on a device in a precision."""
+    """Multiply-accumulates per second: an estimate first, then the best that was measured per device and precision."""
 
     cpu: float = field(default_factory=lambda: _SHARE * product_rate())
     seen: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -67,8 +67,9 @@ def image_jobs(rows: Sequence[Row], setting: Setting) -> list[Job]:
 def text_jobs(
     rows: Sequence[TextRow], settings: Sequence[TextSetting], longest: float, rates: Rates
 ) -> tuple[list[TextRow], list[Job]]:
-    """The jobs, and the rows with what is left out: batches whose calls take more than `longest` seconds, models that
-    the memory does not hold, and 8 bits where ONNX Runtime is not installed."""
+    """Return the jobs, and the rows with the reasons for what is left out: batches whose calls take more than
+    `longest` seconds, models that do not fit into memory, and int8 if ONNX Runtime is not installed.
+    """
     planned, jobs = list(rows), []
     for index, row in enumerate(rows):
         for setting in settings:
@@ -86,7 +87,7 @@ def text_jobs(
 
 
 def _obstacle(row: TextRow, condition: Condition, longest: float, rates: Rates) -> str:
-    """Why it is better not tried; nothing if there is no reason."""
+    """Return the reason why a model is not timed; empty if there is none."""
     if condition.precision == "int8":
         try:
             FORMATS[".onnx"].require()
@@ -102,7 +103,7 @@ def _obstacle(row: TextRow, condition: Condition, longest: float, rates: Rates) 
 
 
 def _before(row: TextRow, setting: TextSetting) -> float:
-    """Seconds until the first call."""
+    """Return the seconds until the first call."""
     made = _START + row.parameters / _MADE
     if setting.precision != "int8":
         return made

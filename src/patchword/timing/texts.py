@@ -1,4 +1,4 @@
-"""Timing a model of texts: in torch, or in 8-bit integers by ONNX Runtime; each in a process of its own."""
+"""Times a text model in its own process, with torch or as int8 with ONNX Runtime."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from patchword.training.step import autocast
 
 @dataclass(frozen=True)
 class TextSetting:
-    """How models of texts are timed: on texts of `tokens` tokens each, without padding."""
+    """How text models are timed: on texts of `tokens` tokens each, without padding."""
 
     module: ClassVar[str] = "patchword.timing.texts"
     device: str
@@ -55,7 +55,7 @@ class TextSetting:
 
 
 def measure(name: str, setting: TextSetting) -> TextSpeeds:
-    """In this process: inference without gradients on random tokens, with fresh weights."""
+    """Time inference in this process: without gradients, on random tokens, with random weights."""
     model = REGISTRY.create(name).eval()
     if setting.precision == "int8":
         return _in_int8(model, setting)
@@ -71,7 +71,7 @@ def measure(name: str, setting: TextSetting) -> TextSpeeds:
 
 
 def _in_int8(model: Model, setting: TextSetting) -> TextSpeeds:
-    """The same of an ONNX file. Weights are random, so its answers need not be near the model's."""
+    """Time an int8 ONNX file. Its weights are random, so its output may differ from that of the model."""
     from patchword.weights.export.export import export
     from patchword.weights.export.formats import FORMATS
 

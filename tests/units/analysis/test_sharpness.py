@@ -79,7 +79,7 @@ def test_the_sample_is_what_the_run_learned_from_and_the_loss_is_plain(run):
     opened = open_run(Run(run), Asked(samples=10_000, batch=100, device="cpu"))
     again = open_run(Run(run), Asked(samples=10_000, batch=400, device="cpu"))
     learned = json.loads((run / "data.json").read_text())["samples"]
-    assert f"{learned:,} of {learned:,} training pictures of digits" in opened.sample
+    assert f"{learned:,} of {learned:,} training images of digits" in opened.sample
     assert opened.loss.value() == pytest.approx(again.loss.value(), rel=1e-5)
     direction = torch.ones_like(opened.loss.zeros(1))
     ours, theirs = opened.loss.products(direction), again.loss.products(direction)

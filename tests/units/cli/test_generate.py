@@ -162,9 +162,9 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
     [
         (("a " * 200,), "a prompt is longer than the model can go on from: expected 63 tokens at most"),
         (("a", "--samples", 3, "--temperature", 0), "samples: expected 1, got 3"),
-        (("a", "--samples", 3, "--beams", 2), "samples: expected 2 at most, as many as beams, got 3"),
-        (("a", "--beams", 2, "--top-k", 3), "nothing is drawn"),
-        (("a", "--temperature", 0, "--top-p", 0.5), "nothing is drawn"),
+        (("a", "--samples", 3, "--beams", 2), "samples: expected at most 2, the number of beams, got 3"),
+        (("a", "--beams", 2, "--top-k", 3), "nothing is sampled"),
+        (("a", "--temperature", 0, "--top-p", 0.5), "nothing is sampled"),
         (("a", "--top-p", 1.5), "top_p: expected above 0, and 1 at most, got 1.5"),
         (("a", "--headline", "b"), "no field to generate was named: expected --field NAME"),
         (("a", "--field", "body"), "a prompt and fields exclude each other"),
@@ -184,7 +184,7 @@ def test_other_models_are_refused(command, folder, tmp_path):
     tokenizer = Tokenizer.read(folder)
     for name, head, message in (
         ("bert-tiny", "words", "'bert-tiny' cannot write: its tokens read what comes after them"),
-        ("gpt2-small", "tokens", "'gpt2-small' has no head for words"),
+        ("gpt2-small", "tokens", "'gpt2-small' has no language modelling head"),
     ):
         patchword.save(tiny_text(name, head=head, vocabulary=tokenizer.vocabulary), tmp_path / "other")
         tokenizer.save(tmp_path / "other")

@@ -373,7 +373,7 @@ def test_broken_bytes_that_are_piped_in_are_named(run, refused, monkeypatch):
 
 
 def test_a_question_is_needed(run, refused):
-    assert "what is the question?" in refused("predict", run("span"), TEXTS[0])
+    assert "a question is missing" in refused("predict", run("span"), TEXTS[0])
 
 
 def test_unequal_columns_are_refused(run, refused):
@@ -385,7 +385,7 @@ def test_a_folder_that_is_no_run_is_asked_by_its_head(command, saved, refused):
     folder = saved("plain", ("bad", "good"), head="classes", classes=2)
     assert records(command("predict", folder, TEXTS[0], "--json")[1])[0]["label"] in ("bad", "good")
     told = refused("predict", saved("words", head="words"), TEXTS[0])
-    assert "has no head that answers" in told
+    assert "has no head for a task" in told
 
 
 # fill
@@ -448,7 +448,7 @@ def test_what_fill_refuses(saved, refused, tokenizer):
     folder = saved("words", head="words")
     assert "there is no [MASK] in the text" in refused("fill", folder, "The cat sat.")
     assert "longer than the model reads: expected 40 tokens" in refused("fill", folder, "cat " * 60 + "[MASK]")
-    assert "has no head for words" in refused("fill", saved("plain"), "The [MASK] sat.")
+    assert "has no language modelling head" in refused("fill", saved("plain"), "The [MASK] sat.")
     assert "there is nothing at bert-tiny" in refused("fill", "bert-tiny", "The [MASK] sat.")
 
 
@@ -457,7 +457,7 @@ def test_fill_refuses_a_model_that_reads_only_what_stands_before(tokenizer, refu
     tokenizer.save(Path("causal"))
     told = refused("fill", "causal", "The [MASK] sat.")
     assert "cannot fill a gap: expected a masked model, such as a BERT, got 'gpt'" in told
-    assert "`patchword write causal" in told
+    assert "`patchword generate causal" in told
 
 
 # embed
@@ -611,7 +611,7 @@ def test_what_embed_refuses(minilm, refused):
     assert "no output was chosen" in refused("embed", minilm, "cat")
     assert "the kind of file is not clear" in refused("embed", minilm, "cat", "--out", "v.txt")
     assert "cannot hold texts of several vectors" in refused("embed", minilm, "cat", "--out", "v.npy", "--pool", "none")
-    assert "expected 0 (what enters) to 2" in refused("embed", minilm, "cat", "--json", "--layer", 3)
+    assert "expected 0 (the embeddings) to 2" in refused("embed", minilm, "cat", "--json", "--layer", 3)
     assert "has no pooler" in refused("embed", minilm, "cat", "--json", "--pool", "pooler")
     assert "expected 3 to 40 tokens" in refused("embed", minilm, "cat", "--json", "--length", 41)
     Path("a.csv").write_text("review\nx\n")
@@ -671,8 +671,8 @@ def test_sentences_of_a_file_without_the_word_are_left_out(command, minilm, refu
     Path("b.txt").write_text("A cat " + "sat " * 50 + "cat\nThe cat.\n" + "dog " * 50 + "cat\n")
     _, told, complaint = command("similar", minilm, "cat", "b.txt", "--json")
     assert [use["start"] for use in json.loads(told)["uses"]] == [2, 4]  # what the model reaches
-    assert "do not contain the word: 1\n" in complaint
-    assert "comes after all that the model reads" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
+    assert "the word was not found: 1\n" in complaint
+    assert "is beyond the maximum length of the model" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
     assert "expected one word" in refused("similar", minilm, "the cat", "a.txt")
 
 

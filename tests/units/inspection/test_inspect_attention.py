@@ -104,9 +104,9 @@ def test_a_registry_name_of_every_shape(command, name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["RUN", "none.png"], "there is no picture none.png"),
-        (["RUN", "words.txt"], "cannot read the image words.txt"),
-        (["RUN", "half.png"], "cannot read the image half.png"),
+        (["RUN", "none.png"], "there is no image none.png"),
+        (["RUN", "words.txt"], "cannot read the picture words.txt"),
+        (["RUN", "half.png"], "cannot read the picture half.png"),
         (["RUN", "folder.png"], "folder.png is a folder"),
         (["RUN", "a.png", "--pair", "a text"], "reads pictures: expected no --pair"),
         (["RUN", "a.png", "--data", "test"], "two inputs"),

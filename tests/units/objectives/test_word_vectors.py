@@ -350,7 +350,7 @@ def test_a_wish_that_cannot_be(field, value):
 @pytest.mark.parametrize("loss", [3.1 * 6 * np.log(2), 5e19, float("inf"), float("nan")])
 def test_an_absurd_loss_is_an_error(monkeypatch, loss):
     monkeypatch.setattr("patchword.objectives.word_vectors.Change.loss", lambda change: loss)
-    with pytest.raises(UserError, match=r"grow without end: expected a loss below 4\.2.* got .* with a rate of 0\.05"):
+    with pytest.raises(UserError, match=r"diverges: expected a loss below 4\.2.* got .* with a learning rate of 0\.05"):
         learned(QUICK)
 
 

@@ -157,7 +157,7 @@ def test_a_student_in_8_bits_learns_from_a_teacher():
     ("words", "reason"),
     [
         ("teacher=nowhere", "expected the folder of a run or of a model, got nowhere"),
-        ("teacher=teacher teacher.soft=0", "nothing is learned from the teacher"),
+        ("teacher=teacher teacher.soft=0", "all distillation losses have the weight 0"),
         ("teacher=teacher teacher.direction=1", "expected a model of width 32"),
         ("teacher=teacher teacher.scores=1 model.heads=4", "expected 2 heads, as the teacher has, got 4"),
         ("teacher=teacher teacher.states=1 teacher.layers=[1,5]", "expected 2 numbers from 1 to 4"),

@@ -152,7 +152,7 @@ def test_training_goes_on_from_a_run_with_its_words(recipe, tmp_path):
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ("text=", "no texts were named"),
+        ("text=", "no texts are given"),
         ("model=bert-mini", "'bert-mini' reads texts: expected a model of characters"),
         ("compile=true", "compile has no effect"),
         ("drawn=30000", "fewer than the 30,000 words"),

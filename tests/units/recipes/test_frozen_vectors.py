@@ -188,13 +188,13 @@ def test_a_run_does_not_go_on_with_other_words(command, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["vectors="], "no vectors were named"),
+        (["vectors="], "no vectors are given"),
         (["vectors=nowhere.txt"], "there is nothing at nowhere.txt"),
         (["model=bert-tiny"], "does not read vectors"),
         (["model.classes=4"], "model.classes is told by the vectors"),
         (["memory=1e-6"], "the vectors of all words take too much memory"),
-        (["task=classes"], "unknown table format"),
-        (["train="], "no training texts were named"),
+        (["task=classes"], "the kind of table is not clear"),
+        (["train="], "no training texts are given"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(command, changes, message):

@@ -335,7 +335,7 @@ def refused(command, words):
 
 
 def test_no_texts(refused):
-    assert "no texts were named: expected text=FILE" in refused()
+    assert "no texts are given: expected text=FILE" in refused()
     assert "there is no file or folder" in refused("text=nowhere.txt")
 
 
@@ -348,7 +348,7 @@ def test_a_vocabulary_without_a_mask(refused):
 def test_a_length_over_the_models_positions(refused):
     stories(Path("texts.txt"))
     told = refused("text=texts.txt", "length=64", "model.max_length=32")
-    assert "recipe field 'length': expected 32 at most, as the model reads, got 64" in told
+    assert "recipe field 'length': expected 32 at most, the maximum of the model, got 64" in told
 
 
 def test_a_tokenizer_of_another_size_than_the_checkpoint(refused, words):
@@ -368,9 +368,13 @@ def test_a_model_of_images(command, words):
 @pytest.mark.parametrize(
     ("documents", "fields", "message"),
     [
-        (1, ("sentences=packed",), "sets too few documents aside: expected one document, got 0 of 1 documents"),
+        (
+            1,
+            ("sentences=packed",),
+            "keeps too few documents for validation: expected one document, got 0 of 1 documents",
+        ),
         (1, (), "next-sentence pairs need two documents: got 1"),
-        (20, ("held_out=0.01",), "held_out=0.01 sets too few documents aside: expected two documents"),
+        (20, ("held_out=0.01",), "held_out=0.01 keeps too few documents for validation: expected two documents"),
     ],
 )
 def test_too_few_documents_are_found_out_before_an_epoch_is_spent(words, documents, fields, message):

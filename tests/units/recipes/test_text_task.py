@@ -238,7 +238,7 @@ def test_a_text_in_many_windows_counts_once(words):
     totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.shares)
     assert totals.allclose(totals[:1].expand_as(totals))
     assert float(examples.shares.mean()) == pytest.approx(1)
-    assert "2 longer than 10 are read in 66 windows" in " ".join(console.file.getvalue().split())
+    assert "2 longer than 10 are split into 66 windows" in " ".join(console.file.getvalue().split())
     assert len(examples) == 66 + 8
     assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
 
@@ -251,8 +251,8 @@ def test_what_becomes_of_long_and_unknown_texts_is_told(words):
     build_task(tuned("classify-text", words, f"train={table}"), console)
     told = " ".join(console.file.getvalue().split())
     assert re.search(r"3 classes: bad \d+, Bad \d, good \d+|3 classes: Bad \d, bad \d+, good \d+", told)
-    assert re.search(r"labels that differ in their form alone: (bad, Bad|Bad, bad)", told)
-    assert "longer than 24 are cut off (stride=... reads them in windows)" in told
+    assert re.search(r"labels that differ only in case or number format: (bad, Bad|Bad, bad)", told)
+    assert "longer than 24 are truncated (stride=... splits them into windows)" in told
     assert "of the tokens are unknown" in told
 
 
@@ -472,7 +472,7 @@ def test_a_vocabulary_too_small_for_the_tokenizer(refused):
 def test_a_length_over_the_models_positions(refused):
     opinions(Path("train.csv"))
     told = refused("train=train.csv", "length=40", "model.max_length=32")
-    assert "recipe field 'length': expected 32 at most, as the model reads, got 40" in told
+    assert "recipe field 'length': expected 32 at most, the maximum of the model, got 40" in told
 
 
 def test_an_unknown_task_of_glue(refused):
@@ -489,7 +489,7 @@ def test_an_unknown_metric(refused):
 
 @pytest.mark.parametrize("recipe", ["classify-text", "tag", "squad", "glue-mrpc"])
 def test_a_recipe_without_texts(refused, recipe):
-    assert "no training texts were named: expected train=FILE e.g. train=" in refused(recipe=recipe)
+    assert "no training texts are given: expected train=FILE e.g. train=" in refused(recipe=recipe)
 
 
 def test_files_that_are_not_there(refused):
@@ -509,7 +509,7 @@ def test_a_share_that_is_none(refused, share):
 
 def test_one_class_only(refused):
     table = write_table(Path("train.csv"), [("good", "a")] * 10)
-    assert "train.csv have the same label: expected two classes or more, got a" in refused(f"train={table}")
+    assert "train.csv have the same label: expected at least two classes, got a" in refused(f"train={table}")
 
 
 def test_no_labels_at_all(refused):

@@ -161,7 +161,7 @@ def test_pairs_with_one_source_are_set_aside_together():
     ("fields", "told"),
     [
         (("words=200",), "a vocabulary of 200 is too small"),
-        (("model.max_length=5",), "train.b, line 1: a text is longer than the model can read"),
+        (("model.max_length=5",), "train.b, line 1: a text is longer than the maximum of the model"),
         (("train=train.a,val.tsv",), "has no counterpart"),
         (("train=",), "no pairs were named"),
         (("validation=2",), "a share between 0 and 1"),
@@ -177,7 +177,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(command, f
 def test_a_test_text_that_is_too_long_is_told_before_training(command):
     Path("test.tsv").write_text(f"{'ba ' * 40}\tx\n", encoding="utf-8")
     told = refusal(command, "train", "translation", *settings(*FILES, *TRANSFORMER, "model.max_length=30"))
-    assert "test.tsv, line 1: a text is longer than the model can read" in told
+    assert "test.tsv, line 1: a text is longer than the maximum of the model" in told
 
 
 def test_without_sacrebleu_it_is_told_before_training(command, monkeypatch):

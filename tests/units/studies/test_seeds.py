@@ -115,7 +115,7 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
         (["classify-text", "--seeds", "0"], "--seeds: expected 1 or more, got 0"),
         (["classify-text", "--seeds", "-2"], "--seeds: expected 1 or more, got -2"),
         (["pretraining-or-scratch", "--seeds", "2"], "--seeds: expected a recipe, or a study of single runs"),
-        (["classify-text"], "no training texts were named: expected train=FILE"),
+        (["classify-text"], "no training texts are given: expected train=FILE"),
     ],
 )
 def test_what_cannot_be_done_is_refused(command, tmp_path: Path, typed: list[str], complaint: str) -> None:

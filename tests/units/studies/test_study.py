@@ -67,7 +67,7 @@ def test_runs_without_data_are_left_out_and_named(tmp_path):
     assert list(study.possible(told.append).runs) == ["cola"]
     assert len(told) == 8
     assert "mrpc is left out: " in "\n".join(told)
-    with pytest.raises(UserError, match="no run of this study can be done here"):
+    with pytest.raises(UserError, match="the data of all runs of this study is missing"):
         STUDIES["glue"]().with_settings([f"train={tmp_path / 'nothing'}"]).possible(told.append)
 
 

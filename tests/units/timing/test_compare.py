@@ -304,7 +304,7 @@ def test_a_model_too_large_for_one_image_fails(monkeypatch):
     ("code", "output", "failure", "memory"),
     [
         (-9, "", "the system killed it", True),
-        (-11, "", "ended with code -11: without a word", False),
+        (-11, "", "ended with code -11: without a message", False),
         (1, "not json\n", "ended with code 1", False),
         (0, 'chatter\n{"failure": "ValueError: x", "out_of_memory": false}\n', "ValueError: x", False),
     ],

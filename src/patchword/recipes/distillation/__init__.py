@@ -1,1 +1,1 @@
-"""Learning from a teacher."""
+"""Knowledge distillation."""

@@ -1,4 +1,4 @@
-"""A classifier of images with a teacher: from its fields to a task, checked before anything is written."""
+"""Distillation for image classifiers: builds the task with a teacher, checked before anything is written."""
 
 import re
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from patchword.recipes.image.task import ImageTask
 from patchword.training.step import Objective
 from patchword.weights import load
 
-_NAMELESS = re.compile(r"LABEL_\d+")  # what stands, in other libraries, for a class that has no name
+_NAMELESS = re.compile(r"LABEL_\d+")  # other libraries' placeholder for a class without a name
 
 
 @dataclass(frozen=True)
 class TaughtImages(TaughtTask):
-    """The class token learns the labels, as in DeiT, and the teacher sees the student's own pictures."""
+    """The class token is trained on the labels, as in DeiT; the teacher sees the same images as the student."""
 
     task: ImageTask
     own: float
@@ -50,39 +50,39 @@ class TaughtImages(TaughtTask):
 
 
 def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
-    """The task with its teacher, where its recipe asks for one."""
+    """Return the task with its teacher if the recipe names one."""
     fields = task.recipe.teacher
     if not fields.name:
-        if fields != ImageTeacher():  # told, not refused: one run of a study has no teacher
-            console.print("there is no teacher, so that its fields have no effect; teacher=RUN names one")
+        if fields != ImageTeacher():  # a message, not an error: one run of a study has no teacher
+            console.print("there is no teacher, so the other teacher fields have no effect; set teacher=RUN")
         return task
     tokens = tokens_of(fields, task.model)
     check_idle(fields, tokens)
     teacher = ready(open_teacher(fields, task.model, console), task.device)
-    console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
+    console.print(f"distilling from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
     return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
 
 
 def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
-    """A setting that would silently do nothing, or leave a token without anything to learn, is refused."""
+    """Raise an error for a setting without effect, or one that leaves a token without a loss."""
     if fields.kind != "hard" and fields.label_smoothing:
         raise UserError("recipe field 'teacher.label_smoothing' has no effect here", expected="teacher.kind=hard")
     if fields.share == 1 and "class" not in tokens:
         raise UserError(
-            "the class token would learn nothing: the labels have no share in the loss",
+            "the class token would have no loss: the weight of the labels is 0",
             expected="teacher.share below 1, or teacher.token=both",
         )
 
 
 def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
-    """Which tokens learn from the teacher; none of a student's is left without any lesson."""
+    """Return the tokens that are trained on the teacher's output; every token of the student must have a loss."""
     has = has_distillation_token(student)
     match fields.token:
         case "auto":
             return ("distillation",) if has else ("class",)
         case "class" if has:
             raise UserError(
-                f"the distillation token of {student.card.model} would learn nothing",
+                f"the distillation token of {student.card.model} would have no loss",
                 expected="teacher.token=distillation or both",
                 hint="or a student without that token, e.g. model=deit-mini",
             )
@@ -100,7 +100,7 @@ def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
 
 
 def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighted, ...]:
-    """One for each token, with equal parts of the share."""
+    """Return one loss per token, with equal weights that sum to the share."""
     kinds: dict[str, Callable[[Choices], Lesson]] = {
         "soft": lambda choices: SoftTargets(fields.temperature, choices),
         "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),
@@ -110,7 +110,7 @@ def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighte
 
 
 def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Model:
-    """Whatever the loader opens, with the student's classes."""
+    """Load the teacher, which must have the student's classes."""
     if not Path(fields.name).exists():
         named = fields.name in REGISTRY.names()
         raise UserError(
@@ -126,19 +126,19 @@ def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Mode
 
 
 def check_classes(name: str, student: Model, teacher: Model, console: Console) -> None:
-    """The same names in the same order; of a teacher whose classes have no names, their number must do."""
+    """Check that both have the same classes in the same order; without names, only their number is compared."""
     own, other = student.card.labels, teacher.card.labels
     named = bool(other) and not all(_NAMELESS.fullmatch(label) for label in other)
     counts = student.card.config["classes"], teacher.card.config["classes"]
     if counts[0] != counts[1] or (named and own != other):
         raise UserError(
-            f"{name} knows other classes than the model",
+            f"{name} has other classes than the model",
             expected=f"{counts[0]} classes: {_first_labels(own)}",
             got=f"{counts[1]}: {_first_labels(other)}" if other else counts[1],
             hint="train the teacher on the same data first",
         )
     if not named and own != other:
-        console.print(f"{name} does not name its classes: they are taken to be {_first_labels(own)}", highlight=False)
+        console.print(f"{name} has no class names; they are assumed to be {_first_labels(own)}", highlight=False)
 
 
 def _first_labels(labels: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""A run with a teacher: the task that a recipe asks for, and what the teacher adds to its objective."""
+"""A task with a teacher, which adds distillation losses to the objective."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -32,13 +32,13 @@ from patchword.recipes.text.task import EVALUATION_BATCH, TextTask
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective, autocast
 
-MAP = "lesson"  # the name, in the model that is trained, of the map between widths; no model that is saved has it
-_HELD = 512  # examples of pretraining on which a lesson is scored
+MAP = "lesson"  # name of the linear map in the trained model; saved models do not have it
+_HELD = 512  # pretraining examples on which the distillation losses are scored
 
 
 @dataclass(frozen=True)
 class TaughtTask(ABC):
-    """A task of images or of texts with a teacher: everything but the objective is the task's."""
+    """A task of images or texts with a teacher: everything except the objective is that of the wrapped task."""
 
     task: Task
     teacher: Model
@@ -89,7 +89,7 @@ class TaughtTask(ABC):
 
 @dataclass(frozen=True)
 class TaughtTexts(TaughtTask):
-    """Of texts. What the best epoch is chosen by is another thing where no answer is learned."""
+    """A text task with a teacher. Without a loss on the output, the distance of the layers selects the best epoch."""
 
     task: TextTask | PretrainingTask
     teacher: TextModel
@@ -110,7 +110,7 @@ class TaughtTexts(TaughtTask):
         return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
-        """Where only layers are learned, the head still answers at random: what counts is how close the layers are."""
+        """If only layers are distilled, the head is untrained, so the score is the closeness of the layers."""
         own = self.task.validate(group)
         if self._answers():
             return own
@@ -145,7 +145,7 @@ def _held(task: TextTask | PretrainingTask) -> Iterator[TextBatch]:
 
 
 def with_map(model: TextModel, width: int) -> nn.Linear:
-    """A map from the model's width to the teacher's, which is trained and kept in checkpoints with the model."""
+    """Add a linear map from the model's width to the teacher's; it is trained and saved in checkpoints."""
     found = nn.Linear(model.card.config["width"], width).to(next(model.parameters()).device)
     model.add_module(MAP, found)
     return found
@@ -153,7 +153,7 @@ def with_map(model: TextModel, width: int) -> nn.Linear:
 
 @contextmanager
 def without_map(model: TextModel) -> Iterator[None]:
-    """Inside, the model is what it will be after training."""
+    """Remove the linear map inside the context, so that the model is saved without it."""
     kept = model._modules.pop(MAP, None)
     try:
         yield
@@ -166,11 +166,11 @@ def check_compile(asked: bool, lessons: tuple[Weighted, ...]) -> None:
     if asked and not reads(lessons) <= {"answer"}:
         raise UserError(
             "compile=true hides the layers of the model",
-            expected="lessons of answers alone, teacher.soft or teacher.hard",
-            hint="leave compile out to learn states or attention",
+            expected="losses on the output only: teacher.soft or teacher.hard",
+            hint="leave compile out to distil states or attention",
         )
 
 
 def ready(teacher: Model, device: torch.device) -> Model:
-    """Frozen, on the device; that its weights are numbers was seen when they were read."""
+    """Return the teacher frozen and on the device; its weights were checked to be finite when they were loaded."""
     return cast(Model, frozen(teacher.to(device)))

@@ -1,4 +1,4 @@
-"""From the fields of a teacher to a run with one, checked before anything is written."""
+"""Distillation and quantization for text models, checked before anything is written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ from patchword.weights import load
 
 
 def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:
-    """The task with its teacher and in 8 bits, where its recipe asks for these."""
+    """Return the task with its teacher and with quantization, if the recipe asks for them."""
     fields = task.recipe.teacher
     teacher = open_teacher(task, fields) if fields.name else None
     if teacher is not None and fields.begin == "layers":
@@ -52,7 +52,7 @@ def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask |
     torch.manual_seed(task.recipe.seed)
     lessons = lessons_of(task, teacher, fields)
     check_compile(task.recipe.compile, lessons)
-    console.print(f"learning from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
+    console.print(f"distilling from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
     return TaughtTexts(task, teacher, lessons, fields)
 
 
@@ -64,7 +64,9 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
     teacher = as_text(load(folder, head=task.model.card.config["head"]) if pretraining else load(folder), fields.name)
     if Tokenizer.read(folder).fingerprint() != task.tokenizer.fingerprint():
         raise UserError(
-            f"{fields.name} reads other tokens than the model", expected="one tokenizer for both", hint="tokenizer=..."
+            f"{fields.name} has another tokenizer than the model",
+            expected="one tokenizer for both",
+            hint="tokenizer=...",
         )
     own, other = task.model.card, teacher.card
     answers = bool(fields.soft or fields.hard)
@@ -73,7 +75,7 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
             f"{fields.name} was trained on another task",
             expected=f"{own.config['head']} {list(own.labels)[:5]}",
             got=f"{other.config['head']} {list(other.labels)[:5]}",
-            hint="train the teacher on the same task first, or learn layers alone: teacher.soft=0",
+            hint="train the teacher on the same task first, or distil only layers: teacher.soft=0",
         )
     return as_text(ready(teacher, task.device), fields.name)
 
@@ -82,12 +84,12 @@ def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console
     choice = task.recipe.model
     if Path(choice.name).exists() and not choice.from_scratch:
         raise UserError(
-            f"{choice.name} has weights of its own", expected="model=NAME", hint="or leave teacher.begin=layers out"
+            f"{choice.name} already has weights", expected="model=NAME", hint="or leave teacher.begin=layers out"
         )
     layers = chosen_layers(len(task.model.encoder.order), len(teacher.encoder.order))
     copy_layers(teacher, task.model, layers)
     text = ", ".join(str(layer + 1) for layer in layers)
-    console.print(f"beginning with layers {text} of the teacher", highlight=False, markup=False)
+    console.print(f"initial weights: layers {text} of the teacher", highlight=False, markup=False)
 
 
 def lessons_of(task: TextTask | PretrainingTask, teacher: TextModel, fields: Teacher) -> tuple[Weighted, ...]:
@@ -103,9 +105,9 @@ def lessons_of(task: TextTask | PretrainingTask, teacher: TextModel, fields: Tea
     if (fields.direction or fields.features) and widths[0] != widths[1]:
         raise UserError(
             "directions and features are compared channel by channel",
-            expected=f"a model of width {widths[1]}, as the teacher's",
+            expected=f"a model of width {widths[1]}, the width of the teacher",
             got=widths[0],
-            hint="learn them through a map instead: teacher.states=1",
+            hint="use a learned map instead: teacher.states=1",
         )
     kinds: list[tuple[float, Callable[[], Lesson]]] = [
         (fields.soft, lambda: _soft(task, fields.temperature)),
@@ -118,7 +120,7 @@ def lessons_of(task: TextTask | PretrainingTask, teacher: TextModel, fields: Tea
     ]
     found = tuple(Weighted(weight, make()) for weight, make in kinds if weight)
     if not found:
-        raise UserError("nothing is learned from the teacher", expected="a weight above 0, e.g. teacher.soft=1")
+        raise UserError("all distillation losses have the weight 0", expected="a weight above 0, e.g. teacher.soft=1")
     return found
 
 
@@ -139,12 +141,12 @@ def _soft(task: TextTask | PretrainingTask, temperature: float) -> Lesson:
 def _hard(task: TextTask | PretrainingTask) -> Lesson:
     name = task.spec.name if isinstance(task, TextTask) else ""
     if name in ("labels", "number"):
-        raise UserError("recipe field 'teacher.hard' has no effect here", hint="learn soft answers: teacher.soft=1")
+        raise UserError("recipe field 'teacher.hard' has no effect here", hint="use the soft loss: teacher.soft=1")
     return HardTargets(_CHOICES.get(name, one_each))
 
 
 def _quantised(task: TextTask) -> None:
     if task.recipe.activation_checkpointing is not False:
-        raise UserError("quantise=true learns ranges from each pass", expected="activation_checkpointing=false")
+        raise UserError("quantise=true measures ranges in each forward pass", expected="activation_checkpointing=false")
     if not is_quantised(task.model):
         quantise(task.model, task.recipe.quantise_after)

@@ -1,1 +1,1 @@
-"""ELMo: its recipe, its run and its score."""
+"""ELMo: recipe, task, evaluation and inference."""

@@ -1,4 +1,4 @@
-"""The best weights of an ELMo's run on the sentences that were set aside."""
+"""Evaluation of an ELMo on the held-out sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class ElmoEvaluation:
 
 
 def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvaluation:
-    """The same sentences again: they are never trained on."""
-    run.model()  # says what to do, if there are no weights yet
-    own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # what it began from may be gone
+    """Evaluate on the held-out sentences, which are never trained on."""
+    run.model()  # raises an error with a hint if there are no weights yet
+    own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # its initial weights may have been deleted
     task = build_task(recipe.model_copy(update=own), Console(quiet=True))
     return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

@@ -1,4 +1,4 @@
-"""A trained ELMo as another model reads it: for each word of a sentence its states, frozen."""
+"""A trained ELMo as a frozen encoder: the hidden states of each word of a sentence."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,15 @@ from patchword.models.text.elmo import Elmo
 from patchword.training.step import autocast
 from patchword.weights import load
 
-WORDS = "words.txt"  # in a run's folder: the words its head tells apart, one a line
-_WORDS = 8192  # of sentences that are read together, padding included
+WORDS = "words.txt"  # file in a run's folder: the vocabulary of its softmax, one word per line
+_WORDS = 8192  # tokens per batch, with padding
 
 
 def open_elmo(folder: str | Path, device: str = "auto") -> tuple[Elmo, CharacterReader]:
-    """The model of a run, of a saved folder, or of the authors' files (a folder with *options.json and *weights.hdf5,
-    or the .hdf5 file), ready to evaluate, and the reader of the characters it was made for."""
+    """Open an ELMo in evaluation mode, with the character reader that it needs.
+
+    The folder is a run, a saved model, or has the authors' files (*options.json and *weights.hdf5); or the .hdf5 file.
+    """
     model = as_elmo(load(folder), folder)
     return model.to(pick_device(device)), reader_of(model)
 
@@ -34,22 +36,22 @@ def as_elmo(model: Model, name: str | Path) -> Elmo:
 
 
 def known_words(folder: Path) -> tuple[str, ...]:
-    """The words that a run's head tells apart; none, if it is no run or was not trained here."""
+    """Return the vocabulary of a run's softmax; empty if the folder is not a run of this library."""
     path = folder / WORDS
     return tuple(path.read_text(encoding="utf-8").split("\n")[:-1]) if path.is_file() else ()
 
 
 def reader_of(model: Elmo) -> CharacterReader:
-    """What makes characters of words as the model wants them."""
+    """Return the reader that converts words to characters for the model."""
     config = model.card.config
     return CharacterReader(config["characters"], max(size for size, _ in config["filters"]))
 
 
 @torch.no_grad()
 def vectors(model: Elmo, sentences: Sentences) -> list[Tensor]:
-    """For each sentence (layers + 1, words, 2 * width), float32 on the CPU: the states of its words, the lowest first.
+    """Return (layers + 1, words, 2 * width) per sentence, float32 on the CPU, the lowest layer first.
 
-    A sentence is a list of words, cut as the model's own text was; it is read alone, whatever stands beside it.
+    A sentence is a list of words, split like the model's training text; other sentences do not change its result.
     """
     reader, device = reader_of(model), next(model.parameters()).device
     precision = pick_precision("auto", device)
@@ -66,7 +68,7 @@ def vectors(model: Elmo, sentences: Sentences) -> list[Tensor]:
 
 
 def _groups(lengths: list[int]) -> Iterator[list[int]]:
-    """Sentences of like length together, the longest first."""
+    """Return batches of sentences of similar length, the longest first."""
     order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
     while order:
         most = max(1, _WORDS // (lengths[order[0]] + 2))

@@ -1,4 +1,4 @@
-"""Pretraining of an ELMo: from a recipe to what the loop needs."""
+"""Builds the task of pretraining an ELMo from its recipe."""
 
 import math
 import time
@@ -36,14 +36,14 @@ _HELD_TEXTS = 8192  # at most, for validation
 
 @dataclass(frozen=True, eq=False)
 class ElmoTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of an ELMo recipe, checked before anything is written."""
 
     recipe: ElmoRecipe
     model: Elmo
     corpus: WordCorpus
     train: SpelledTexts
     held: SpelledTexts
-    unit: str = "words to tell"
+    unit: str = "predicted words"
     metric: str = "accuracy"
     shapes_change: bool = True
 
@@ -80,11 +80,11 @@ class ElmoTask:
 def judge(
     model: Elmo, texts: SpelledTexts, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> dict[str, float]:
-    """The loss among all words, how often the likeliest word is right, and the perplexity of either direction."""
+    """Return the loss with the full softmax, the accuracy, and the perplexity of each direction."""
     two = TwoWays(cast(TwoWayModel, model))
 
     def ask(index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """of next and previous words: loss and right answers; and how many they are"""
+        """for next and previous words: loss and correct predictions; and their number"""
         batch = texts.batch(index)
         with autocast(precision, texts.device):
             ways = two.ways(batch)
@@ -110,13 +110,13 @@ def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     corpus = read_corpus(recipe, known or ENDS, console)
     if len(corpus.sentences) < 2 or len(corpus.words) < len(ENDS) + 2:
         got = f"{len(corpus.sentences)} sentences"
-        raise UserError("too little text", expected="two sentences or more, of two different words or more", got=got)
+        raise UserError("too little text", expected="at least two sentences with two different words", got=got)
     vocabulary = len(known) if known else min(len(ENDS) + recipe.words, len(corpus.words))
     torch.manual_seed(recipe.seed)
     model, name = open_model(recipe, vocabulary), recipe.model.name
     if model.card.config["vocabulary"] != vocabulary:
         got = f"{model.card.config['vocabulary']:,} of the model"
-        raise UserError(f"the words of {name} do not fit its head", expected=f"{vocabulary:,} words", got=got)
+        raise UserError(f"the vocabulary of {name} does not fit its head", expected=f"{vocabulary:,} words", got=got)
     model, reader = model.to(device), reader_of(model)
     spelling, (learned, aside) = reader.table(corpus.words), set_aside(len(corpus.sentences), recipe.held_out)
     train, held = (
@@ -138,7 +138,7 @@ def check(recipe: ElmoRecipe) -> None:
 
 
 def open_model(recipe: ElmoRecipe, vocabulary: int) -> Elmo:
-    """A registry name, or a folder whose weights go on; published weights get a new head."""
+    """Build a registry name, or load a folder to continue training; published weights get a new head."""
     folder = Path(recipe.model.name)
     fields = {"head": "words", "vocabulary": vocabulary, **recipe.model.overrides()}
     if not folder.exists():

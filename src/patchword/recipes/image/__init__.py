@@ -1,1 +1,1 @@
-"""Recipes of images."""
+"""Image classification: recipe, task, evaluation and inference."""

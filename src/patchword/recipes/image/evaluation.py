@@ -1,4 +1,4 @@
-"""Evaluation of a classifier of images on its test set."""
+"""Evaluation of an image classifier on its test set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from patchword.recipes.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class ImageEvaluation:
-    """tokens: of a model with two tokens that answer, the accuracy of each by itself"""
+    """tokens: for a model with a distillation token, the accuracy of each token alone"""
 
     kind: ClassVar[str] = "images"
     model: Model

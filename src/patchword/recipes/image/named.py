@@ -1,4 +1,4 @@
-"""Recipes for pictures."""
+"""The named recipes of image classification."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ def fashion_mnist_vit_short() -> Recipe:
 def digits_vit() -> Recipe:
     """A small real set that needs no download: the 8 x 8 digits of scikit-learn, in a minute."""
     return ImageRecipe(
-        about="The exercise's model on the digits that scikit-learn carries.",
+        about="The exercise's model on the digits of scikit-learn.",
         expect=Expect(accuracy=0.93, time="a minute on 2 CPU cores"),
         model=ModelChoice.model_validate({"name": "vit-exercise", "image": 8, "patch": 2}),
         data="digits",
@@ -54,9 +54,9 @@ def digits_vit() -> Recipe:
 
 
 def image_folder_vit() -> Recipe:
-    """Your own pictures: a folder with one sub-folder a class, or a CSV of paths and labels (--set data=...)."""
+    """Your own images: a folder with one sub-folder per class, or a CSV of paths and labels (--set data=...)."""
     return ImageRecipe(
-        about="A small ViT from scratch on your own pictures.",
+        about="A small ViT from scratch on your own images.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
         data="pictures",
         augmentation=Augment(flip=0.5, shift=4, random_erasing=0.25),
@@ -69,10 +69,10 @@ def image_folder_vit() -> Recipe:
 
 
 def on_fashion_mnist(about: str, model: str, accuracy: float) -> Recipe:
-    """Every family gets the same budget: the same pictures, passes, batches, rate and augmentation."""
+    """All families have the same budget: the same images, epochs, batch size, learning rate and augmentation."""
     return ImageRecipe(
         about=about,
-        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, judged by 6 epochs"),
+        expect=Expect(accuracy=accuracy, time="1 to 2 minutes on one H200, estimated from 6 epochs"),
         model=ModelChoice(name=model),
         data="fashion-mnist",
         validation=0.05,

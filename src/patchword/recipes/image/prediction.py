@@ -1,4 +1,4 @@
-"""Answers of a model on pictures it has never seen."""
+"""Predictions of a model for new images."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ _BATCH = 64
 @dataclass(frozen=True)
 class Answer:
     path: Path
-    classes: tuple[tuple[str, float], ...]  # the likeliest first, with their probabilities
+    classes: tuple[tuple[str, float], ...]  # the most probable first
 
 
 def pictures_of(paths: Iterable[Path]) -> list[Path]:
-    """The pictures named, and those in the folders named."""
+    """Return the given image files and those in the given folders."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -35,9 +35,9 @@ def pictures_of(paths: Iterable[Path]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise UserError(f"there is nothing at {path}", expected="a picture or a folder of pictures")
+            raise UserError(f"there is nothing at {path}", expected="an image or a folder of images")
     if not found:
-        raise UserError("there are no pictures to classify", expected=" ".join(sorted(PICTURES)))
+        raise UserError("there are no images to classify", expected=" ".join(sorted(PICTURES)))
     return found
 
 

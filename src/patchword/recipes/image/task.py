@@ -1,4 +1,4 @@
-"""Classifiers of images: from a recipe to what the loop needs."""
+"""Builds the task of image classification from its recipe."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ EVALUATION_BATCH = 500
 
 @dataclass(frozen=True)
 class ImageTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of an image recipe, checked before anything is written."""
 
     recipe: ImageRecipe
     model: Model
@@ -70,7 +70,7 @@ class ImageTask:
 
 
 def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
-    """Reads the training part of the data and builds the model; the test part is not touched."""
+    """Read the training images and build the model; the test images are not read."""
     REGISTRY.require_images(recipe.model.name)
     device = pick_device(recipe.device)
     overrides = recipe.model.overrides()
@@ -78,13 +78,13 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     with console.status(f"reading {recipe.data}") as status:
 
         def show(done: int, of: int) -> None:
-            status.update(f"reading {recipe.data}: {done:,} of {of:,} pictures")
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
         source, images, notes = read_checked(recipe.data, config.image, config.channels, show)
     print_notes(notes, console)
     classes = int(overrides.get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
-    images = replace(images, classes=labels)  # fewer classes than labels is an error, and is named
+    images = replace(images, classes=labels)  # fewer classes than labels is an error
     train, validation = split(source, images, recipe)
     torch.manual_seed(recipe.seed)
     model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
@@ -100,29 +100,31 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
 
 
 def read_checked(where: str, size: Size, channels: int, progress: Progress) -> tuple[Source, Images, Sequence[Fault]]:
-    """The source, its training part, and doubts; what is wrong with any picture of any part is one error."""
+    """Return the source, its training images and possible mistakes; raise one error that lists all faults."""
     with one_report() as report:
         source = open_source(where)
         images = report.attempt(source.read, "train", size, channels, progress)
         report.attempt(source.check, size, channels)
     if images is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return source, images, report.doubts
 
 
 def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
-    """The training part without its validation samples, and those: the source's own, or some of each class."""
+    """Split the training images from the validation images: those of the source, or some of each class."""
     if source.brings_validation:
         config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
         return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
-        raise UserError(f"{images.name} has too few pictures to set any aside", expected="two or more of some class")
+        raise UserError(
+            f"{images.name} has too few images to keep any for validation", expected="two or more of some class"
+        )
     return images.subset((~aside).nonzero()[:, 0]), images.subset(aside.nonzero()[:, 0])
 
 
 def measured(images: Images) -> Normalization:
-    """The mean and spread of each channel, over 4,096 training pictures at most, spread evenly over the set."""
+    """Return mean and standard deviation per channel, over at most 4,096 evenly spaced training images."""
     sample = torch.arange(0, len(images), -(-len(images) // 4096))
     mean = squares = torch.zeros(1, dtype=torch.float64)
     for part in sample.split(64):

@@ -1,1 +1,1 @@
-"""Recipes that learn from raw text."""
+"""Pretraining of language models on raw text."""

@@ -1,4 +1,4 @@
-"""Raw texts, looked at before any is learned from: what is wrong with any line of any file is one error."""
+"""Checks of raw texts before training: the faults of all lines of all files are one error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 
 
 def check_named(recipe: PretrainingRecipe) -> None:
-    """One kind of texts, and not several."""
+    """Raise an error unless exactly one kind of texts is given."""
     if sum(map(bool, (recipe.text, recipe.parallel, recipe.articles))) != 1:
         text = ", ".join(name for name in ("text", "parallel", "articles") if getattr(recipe, name))
         raise UserError(
-            f"{'too many' if text else 'no'} texts were named",
-            expected="text=FILE, or several with commas between",
+            f"{'too many' if text else 'no'} texts are given",
+            expected="text=FILE, or several files separated by commas",
             got=text,
         )
 
@@ -27,7 +27,7 @@ def checked_pairs(recipe: PretrainingRecipe) -> Parallel:
     with one_report():
         texts = attempt(read_parallel, [Path(name) for name in recipe.parallel])
     if texts is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return texts
 
 
@@ -38,7 +38,7 @@ def checked_articles(recipe: PretrainingRecipe) -> list[dict[str, str]]:
 
 
 def checked_texts(recipe: PretrainingRecipe) -> tuple[str, Sequence[Fault]]:
-    """What there is, in words, and what looks like a mistake."""
+    """Return a summary of the texts and possible mistakes."""
     check_named(recipe)
     if recipe.parallel:
         return f"{len(checked_pairs(recipe)):,} pairs of sentences", ()

@@ -29,9 +29,11 @@ class PretrainingEvaluation:
 
 
 def evaluate_pretraining(run: RunFolder, recipe: PretrainingRecipe, device: str) -> PretrainingEvaluation:
-    """The documents set aside, again: they are never trained on."""
+    """Evaluate on the held-out documents, which are never trained on."""
     own = recipe.model_copy(update={"device": device, "tokenizer": str(run.folder)})
-    own = own.model_copy(update={"model": ModelChoice(name=str(run.folder))})  # what it began from may be gone
+    own = own.model_copy(
+        update={"model": ModelChoice(name=str(run.folder))}
+    )  # its initial weights may have been deleted
     task = build_task(own, Console(quiet=True))
     model = as_text(run.model().to(task.device), str(run.folder))
     return PretrainingEvaluation(model, judge(model, task.held), task)

@@ -1,4 +1,4 @@
-"""Recipes of pretraining on raw text: BERT and what its family changed."""
+"""The named recipes of pretraining on raw text: BERT and its family."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,13 @@ MINI = {"depth": 4, "width": 256, "heads": 4, "hidden": 1024}  # the sizes of be
 
 def bert_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small BERT from your own text: masked words and next sentences, as BERT learned.",
+        about="A small BERT on your own text: masked words and next sentences.",
     )
 
 
 def roberta_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small RoBERTa: other masks in every epoch, full examples, no second task.",
+        about="A small RoBERTa: dynamic masking, packed sentences, no next-sentence objective.",
         model=ModelChoice(name="roberta-base", **MINI),
         sentences="packed",
     )
@@ -24,7 +24,7 @@ def roberta_pretrain() -> PretrainingRecipe:
 
 def albert_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small ALBERT: up to three words masked at once, and the order of two sentences.",
+        about="A small ALBERT: n-gram masking of up to three words, and sentence order.",
         model=ModelChoice(name="albert-base", embedding=128, **MINI),
         sentences="order",
         masks="ngrams",
@@ -33,7 +33,7 @@ def albert_pretrain() -> PretrainingRecipe:
 
 def ernie_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small ERNIE: phrases and names masked as wholes, found by a segmenter or from a file (units=FILE).",
+        about="A small ERNIE: phrases and names are masked as units, found by a segmenter or from a file (units=FILE).",
         model=ModelChoice(name="ernie-base", **MINI),
         sentences="packed",
         masks="units",
@@ -42,7 +42,7 @@ def ernie_pretrain() -> PretrainingRecipe:
 
 def xlm_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small XLM: a sentence beside its translation, with masked words to guess from both (parallel=FILES).",
+        about="A small XLM: masked words in a sentence and its translation (parallel=FILES).",
         model=ModelChoice(name="xlm-tlm-xnli15", languages=2, **MINI),
         sentences="packed",
     )
@@ -50,7 +50,7 @@ def xlm_pretrain() -> PretrainingRecipe:
 
 def gpt_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small GPT: of every word the next. `patchword write` goes on with a text of yours.",
+        about="A small GPT: predicts the next word. `patchword generate` continues a text.",
         model=ModelChoice(name="gpt2-small", **MINI),
         sentences="packed",
     )
@@ -58,7 +58,7 @@ def gpt_pretrain() -> PretrainingRecipe:
 
 def grover_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
-        about="A small Grover: news whose fields are learned in any order, each after any others (articles=FILES).",
+        about="A small Grover: news articles whose fields are generated in any order (articles=FILES).",
         model=ModelChoice(name="grover-base", **MINI),
         sentences="packed",
         length=512,

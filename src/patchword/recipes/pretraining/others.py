@@ -1,4 +1,4 @@
-"""Shares of texts that are no corpus: sentences with their translations (XLM), and news with their fields (Grover)."""
+"""Data splits that are not a corpus: sentences with translations (XLM), and news articles with fields (Grover)."""
 
 import hashlib
 import json
@@ -21,9 +21,9 @@ from patchword.recipes.pretraining.shares import batch_of
 
 @dataclass(frozen=True, eq=False)
 class PairShare:
-    """Sentences with their translations, each pair one example in every epoch (Conneau and Lample, 2019).
+    """Sentences with their translations; each pair is one example in every epoch (Conneau and Lample, 2019).
 
-    Both sentences stand between two separators, and the second begins with its own.
+    Each of the two sentences is between two separators.
     """
 
     first: Ragged
@@ -77,7 +77,7 @@ class PairExamples:
 
 @dataclass(frozen=True, eq=False)
 class NewsShare:
-    """Articles, whose fields stand in another order in every epoch (Zellers et al., 2019); long ones are cut."""
+    """Articles whose fields have another order in every epoch (Zellers et al., 2019); long articles are truncated."""
 
     articles: tuple[Mapping[str, str], ...]
     tokenizer: Tokenizer

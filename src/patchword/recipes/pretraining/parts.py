@@ -1,7 +1,7 @@
-"""The parts that examples of pretraining are made by: how sentences are put together, and what is asked of them.
+"""The parts that build pretraining examples: how sentences are combined, and what is predicted.
 
-`Sentences` plans the examples of an epoch: pairs that follow each other or not (BERT), in their order or not (ALBERT),
-or sentences packed (RoBERTa, GPT). `Asked` hides what is to be guessed: masked tokens, or of every token the next.
+`Sentences` plans the examples of an epoch: pairs that follow each other or not (BERT), in order or not (ALBERT), or
+packed sentences (RoBERTa, GPT). `Asked` makes the targets: masked tokens, or the next token at every position.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from patchword.data.text.corpus.sentence_pairs import plan_order, plan_packed, p
 from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
-_BALANCING = 20_000  # documents from which the share of random partners is found
+_BALANCING = 20_000  # documents from which the fraction of random partners is estimated
 
 
 class Sentences(Protocol):
-    """How sentences become examples. second: what is asked of a pair, "" if nothing is."""
+    """How sentences become examples. second: the objective over a pair, "" if there is none."""
 
     @property
     def second(self) -> str: ...
     @property
     def least(self) -> int:
-        """sentences a document has to have"""
+        """minimum sentences per document"""
         ...
 
     def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> Plan: ...
@@ -37,7 +37,7 @@ class Sentences(Protocol):
 
 @dataclass(frozen=True)
 class NextPairs:
-    """Two stretches of one document, or of two (Devlin et al., 2018). random_share: of pairs that could follow."""
+    """Two segments of one document, or of two (Devlin et al., 2018). random_share: fraction of the latter."""
 
     random_share: float
     second: str = "next"
@@ -48,9 +48,9 @@ class NextPairs:
 
     @classmethod
     def balanced(cls, corpus: Corpus, frame: Frame, length: int, documents: Numbers) -> "NextPairs":
-        """With a share of random partners among chunks that can be parted, with which half of all pairs have one.
+        """Choose the fraction of random partners so that half of all pairs have one.
 
-        A chunk of one long sentence always gets a random partner; the others get so many fewer.
+        A chunk of one long sentence always gets a random partner, so the other chunks get fewer.
         """
         some = documents[np.diff(corpus.documents)[documents] > 1][:_BALANCING]
         low, high = 0.0, 0.5
@@ -63,7 +63,7 @@ class NextPairs:
 
 @dataclass(frozen=True)
 class OrderPairs:
-    """Two stretches that follow each other, as they stand or exchanged (Lan et al., 2019)."""
+    """Two consecutive segments, in order or swapped (Lan et al., 2019)."""
 
     second: str = "order"
     least: int = 2
@@ -74,7 +74,7 @@ class OrderPairs:
 
 @dataclass(frozen=True)
 class Packed:
-    """As many sentences of a document as there is room for (Liu et al., 2019). short: the share of shorter examples."""
+    """As many sentences of a document as fit (Liu et al., 2019). short: the fraction of shorter examples."""
 
     short: float = 0.1
     second: str = ""
@@ -85,14 +85,14 @@ class Packed:
 
 
 class Question(NamedTuple):
-    """ids: as the model sees them. targets: for each token what is asked, IGNORE where nothing is."""
+    """ids: the input of the model. targets: the token to predict at each position, IGNORE if there is none."""
 
     ids: Ragged
     targets: Ragged
 
 
 class Asked(Protocol):
-    """unit: what is counted, e.g. "masked words"."""
+    """The rule that makes inputs and targets. unit: what is counted, e.g. "masked words"."""
 
     @property
     def unit(self) -> str: ...
@@ -102,7 +102,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MaskedTokens:
-    """Some tokens are hidden, other ones in every epoch."""
+    """Masks some tokens, other ones in every epoch."""
 
     masking: Masking
     unit: str = "masked words"
@@ -115,7 +115,7 @@ class MaskedTokens:
 
 @dataclass(frozen=True)
 class NextTokens:
-    """Of every token the next is asked, of the last of a text none."""
+    """Predicts the next token at every position but the last of a text."""
 
     unit: str = "words"
 

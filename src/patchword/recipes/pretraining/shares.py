@@ -1,4 +1,4 @@
-"""Shares of the texts of a pretraining run: what is learned from and what is held out, as examples of any epoch."""
+"""Data splits of a pretraining run, training and held out, which build the examples of each epoch."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +17,7 @@ from patchword.recipes.random_purposes import DOCUMENTS_HELD_OUT
 
 
 class Share(Protocol):
-    """Some of the texts, made into examples."""
+    """A data split, which builds examples."""
 
     @property
     def form(self) -> Form: ...
@@ -26,7 +26,7 @@ class Share(Protocol):
     @property
     def second(self) -> str: ...
     def __len__(self) -> int:
-        """documents, or pairs of sentences"""
+        """the number of documents, or of pairs of sentences"""
         ...
 
     def fingerprint(self) -> str: ...
@@ -35,12 +35,12 @@ class Share(Protocol):
 
 
 class Examples(Protocol):
-    """Those of one epoch."""
+    """The examples of one epoch."""
 
     def __len__(self) -> int: ...
     @property
     def lengths(self) -> Tensor:
-        """tokens of each"""
+        """tokens per example"""
         ...
 
     def batch(self, index: Tensor) -> TextBatch: ...
@@ -48,7 +48,7 @@ class Examples(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CorpusShare:
-    """Some documents of a corpus."""
+    """A split of the documents of a corpus."""
 
     corpus: Corpus
     documents: Numbers
@@ -101,7 +101,7 @@ def batch_of(
 
 
 def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:
-    """The numbers of what is learned from, and of what is not: always the same, whatever the seed of a run."""
+    """Return the indices of the training and of the held-out documents; the choice does not depend on the seed."""
     order = uniform(0, 0, torch.arange(count), DOCUMENTS_HELD_OUT).argsort(stable=True)
     aside = min(count - 1, max(1, round(count * share)))
     return order[aside:].sort().values, order[:aside].sort().values

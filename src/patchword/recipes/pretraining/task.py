@@ -1,4 +1,4 @@
-"""Pretraining on raw text: from a recipe to what the loop needs."""
+"""Builds the task of pretraining from its recipe."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ _HELD_EXAMPLES = 4096  # at most, for validation
 
 @dataclass(frozen=True, eq=False)
 class PretrainingTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of a pretraining recipe, checked before anything is written."""
 
     recipe: PretrainingRecipe
     model: TextModel
@@ -59,13 +59,13 @@ class PretrainingTask:
         return self._steps
 
     def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
-        """Other examples in every epoch; the first epoch's number of batches is every epoch's, if there are as many."""
+        """Yield the batches of an epoch, with other examples in every epoch, but the step count of the first."""
         examples = self.train.examples(epoch)
         batches = self._batches(examples, epoch)[first : self._steps]
         return made_ahead(examples.batch, batches, group)
 
     def _batches(self, examples: Examples, epoch: int) -> list[Tensor]:
-        """The numbers of the examples of each: so many of them, or as many as so many tokens hold."""
+        """Return the example indices of each batch: batch_size examples, or as many as fit into `tokens` tokens."""
         shuffled = order(self.recipe.seed, epoch, len(examples))
         if self.recipe.tokens:
             packed = filled(shuffled, examples.lengths, self.recipe.tokens)
@@ -90,7 +90,7 @@ class PretrainingTask:
 
 @torch.inference_mode()
 def judge(model: TextModel, texts: Share, precision: str = "float32", group: WorkSharing = SINGLE) -> dict[str, float]:
-    """The loss as in training, the accuracy and perplexity of masked words, how often the next sentence was right."""
+    """Return the loss, the accuracy and perplexity of predicted words, and the accuracy of the second objective."""
     held = texts.examples(0)
     examples = min(len(held), _HELD_EXAMPLES)
 
@@ -127,7 +127,7 @@ def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     if model.causal and (pairs or recipe.parallel):
         asks = "parallel" if recipe.parallel else f"sentences={recipe.sentences}"
         raise UserError(
-            f"{model.card.model} reads only backwards, and learns the next word", expected="sentences=packed", got=asks
+            f"{model.card.model} is causal and predicts the next word", expected="sentences=packed", got=asks
         )
     if pairs:
         torch.manual_seed(recipe.seed)

@@ -1,4 +1,4 @@
-"""The texts of a pretraining recipe, made into shares: what is learned from, and what is held out."""
+"""Reads the texts of a pretraining recipe and splits training from held-out documents."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,9 +57,9 @@ def _documents(
 def _translations(
     recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
 ) -> tuple[PairShare, PairShare]:
-    """Languages are numbered as they stand: the first 0, the second 1."""
+    """Language ids follow the order of the files: 0 and 1."""
     if tokenizer.sep is None:
-        raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, to stand between two sentences")
+        raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, between two sentences")
     texts = checked_pairs(recipe)
     if len(texts) < 2:
         raise UserError("too few pairs of sentences", expected="2 or more", got=len(texts))
@@ -100,12 +100,12 @@ def masking_of(recipe: PretrainingRecipe, tokenizer: Tokenizer) -> Masking:
 
 
 def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
-    """Found out before an epoch is spent: without these documents nothing could be scored."""
+    """Check before training that the held-out documents suffice to compute scores."""
     needed = "two documents of two sentences or more" if held.second else "one document"
     if len(held.documents) < (2 if held.second else 1):
         raise UserError(
-            f"held_out={recipe.held_out:g} sets too few documents aside",
+            f"held_out={recipe.held_out:g} keeps too few documents for validation",
             expected=needed,
             got=f"{len(held.documents)} of {len(held.corpus):,} documents",
-            hint="set a larger share aside, e.g. held_out=0.1, give more texts, or say how documents are separated",
+            hint="keep more, e.g. held_out=0.1, give more texts, or set how documents are separated: documents=...",
         )

@@ -1,4 +1,4 @@
-"""The texts of a pretraining recipe as tokens."""
+"""Tokenizes the texts of a pretraining recipe."""
 
 import hashlib
 import time
@@ -19,12 +19,12 @@ from patchword.recipes.pretraining.recipe import PretrainingRecipe
 
 
 def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console) -> Corpus:
-    """The texts as tokens, from the cache if they are there."""
+    """Return the tokenized texts, from the cache if they are there."""
     names = "\n".join([*recipe.text, recipe.documents, tokenizer.fingerprint()])
     default = data_folder() / "tokens" / hashlib.sha256(names.encode()).hexdigest()[:16]
     with one_report() as report:
         files = text_files(recipe.files())
-        if report.faults:  # then those of the files that are there belong to them
+        if report.faults:  # report the faults of the existing files as well
             examine(files, recipe.documents)
     print_notes(report.doubts, console)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The phrases and names that are masked as wholes: from a file, or found by a segmenter of Chinese."""
+"""Phrases and names that are masked as units: from a file, or found by a Chinese word segmenter."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def units_of(path: str, tokenizer: Tokenizer) -> GoesOn:
         listed = [line.strip() for line in lines_of(read_utf8(Path(path))) if line.strip()]
         found = phrases([ids.tolist() for ids in tokenizer.ids_of(listed)])
         if not listed:
-            raise UserError(f"{path} is empty", expected="a phrase or a name a line")
+            raise UserError(f"{path} is empty", expected="one phrase or name per line")
         return found
     cut("")  # an error if there is no segmenter
     return segmented(tokenizer.written, cut)

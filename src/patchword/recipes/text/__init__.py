@@ -1,1 +1,1 @@
-"""Recipes of texts: what is learned from them, how it is scored, and what a model of texts is asked."""
+"""Fine-tuning on texts: tasks, training, evaluation and inference."""

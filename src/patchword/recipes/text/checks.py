@@ -1,4 +1,4 @@
-"""What would be found out too late, looked for before an epoch is spent."""
+"""Checks of the texts and settings before training starts."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
 def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
-    """All files, read and checked before any is used: what is wrong with any of them is one error. And the doubts."""
+    """Read and check all files. Return the data splits and possible mistakes; raise one error that lists all faults."""
     recipe = spec.recipe
     require_train(spec)
     others = [] if set_aside(spec) else ["validation"]
@@ -30,21 +30,23 @@ def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
             report.attempt(spec.check_trained, Path(recipe.train), train)
             _doubt_copies(spec, train, {part: found for part, found in rows.items() if found})
     if train is None or labels is None:
-        raise AssertionError("what is missing was told")  # one_report has raised
+        raise AssertionError("one_report raises an error for missing parts")  # never reached
     return parted(spec, train, rows.get("validation"), labels), report.doubts
 
 
 def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
-    """Texts that are trained on are no test."""
+    """Report validation and test texts that are also training texts."""
     learned = dict(spec.known_by(train))
     for part, rows in others.items():
         for known, place in spec.known_by(rows):
             if known in learned:
-                doubt(f"a {spec.row} of the {part} file that is trained on as well", f"{place} is {learned[known]}")
+                doubt(
+                    f"a {spec.row} of the {part} file that is also in the training file", f"{place} is {learned[known]}"
+                )
 
 
 def doubts(texts: TableSet) -> list[str]:
-    """The classes with their numbers, and what looks like a mistake in the table."""
+    """Return the classes with their counts, and possible mistakes in the table."""
     lines = []
     if isinstance(texts, ClassSet):
         counts = Counter(texts.truth.tolist())
@@ -55,14 +57,16 @@ def doubts(texts: TableSet) -> list[str]:
     for name in texts.labels:
         alike.setdefault(_plain(name), []).append(name)
     lines += [
-        f"note: labels that differ in their form alone: {', '.join(same)}" for same in alike.values() if len(same) > 1
+        f"note: labels that differ only in case or number format: {', '.join(same)}"
+        for same in alike.values()
+        if len(same) > 1
     ]
     if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:
         lines.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
     columns = texts.table.columns
     repeated = len(texts.table) - len(set(zip(columns["text"], columns.get("pair", columns["text"]), strict=True)))
     if repeated:
-        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are repetitions of others")
+        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are duplicates")
     return lines
 
 
@@ -70,7 +74,7 @@ _SHOWN = 10  # classes
 
 
 def _plain(label: str) -> str:
-    """the same for Good and good, for 1 and 1.0"""
+    """Normalise a label: the same result for Good and good, for 1 and 1.0."""
     try:
         return str(float(label))
     except ValueError:
@@ -78,7 +82,7 @@ def _plain(label: str) -> str:
 
 
 def check_settings(spec: TextTaskSpec[Any]) -> None:
-    """A setting that would silently do nothing is refused."""
+    """Raise an error for a setting that would have no effect."""
     for field, reason in spec.idle().items():
         chosen = getattr(spec.recipe, field)
         if chosen != TextRecipe.model_fields[field].default:

@@ -1,4 +1,4 @@
-"""The files of a text recipe, and which of their rows are set aside for validation."""
+"""Reads the files of a text recipe and splits training rows from validation rows."""
 
 from dataclasses import dataclass
 from typing import Generic
@@ -14,7 +14,7 @@ from patchword.recipes.text.tasks.spec import Labels, Rows, TextTaskSpec
 
 @dataclass(frozen=True)
 class Parts(Generic[Rows]):
-    """The rows of the files, and the names of the labels, which are those of the training file."""
+    """The rows of each data split, and the label names, which come from the training file."""
 
     train: Rows
     validation: Rows
@@ -24,22 +24,22 @@ class Parts(Generic[Rows]):
 def read_parts(spec: TextTaskSpec[Rows]) -> Parts[Rows]:
     require_train(spec)
     train = spec.read("train")
-    labels = spec.labels(train)  # of all rows, those set aside too
+    labels = spec.labels(train)  # of all rows, with those for validation
     return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
 
 
 def require_train(spec: TextTaskSpec[Rows]) -> None:
     if not spec.recipe.train:
-        raise UserError("no training texts were named", expected="train=FILE", hint=spec.hint)
+        raise UserError("no training texts are given", expected="train=FILE", hint=spec.hint)
 
 
 def set_aside(spec: TextTaskSpec[Rows]) -> float | None:
-    """the share of the training texts that is for validation; None if there is a file"""
+    """Return the fraction of the training texts that is kept for validation; None if there is a file."""
     return None if spec.recipe.glue else spec.recipe.share()
 
 
 def parted(spec: TextTaskSpec[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
-    """validation: None takes some of the training rows."""
+    """Split the rows. validation: None takes some of the training rows"""
     share = set_aside(spec)
     if validation is not None or share is None:
         return Parts(train, train if validation is None else validation, labels)
@@ -50,23 +50,23 @@ def parted(spec: TextTaskSpec[Rows], train: Rows, validation: Rows | None, label
 
 
 def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
-    """(rows,) True for a share of the groups of each stratum; always the same ones, whatever the seed.
+    """Return (rows,) True for a fraction of the groups of each stratum; the choice does not depend on the seed.
 
-    groups: (rows,) rows that stay together have one number. strata: (rows,) from 0 on, that of the row's group.
+    groups: (rows,) rows with the same number stay together. strata: (rows,) the stratum of the row's group, from 0
     """
     draw = uniform(0, 0, groups, TEXTS_HELD_OUT)
     aside = torch.zeros(len(groups), dtype=torch.bool)
     members = strata.argsort(stable=True).split(torch.bincount(strata).tolist())
     drawn = [draw[rows].unique() for rows in members]  # sorted
     sizes = torch.tensor([len(values) for values in drawn])
-    if len(sizes) > 1 and int(sizes.max()) == 1:  # none can spare its only one
+    if len(sizes) > 1 and int(sizes.max()) == 1:  # every stratum has only one group
         return held_out(groups, torch.zeros_like(strata), share)
     for rows, values, count in zip(members, drawn, _counts(sizes, share).tolist(), strict=True):
         if count:
             aside[rows] = draw[rows] <= values[count - 1]
     if not aside.any():
         raise UserError(
-            "there are too few texts to set any aside",
+            "there are too few texts to keep any for validation",
             expected="validation=FILE, or more texts",
             hint="questions over one article stay together" if len(groups) > 1 and len(groups.unique()) == 1 else "",
         )
@@ -74,15 +74,15 @@ def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
 
 
 def _counts(sizes: Tensor, share: float) -> Tensor:
-    """How many of each stratum: the share of all of them together, each within one of its own, and never a whole one.
+    """Return the number of groups per stratum: the fraction over all strata together, rounded per stratum, never all.
 
-    What is missing when all are rounded down comes from those that lose most by it.
+    The remainder after rounding down goes to the strata that lose most by rounding.
     """
     wanted = sizes.double() * share
     counts = wanted.floor().long()
     missing = max(1, round(int(sizes.sum()) * share)) - int(counts.sum())
     lost = (wanted - counts).masked_fill(counts + 1 >= sizes, -1.0)
-    tried = order(0, 0, len(sizes))  # of equal ones any
+    tried = order(0, 0, len(sizes))  # ties are broken at random
     first = tried[lost[tried].argsort(descending=True, stable=True)][:missing]
     counts[first] += (lost[first] >= 0).long()
     return counts

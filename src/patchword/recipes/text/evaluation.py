@@ -27,7 +27,7 @@ _MOST_LINES = 32
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """part: of the data, "test", or "validation" where there is no test file. scores: of a task with classes."""
+    """part: the data split, "test", or "validation" if there is no test file. scores: for a task with classes."""
 
     kind: ClassVar[str] = "text"
     model: Model
@@ -37,10 +37,10 @@ class TextEvaluation:
     metric: str
     part: str
     scores: Scores | None
-    compression: Compression | None = None  # of a model that was trained in 8 bits
+    compression: Compression | None = None  # for a model with quantization-aware training
 
     def lines(self) -> Sequence[str]:
-        """The result in words."""
+        """Return the result as lines of text."""
         name = self.part.capitalize()
         if self.scores is not None:
             lines = [line.replace("Test", name, 1) for line in self.scores.lines()]

@@ -1,4 +1,4 @@
-"""A text model and the tokenizer that belongs to it."""
+"""Opens a text model and its tokenizer."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from patchword.models import REGISTRY
 from patchword.recipes.recipe import ModelChoice
 from patchword.weights import load
 
-_PADDED = 128  # vocabularies are padded to a multiple of this at most
+_PADDED = 128  # vocabularies are padded to a multiple of at most this
 
 
 def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tuple[TextModel, Tokenizer]:
-    """A folder with weights and a tokenizer, or a registry name, which starts from random weights.
+    """Open a folder with weights and a tokenizer, or build a model of the registry with random weights.
 
-    head: the fields of the model's head, where another is wanted than the folder has.
+    head: fields of the model's head that replace those of the folder
     """
     folder = Path(choice.name)
     overrides = {**choice.overrides(), **head}
@@ -43,7 +43,7 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
 
 
 def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
-    """The model of a folder with new weights."""
+    """Build the model of a folder with random weights."""
     card = load(folder).card
     return REGISTRY.create(card.model, **{**card.config, **overrides})
 
@@ -59,24 +59,24 @@ def _reads_others(name: str, what: str) -> UserError:
 
 
 def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
-    """rows: "true", "false" or "auto", which is without padding on a GPU"""
+    """rows: "true", "false" or "auto", which packs texts without padding on a GPU"""
     in_row = device.type == "cuda" if rows == "auto" else rows == "true"
     return Form(0 if tokenizer.pad is None else tokenizer.pad, in_row, device)
 
 
 def check_length(length: int, model: TextModel) -> None:
-    max_length = model.card.config["max_length"]
-    if length > max_length:
-        raise UserError("recipe field 'length'", expected=f"{max_length} at most, as the model reads", got=length)
+    positions = model.card.config["max_length"]
+    if length > positions:
+        raise UserError("recipe field 'length'", expected=f"{positions} at most, the maximum of the model", got=length)
 
 
 def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:
-    """The table of words has a row for every entry, and not more than padding would add."""
+    """Check that the embedding has a row per vocabulary entry, and no more rows than padding adds."""
     rows, entries = model.card.config["vocabulary"], tokenizer.vocabulary
     if not entries <= rows < entries + _PADDED:
         raise UserError(
             f"the tokenizer does not belong to the model {name}",
             expected=f"a vocabulary of {rows:,}",
             got=f"{entries:,}",
-            hint="name the tokenizer the model was trained with: tokenizer=FOLDER",
+            hint="give the tokenizer that the model was trained with: tokenizer=FOLDER",
         )

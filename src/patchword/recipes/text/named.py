@@ -1,4 +1,4 @@
-"""Recipes of texts: fine-tuning on every kind of task."""
+"""The named recipes of fine-tuning on texts."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,12 @@ from patchword.recipes.text.recipe import TextRecipe
 
 
 def classify_text() -> TextRecipe:
-    return TextRecipe(about="A classifier of your own texts: a table with a column of texts and one of labels.")
+    return TextRecipe(about="A classifier of your own texts, from a table with a text column and a label column.")
 
 
 def tag() -> TextRecipe:
     return TextRecipe(
-        about="A tag for each word: parts of speech, names; from CoNLL or CoNLL-U files.",
+        about="One tag per word: parts of speech, named entities; from CoNLL or CoNLL-U files.",
         task="tags",
         learning_rate=1e-4,
     )
@@ -21,7 +21,7 @@ def tag() -> TextRecipe:
 
 def squad() -> TextRecipe:
     return TextRecipe(
-        about="The answer to a question, found in a text; from files in SQuAD's form.",
+        about="Extractive question answering; from files in SQuAD's format.",
         task="span",
         length=384,
         stride=128,

@@ -1,4 +1,4 @@
-"""A quantised model before and after: the score, the size and the speed of its float32 and its int8 file on the CPU."""
+"""Compares a quantised model with its float32 version on the CPU: score, file size and speed."""
 
 import copy
 import tempfile
@@ -20,12 +20,12 @@ from patchword.recipes.text.tasks.sets import TextSet
 from patchword.weights.export.export import export
 from patchword.weights.export.formats import FORMATS, Runner
 
-_TURNS, _TEXTS = 20, 32  # times a text is read for the speed; texts read at once for the score
+_TURNS, _TEXTS = 20, 32  # repetitions of the timing; texts per batch of the scoring
 
 
 @dataclass(frozen=True)
 class Written:
-    """One of the two files. milliseconds: of one text of the recipe's length, the median."""
+    """One of the two files. milliseconds: median time of one text of the recipe's length."""
 
     name: str
     score: float
@@ -35,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Compression:
-    """The same weights in float32 and as integers. difference: of the int8 file to the model that was trained."""
+    """The same weights as float32 and int8. difference: between the int8 file and the trained model."""
 
     metric: str
     files: tuple[Written, Written]
@@ -45,7 +45,7 @@ class Compression:
 
     def lines(self) -> Sequence[str]:
         lines = [
-            f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms a text"
+            f"{file.name}: {self.metric} {file.score:.4f}, {file.megabytes:.1f} MB, {file.milliseconds:.1f} ms per text"
             for file in self.files
         ]
         plain, small = self.files
@@ -64,7 +64,7 @@ class Compression:
 
 
 def compression(model: TextModel, texts: TextSet, metric: str, form: Form, tokens: int) -> Compression:
-    """Writes both files, asks each for all texts, and times them in turns. form: padded, on the CPU"""
+    """Export both files, score them on all texts, and time them alternately. form: padded, on the CPU"""
     trained = copy.deepcopy(model).cpu().eval()
     plain = cast(TextModel, dequantise(copy.deepcopy(trained)))
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def compression(model: TextModel, texts: TextSet, metric: str, form: Form, token
 
 @dataclass(frozen=True)
 class Asking:
-    """A file, asked for batches as a model is."""
+    """Runs an exported file on batches, like a model."""
 
     run: Runner
 
@@ -96,7 +96,7 @@ class Asking:
 
 
 def _milliseconds(runners: Sequence[Runner], tokens: int) -> list[float]:
-    """They take turns, so that a busy moment hurts both."""
+    """Time the files alternately, so that other load on the machine affects both."""
     ids = torch.ones(1, tokens, dtype=torch.int64)
     times: list[list[float]] = [[] for _ in runners]
     for _ in range(_TURNS):

@@ -1,4 +1,4 @@
-"""Fine-tuning on texts: from a recipe to what the loop needs."""
+"""Builds the task of fine-tuning on texts from its recipe."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ EVALUATION_BATCH = 128
 
 @dataclass(frozen=True)
 class TextTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of a text recipe, checked before anything is written."""
 
     spec: TextTaskSpec[Any]
     model: TextModel
@@ -97,30 +97,30 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
         train = spec.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
         held = spec.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    tell(train, spec, console)
+    print_summary(train, spec, console)
     print_notes(notes, console)
     form = form_of(recipe.packed, tokenizer, device)
     return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
 
 
 def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
-    """The fields of the model that the recipe sets, its head above all."""
+    """Return the fields of the model that the recipe sets, mainly its head."""
     dropout = spec.recipe.model.overrides().get("attention_dropout", spec.recipe.attention_dropout)
     return {"head": spec.head, "classes": spec.classes(labels), "attention_dropout": dropout}
 
 
-def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
-    """What becomes of long texts and unknown words, and which classes there are, before any time is spent on them."""
+def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
+    """Print the counts of truncated texts, unknown tokens and classes before training starts."""
     examples, length = texts.examples, spec.recipe.length
     rows = int(examples.owner.max()) + 1
     name = spec.row if rows == 1 else f"{spec.row}s"
     text = f"{rows:,} training {name}, {len(examples.ids.values) / len(examples):.0f} tokens each"
     if examples.shortened:
-        text += f"; {examples.shortened:,} longer than {length} are cut off"
-        text += "" if spec.paired else " (stride=... reads them in windows)"
+        text += f"; {examples.shortened:,} longer than {length} are truncated"
+        text += "" if spec.paired else " (stride=... splits them into windows)"
     if examples.windowed:
         windows = len(examples) - rows + examples.windowed
-        text += f"; {examples.windowed:,} longer than {length} are read in {windows:,} windows"
+        text += f"; {examples.windowed:,} longer than {length} are split into {windows:,} windows"
     if examples.unknown > 0.001:
         text += f"; {examples.unknown:.1%} of the tokens are unknown"
     console.print(text, highlight=False)
@@ -132,7 +132,7 @@ def tell(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
 def answered(
     model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Outputs:
-    """What the model, which must be in evaluation mode, answers to every text, in their order."""
+    """Return the model's output for every text, in order. The model must be in evaluation mode."""
     fast = fuse_on_gpu(model)
 
     def ask(batch: TextBatch) -> torch.Tensor:

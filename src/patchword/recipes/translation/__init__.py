@@ -1,1 +1,1 @@
-"""Recipes of translation."""
+"""Translation: recipe, task, evaluation, search."""

@@ -1,4 +1,4 @@
-"""Which words of a text a translator looked at for each word that it wrote."""
+"""The cross-attention of a translator: which source words it attends to for each word of the translation."""
 
 import string
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _MARKS = set(string.punctuation)
 
 @dataclass(frozen=True)
 class Alignment:
-    """weights: (written words, read words), each row sums to 1. layer: of the decoder, from 1; layers: it has"""
+    """weights: (target words, source words), rows sum to 1. layer: of the decoder, from 1. layers: how many it has"""
 
     read: tuple[str, ...]
     written: tuple[str, ...]
@@ -38,17 +38,17 @@ class Alignment:
 def require_attention(model: Translator) -> None:
     if not looks_back(model):
         raise UserError(
-            f"{model.card.model} without attention does not look back at what it read",
-            expected="a run with another attention than none",
+            f"{model.card.model} has no attention",
+            expected="a run of a model with attention",
             hint="train one with model.attention=dot",
         )
 
 
 def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Sequence[int]) -> Alignment:
-    """source: (tokens,) with its end. tokens: the translation, without its end
+    """source: (tokens,) with its end token. tokens: the translation, without its end token
 
-    Pieces are put together to words: what goes to the pieces of a read word is added up, what the pieces of a written
-    word give is averaged. Of several layers the one is taken whose attention covers the text best.
+    Tokens are merged to words: weights are summed over the tokens of a source word and averaged over those of a target
+    word. Of several layers, the one whose attention covers the source best is taken.
     """
     require_attention(model)
     device = next(model.parameters()).device
@@ -65,15 +65,17 @@ def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Seq
 
 
 def coverage(weights: Tensor) -> Tensor:
-    """(layers, written, read) -> (layers,): of each word that was read the most attention it got, on average; the end
-    of the text, where attention rests when nothing is sought, does not count"""
+    """(layers, target, source) -> (layers,): the mean over source words of the highest attention that each gets
+
+    The end token, which collects unused attention, does not count.
+    """
     return (
         weights[:, :-1, :-1].amax(1).mean(-1) if weights.shape[1] > 1 and weights.shape[2] > 1 else weights.sum((1, 2))
     )
 
 
 def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[str, ...], Tensor]:
-    """The words of a text and its end, and the number of the word of each token; marks are words of their own."""
+    """Return the words of a text with its end token, and the word index of each token; punctuation marks are words."""
     if not len(ids):
         return (END,), torch.zeros(1, dtype=torch.int64)
     marks = np.array([bool(piece) and not set(piece) - _MARKS for piece in tokenizer.written(ids)])

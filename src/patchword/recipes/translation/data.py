@@ -1,4 +1,4 @@
-"""The pairs of a translation recipe as tokens."""
+"""Reads and tokenizes the pairs of a translation recipe."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from patchword.recipes.translation.recipe import TranslationRecipe
 
 @dataclass(frozen=True)
 class Languages:
-    """The tokenizers of what is read and of what is written, which may be one."""
+    """The tokenizers of source and target, which can be the same."""
 
     source: Tokenizer
     target: Tokenizer
@@ -34,7 +34,7 @@ class Languages:
 
     @property
     def begin(self) -> int:
-        """in front of every target"""
+        """the start token of every target"""
         found = self.target.cls if self.target.cls is not None else self.target.end
         assert found is not None, "a tokenizer with an end"
         return found
@@ -53,7 +53,7 @@ class Languages:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Sentences and translations, as texts and as tokens, each with the token that ends it."""
+    """Sentences and translations, as texts and as tokens, each with its end token."""
 
     texts: Parallel
     source: Ragged
@@ -78,13 +78,13 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
     names = getattr(recipe, part)
     if not names:
         raise UserError(
-            f"no pairs were named for recipe field {part!r}", expected=f"{part}=ENGLISH,GERMAN or {part}=PAIRS.tsv"
+            f"no pairs are given for recipe field {part!r}", expected=f"{part}=ENGLISH,GERMAN or {part}=PAIRS.tsv"
         )
     return read_parallel([Path(name) for name in listed(names)])
 
 
 def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
-    """The files of every part, by the field that names them; what is wrong with any of them is one error."""
+    """Read the files of every split, by field name; raise one error that lists all faults."""
     parts = ["train", *(["validation"] if recipe.share() is None else []), *(["test"] if recipe.test else [])]
     with one_report() as report:
         found = {part: report.attempt(read_files, recipe, part) for part in parts}
@@ -92,7 +92,7 @@ def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
 
 
 def languages_of(recipe: TranslationRecipe, texts: Parallel) -> Languages:
-    """Read, if the recipe names them; else learned from the training pairs."""
+    """Read the tokenizers that the recipe names, or train them on the training pairs."""
     if recipe.tokenizer:
         read = [Tokenizer.read(Path(name)) for name in listed(recipe.tokenizer)]
         if len(read) > 2:
@@ -105,17 +105,17 @@ def languages_of(recipe: TranslationRecipe, texts: Parallel) -> Languages:
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str) -> Ragged:
-    """The tokens of each text and the one that ends it. longest: tokens that the model reads at once
+    """Return the tokens of each text with the end token. longest: maximum tokens of the model
 
-    where: the file of the texts, one a line, to name a text that is too long.
+    where: the file of the texts, one per line, to name a text that is too long
     """
     found, end = tokenizer.ids_of(texts), np.int32(tokenizer.stand_in if tokenizer.end is None else tokenizer.end)
     if line := next((number for number, ids in enumerate(found, 1) if len(ids) >= longest), 0):
         raise UserError(
-            f"{where}, line {line}: a text is longer than the model can read",
-            expected=f"{longest} tokens at most, with the one that ends it",
+            f"{where}, line {line}: a text is longer than the maximum of the model",
+            expected=f"{longest} tokens at most, with the end token",
             got=f"{len(found[line - 1]) + 1}, {texts[line - 1][:40]!r}",
-            hint="leave it out, or train a model that reads more: model.max_length=1024",
+            hint="leave it out, or train a model with a larger maximum: model.max_length=1024",
         )
     return Ragged.of([np.append(ids, end) for ids in found])
 
@@ -127,9 +127,11 @@ def tokenised(texts: Parallel, languages: Languages, longest: int, files: str) -
 
 
 def parted(pairs: Pairs, share: float) -> tuple[Pairs, Pairs]:
-    """Without a share, and the share; pairs with the same source stay together, so that none is known."""
+    """Split the pairs; pairs with the same source stay in the same split."""
     groups = torch.from_numpy(np.unique(np.array(pairs.texts.first), return_inverse=True)[1]).long()
     aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), share)
     if aside.all():
-        raise UserError("there are too few pairs to set any aside", expected="validation=FILES, or more pairs")
+        raise UserError(
+            "there are too few pairs to keep any for validation", expected="validation=FILES, or more pairs"
+        )
     return pairs.take((~aside).nonzero()[:, 0]), pairs.take(aside.nonzero()[:, 0])

@@ -1,4 +1,4 @@
-"""A translator on pairs that it has not learned from: BLEU by beam search, and the loss of a token."""
+"""Evaluation of a translator: BLEU with beam search, and the loss per token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from patchword.recipes.translation.task import judged
 
 @dataclass(frozen=True)
 class TranslationEvaluation:
-    """part: of the data, "test", or "validation" where there is no test file. written: a text for each source"""
+    """part: the data split, "test", or "validation" if there is no test file. written: the translations"""
 
     kind: ClassVar[str] = "translation"
     model: Translator
@@ -33,15 +33,15 @@ class TranslationEvaluation:
     part: str
 
     def lines(self) -> Sequence[str]:
-        """The result in words."""
+        """Return the result as lines of text."""
         name = self.part.capitalize()
         lines = [
             f"{name} BLEU: {self.bleu.score:.2f}",
             f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
             f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
             f"brevity {self.bleu.brevity:.3f}, length ratio {self.bleu.ratio:.3f}",
-            f"{name} loss of a token: {self.loss:.4f}",
-            f"{name} accuracy of a token: {self.accuracy:.2%}",
+            f"{name} loss per token: {self.loss:.4f}",
+            f"{name} accuracy per token: {self.accuracy:.2%}",
         ]
         if self.part == "validation":
             lines.append("(the best epoch was chosen on these same pairs; give test=FILES for others)")

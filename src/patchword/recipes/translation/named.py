@@ -5,5 +5,5 @@ from patchword.recipes.translation.recipe import TranslationRecipe
 
 def translation() -> TranslationRecipe:
     return TranslationRecipe(
-        about="A translator from your own pairs of sentences (train=ENGLISH,GERMAN or a .tsv); scored by BLEU.",
+        about="A translator from your own sentence pairs (train=ENGLISH,GERMAN or a .tsv); scored by BLEU.",
     )

@@ -1,4 +1,4 @@
-"""A trained translator: its model, and the tokenizers of what it reads and of what it writes."""
+"""Opens a trained translator with its source and target tokenizers."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ from patchword.models import REGISTRY
 from patchword.recipes.run_folder import RunFolder
 from patchword.weights import load
 
-TARGET = "target"  # the folder, within a run's, of the tokenizer of what is written, if there are two
+TARGET = "target"  # sub-folder of the target tokenizer, if there are two
 
 
 class OpenTranslator(NamedTuple):
-    """source, target: one tokenizer twice, if both languages have one vocabulary"""
+    """source, target: the same tokenizer if the languages share a vocabulary"""
 
     model: Translator
     source: Tokenizer
@@ -22,7 +22,7 @@ class OpenTranslator(NamedTuple):
 
 
 def open_translator(folder: Path, **overrides: Any) -> OpenTranslator:
-    """That of a run's folder, or of a folder that was saved like it; on the CPU, ready to evaluate."""
+    """Open the folder of a run or a saved translator, on the CPU, in evaluation mode."""
     is_run = (folder / "recipe.yaml").is_file()
     model = RunFolder(folder).model(**overrides) if is_run else load(folder, **overrides)
     return OpenTranslator(as_translator(model, str(folder)), *open_tokenizers(folder))
@@ -43,5 +43,5 @@ def save_tokenizers(source: Tokenizer, target: Tokenizer, folder: Path) -> None:
 def as_translator(model: Any, name: str) -> Translator:
     if not isinstance(model, Translator):
         known = [other for other in REGISTRY.names() if REGISTRY.reads(other) == "pairs"]
-        raise UserError(f"{name} does not translate", expected=f"a run of {', '.join(known[:3])} or the like")
+        raise UserError(f"{name} is not a translator", expected=f"a run of {', '.join(known[:3])} or the like")
     return model

@@ -1,4 +1,4 @@
-"""Texts that a translator writes for others, many at a time."""
+"""Translates many texts with greedy or beam search."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from patchword.recipes.translation.data import Languages
 from patchword.training.step import autocast
 
 Tokens = tuple[int, ...]
-BEYOND = 50  # tokens that a translation may have more than its source (Vaswani et al., 2017, section 6.1)
-_BATCH = 4096  # tokens of the sources that are worked on together
+BEYOND = 50  # maximum extra tokens of a translation over its source (Vaswani et al., 2017, section 6.1)
+_BATCH = 4096  # source tokens per batch
 
 
 @dataclass(frozen=True)
 class Search:
-    """beams: 1 takes the likeliest word. penalty: of short texts (Wu et al., 2016); the Transformer had 0.6."""
+    """beams: 1 is greedy search. penalty: length penalty (Wu et al., 2016); the Transformer paper has 0.6."""
 
     beams: int = 5
     penalty: float = 0.6
@@ -41,7 +41,7 @@ def translated(
     precision: str = "float32",
     advance: Callable[[int], None] = _nothing,
 ) -> list[Tokens]:
-    """For each source the tokens of the best translation found. advance: is told how many more are done"""
+    """Return the tokens of the best translation of each source. advance: called with the number of completed texts"""
     device = next(model.parameters()).device
     found: list[Tokens] = [()] * len(source)
     ordered = source.lengths.argsort(stable=True)
@@ -64,12 +64,12 @@ def _searched(steps: TranslatingSteps, search: Search, end: int) -> list[Tokens]
 
 
 def never_written(model: Translator, languages: Languages) -> list[int]:
-    """Special tokens but the end, and rows of the table that are no entry."""
+    """Return the tokens that are excluded: special tokens except the end, and embedding rows without an entry."""
     tokenizer = languages.target
     specials = [number for number in tokenizer.specials if number != languages.end]
     return [*specials, *range(tokenizer.vocabulary, model.writing.words.num_embeddings)]
 
 
 def in_words(languages: Languages, tokens: Sequence[Tokens]) -> list[str]:
-    """Tokens as text that people read, on one line."""
+    """Return tokens as text on one line."""
     return [" ".join(languages.target.decode(text).split()) for text in tokens]

@@ -1,4 +1,4 @@
-"""Translation: from a recipe to what the loop needs."""
+"""Builds the task of translation from its recipe."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
 
-_SCORED = 1024  # validation pairs at most that are translated after each epoch
+_SCORED = 1024  # maximum validation pairs that are translated after each epoch
 GREEDY = Search(beams=1)
 
 
 @dataclass(frozen=True, eq=False)
 class TranslationTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of a translation recipe, checked before anything is written."""
 
     recipe: TranslationRecipe
     model: Translator
@@ -57,7 +57,7 @@ class TranslationTask:
         return NextWords(forward, self.recipe.label_smoothing)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
-        """The loss of all pairs, and BLEU of some, translated by the likeliest word after the other."""
+        """Return the loss over all pairs, and the BLEU of some, translated with greedy search."""
         precision = pick_precision(self.recipe.precision, self.device)
         some = self.validation.take(torch.arange(min(_SCORED, len(self.validation))))
         loss, accuracy = judged(self.model, self.languages, self.validation, precision, group=group)
@@ -85,7 +85,7 @@ def judged(
     tokens: int = 8192,
     group: WorkSharing = SINGLE,
 ) -> tuple[float, float]:
-    """The mean loss of a token, without smoothing, and the share of tokens that were the likeliest."""
+    """Return the mean loss per token, without label smoothing, and the token accuracy."""
     device = next(model.parameters()).device
 
     def ask(batch: PairBatch) -> tuple[torch.Tensor, ...]:
@@ -105,7 +105,7 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     device, share = pick_device(recipe.device), recipe.share()
     texts = read_all(recipe)
     folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
-    with console.status("learning the vocabulary"):
+    with console.status("training the tokenizer"):
         languages = languages_of(recipe, texts["train"]) if folder is None else Languages(*open_tokenizers(folder))
     torch.manual_seed(recipe.seed)
     model = _model(recipe, languages, folder)
@@ -116,14 +116,14 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     else:
         pairs, validation = parted(pairs, share)
     if recipe.test:
-        tokenised(texts["test"], languages, longest, recipe.test)  # what is wrong is told before training
+        tokenised(texts["test"], languages, longest, recipe.test)  # faults are reported before training
     _tell(console, languages, pairs, validation)
     batches = PairBatches(pairs.source, pairs.target, recipe.batch_size, languages.form(device))
     return TranslationTask(recipe, model.to(device), languages, pairs, validation, batches)
 
 
 def _model(recipe: TranslationRecipe, languages: Languages, folder: Path | None) -> Translator:
-    """A folder with weights, the sizes of one, or a registry name, which starts from random weights."""
+    """Load a folder with weights, or build its sizes or a registry name with random weights."""
     name, overrides = recipe.model.name, recipe.model.overrides()
     if folder is not None:
         found = open_translator(folder, **overrides).model

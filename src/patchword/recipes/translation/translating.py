@@ -1,4 +1,4 @@
-"""Translations of a user's own texts by a trained run."""
+"""Translates the user's texts with a trained run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from patchword.recipes.translation.search import Search, in_words, translated
 
 @dataclass(frozen=True)
 class Translating:
-    """A trained translator. A text that is too long for it is an error, told before anything is translated."""
+    """A trained translator. A text that is too long for it is an error before anything is translated."""
 
     model: Translator
     languages: Languages
@@ -40,7 +40,7 @@ class Translating:
         return in_words(self.languages, found)
 
     def alignment(self, source: Ragged, search: Search) -> tuple[str, Alignment]:
-        """The translation of one text, and where the decoder looked while it wrote."""
+        """Return the translation of one text with its cross-attention."""
         if len(source) != 1:
             raise UserError("an alignment is that of one text", expected="one text", got=f"{len(source):,}")
         tokens = translated(self.model, self.languages, source, search)[0]

@@ -1,1 +1,1 @@
-"""Vectors of words, and recipes over them."""
+"""Word vectors, and recipes over frozen vectors."""

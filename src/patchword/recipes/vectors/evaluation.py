@@ -1,4 +1,4 @@
-"""A tagger or a classifier over frozen vectors, on its test texts."""
+"""Evaluation of a tagger or a classifier over frozen vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from patchword.recipes.vectors.task import bank_of, judge
 
 @dataclass(frozen=True)
 class VectorsEvaluation:
-    """names: of the sources, in their order. part: of the data, "test", or "validation" where there is no test file."""
+    """names: of the vector sources. part: the data split, "test", or "validation" if there is no test file."""
 
     kind: ClassVar[str] = "over-vectors"
     model: OverVectors
@@ -40,7 +40,7 @@ class VectorsEvaluation:
         return [*lines, *self.notes()]
 
     def notes(self) -> list[str]:
-        """How much each layer counts, where there are several; and what a result on validation texts is worth."""
+        """Return the weight of each layer, if there are several, and a caution about results on validation texts."""
         lines = [
             f"layers of {name}, the lowest first: {', '.join(f'{share:.0%}' for share in shares)}"
             for name, shares in zip(self.names, self.model.shares(), strict=True)

@@ -1,4 +1,4 @@
-"""Vectors of texts in a file: NumPy's, CSV, JSON lines or safetensors; written as they come, whatever their number."""
+"""Files of text vectors: NumPy, CSV, JSON lines or safetensors; written incrementally, of any number."""
 
 import csv
 import json
@@ -14,21 +14,21 @@ from patchword.recipes.text.inference.embedding import Embedded
 from patchword.recipes.text.inference.input import Asked
 
 KINDS = (".npy", ".csv", ".jsonl", ".safetensors")
-_HEADER = 256  # bytes kept free for what stands at the start of a safetensors file
+_HEADER = 256  # bytes reserved for the header of a safetensors file
 
 
 def check_kind(path: Path, per_token: bool) -> None:
-    """Before the work, not after it."""
+    """Check the file type before the vectors are computed."""
     if path.suffix.lower() not in KINDS:
-        raise UserError(f"{path}: the kind of file is not clear", expected=f"a name in {', '.join(KINDS)}")
+        raise UserError(f"{path}: unknown file type", expected=f"a name in {', '.join(KINDS)}")
     if per_token and path.suffix.lower() == ".npy":
-        raise UserError("an .npy file cannot hold texts of several vectors each", expected=", ".join(KINDS[1:]))
+        raise UserError("an .npy file cannot hold several vectors per text", expected=", ".join(KINDS[1:]))
     if path.is_dir():
         raise UserError(f"cannot write {path}", got="it is a folder")
 
 
 def write_vectors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> tuple[int, int]:
-    """parts: together the vectors of all that was asked. Answers how many they are, and how wide."""
+    """Write the vectors of all inputs. Return their number and their width. parts: the vectors of all inputs"""
     writers: dict[str, Callable[[Path, Sequence[Asked], Iterable[Embedded]], None]] = {
         ".npy": _write_npy,
         ".csv": _write_csv,
@@ -48,7 +48,7 @@ def write_vectors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded])
 
 
 def records(asked: Sequence[Asked], found: Embedded) -> Iterator[dict[str, Any]]:
-    """A record a text, with its vector, or its tokens and theirs."""
+    """Yield one record per text, with its vector, or with its tokens and their vectors."""
     for number, one in enumerate(asked):
         head, rows = {**one.place, "text": one.text}, found.rows(number)
         if not found.offsets:
@@ -58,7 +58,7 @@ def records(asked: Sequence[Asked], found: Embedded) -> Iterator[dict[str, Any]]
 
 
 def dealt(asked: Sequence[Asked], parts: Iterable[Embedded]) -> Iterator[tuple[Sequence[Asked], Embedded]]:
-    """Each part with the texts that it is of."""
+    """Yield each part of the vectors with its texts."""
     begin = 0
     for part in parts:
         yield asked[begin : begin + len(part)], part
@@ -75,9 +75,9 @@ def _write_npy(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) ->
 
 
 def _write_tensors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> None:
-    """With one vector a token, `offsets` says where each text begins and ends.
+    """Write a safetensors file; with one vector per token, `offsets` holds where each text begins and ends.
 
-    How many tokens there are is known at the end; room for the header and the offsets is left in front.
+    The number of tokens is known only at the end, so space for the header and the offsets is reserved at the start.
     """
     counts, width, per_token = [0], 0, False
     with path.open("wb") as file:
@@ -127,5 +127,5 @@ def _bytes(values: np.ndarray, kind: str) -> bytes:
 
 
 def _plain(row: np.ndarray) -> list[float]:
-    """As few digits as tell the number apart."""
+    """Format a number with as few digits as identify it."""
     return [float(str(value)) for value in row]

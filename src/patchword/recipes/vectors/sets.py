@@ -1,7 +1,7 @@
-"""The words of a recipe's files, and what is to be learned of them: sets of texts whose tokens are words.
+"""The words of a recipe's files as sets of texts whose tokens are words.
 
-A token's id is the number of the word in the bank of vectors, so that batches, objectives and measures are those of
-any text task.
+A token's id is the index of the word in the vector cache, so batches, objectives and metrics are those of any text
+task.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Cut = tuple[tuple[str, ...], ...]  # the words of each text
 
 @dataclass(frozen=True)
 class Read:
-    """Some rows of a file as words. shortened: texts of which something was cut off."""
+    """Rows of a file, split into words. shortened: the number of truncated texts."""
 
     rows: Any
     words: Cut
@@ -38,16 +38,18 @@ class Read:
 
 
 def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
-    """Tagged sentences have words of their own; other texts are cut as those that word vectors are learned from."""
+    """Tagged sentences are split already; other texts are split like the training texts of word vectors."""
     if not isinstance(rows, Table):
         return Read(rows, tuple(sentence.words for sentence in rows))
     cut, length = cut_of(recipe.cut), recipe.length
-    found = [tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]]  # marks alone are one word
+    found = [
+        tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]
+    ]  # a text of punctuation marks only is one word
     return Read(rows, tuple(words[:length] for words in found), sum(len(words) > length for words in found))
 
 
 def text_set(spec: TextTaskSpec[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
-    """first: the number of the first word in the bank"""
+    """first: the index of the first word in the vector cache"""
     if isinstance(spec, TableTask):
         truth = spec.truth(read.rows, labels)
         return spec.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)

@@ -1,6 +1,6 @@
-"""Sources of vectors for words: fixed at random, or from a table. Those that read the context are models.
+"""Sources of word vectors without context: random or from a table. Contextual sources are models.
 
-A source answers, for each sentence, every layer that it has for each word. It is never trained.
+A source returns, for each sentence, all its layers for each word. It is never trained.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from patchword.core.errors import UserError
 from patchword.recipes.vectors.words import WordVectors
 
 Words = Sequence[str]
-WIDTH = 300  # of random vectors, if not told
+WIDTH = 300  # default width of random vectors
 
 
 class Source(Protocol):
@@ -31,17 +31,17 @@ class Source(Protocol):
     def width(self) -> int: ...
 
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
-        """Of each sentence (layers, words, width) float32, the lowest layer first; all are read at once."""
+        """Return (layers, words, width) float32 per sentence, the lowest layer first; all sentences are one batch."""
         ...
 
     def describe(self) -> str:
-        """what is worth knowing of the words read so far, or nothing"""
+        """a remark on the words read so far, or an empty text"""
         ...
 
 
 @dataclass(frozen=True)
 class Random:
-    """N(0, 1), always the same for the same word: nothing is known but which word it is."""
+    """Vectors from N(0, 1), the same for the same word, which carry only the identity of the word."""
 
     width: int = WIDTH
     name: str = "random"
@@ -63,9 +63,9 @@ class Random:
 
 @dataclass
 class Table:
-    """One vector a word, whatever stands beside it; a word that is not there has zeros.
+    """One vector per word, independent of context; unknown words have zeros.
 
-    read, unknown: words so far, and those of them that the table does not have.
+    read, unknown: the number of words so far, and of those that the table lacks
     """
 
     words: WordVectors
@@ -90,19 +90,19 @@ class Table:
 
 
 def listed_sources(names: str) -> list[str]:
-    """names with + between them; a file whose own name has a + is one"""
+    """Split names at +; an existing file whose name contains a + is one entry."""
     found = [names] if Path(names).exists() else [name.strip() for name in names.split("+")]
     if not all(found):
         raise UserError(
-            "no vectors were named" if len(found) == 1 else f"a name is missing in {names!r}",
-            expected="vectors=random, a file of word vectors, or a run's folder; several with + between",
+            "no vectors are given" if len(found) == 1 else f"a name is missing in {names!r}",
+            expected="vectors=random, a file of word vectors, or a run's folder; several joined by +",
             hint="e.g. vectors=words.txt+runs/translation",
         )
     return found
 
 
 def random_of(name: str) -> Random | None:
-    """random, or random:64 for another width"""
+    """Parse random, or random:64 for another width."""
     word, colon, width = name.partition(":")
     if word != "random":
         return None

@@ -1,6 +1,6 @@
-"""Sources of vectors that read the context: the encoder of a translator (CoVe), ELMo, BERT and its family.
+"""Contextual sources of word vectors: the encoder of a translator (CoVe), ELMo, BERT and its family.
 
-Where a model reads pieces of words, the vector of a word is the mean of those of its pieces.
+The vector of a word is the mean of the vectors of its word pieces.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _MODELS = (".safetensors", ".npz", ".hdf5")  # files that hold a model; others h
 
 @dataclass(frozen=True)
 class Bert:
-    """Any model of texts: the states that enter its first block and that leave each."""
+    """Any text model: the input of its first block and the output of each block."""
 
     model: TextModel
     tokenizer: Tokenizer
@@ -67,7 +67,7 @@ class Bert:
 
 @dataclass(frozen=True)
 class Translation:
-    """The encoder of a translator, whose last states are CoVe's vectors (McCann et al., 2017)."""
+    """The encoder of a translator; its last hidden states are the CoVe vectors (McCann et al., 2017)."""
 
     model: Translator
     tokenizer: Tokenizer
@@ -83,7 +83,7 @@ class Translation:
     def vectors(self, sentences: Sequence[Words]) -> list[Tensor]:
         """A sentence of more pieces than the model reads is continued in another."""
         room, end = int(self.model.card.config["max_length"]) - 1, self.tokenizer.end
-        assert end is not None, "what a translator reads has an end"
+        assert end is not None, "the input of a translator has an end token"
         rows, owners, counts = list[np.ndarray](), list[np.ndarray](), np.cumsum([0, *map(len, sentences)])
         for number, found in enumerate(self.tokenizer.encode_words(sentences)):
             for start in range(0, len(found.ids), room):
@@ -102,7 +102,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Spelled:
-    """ELMo: a word by its characters, and behind each layer of LSTMs."""
+    """ELMo: the character-based word vector and the output of each LSTM layer."""
 
     model: Elmo
     name: str
@@ -123,9 +123,9 @@ class Spelled:
 
 
 def _owners(begun: Ragged, texts: list[int], before: int, after: int, sentences: Sequence[Words]) -> Tensor:
-    """(texts, pieces) for each piece the number of its word, counted through all sentences; IGNORE: of no word.
+    """Return (texts, pieces): the index of the word of each piece, counted over all sentences; IGNORE if it has none.
 
-    begun: for each piece the number of the word that begins there, IGNORE elsewhere; other pieces go on with it.
+    begun: for each piece the index of the word that begins there, IGNORE elsewhere; other pieces continue that word
     """
     counts = np.cumsum([0, *map(len, sentences)])
     rows = list[np.ndarray]()
@@ -140,23 +140,23 @@ def _owners(begun: Ragged, texts: list[int], before: int, after: int, sentences:
 
 
 def _means(states: Sequence[Tensor], owner: Tensor, sentences: Sequence[Words]) -> list[Tensor]:
-    """(texts, pieces, width), once a layer -> of each sentence (layers, words, width), each word the mean of its own"""
+    """(texts, pieces, width) per layer -> (layers, words, width) per sentence: each word is the mean of its pieces"""
     lengths = [len(words) for words in sentences]
     pieces = torch.stack([state.float() for state in states], 2).flatten(0, 1)
     flat = owner.flatten().to(pieces.device)
-    flat = torch.where(flat == IGNORE, sum(lengths), flat)  # what belongs to no word is added up behind the last
+    flat = torch.where(flat == IGNORE, sum(lengths), flat)  # tokens without a word are summed into an extra last row
     total = pieces.new_zeros(sum(lengths) + 1, *pieces.shape[1:]).index_add(0, flat, pieces)
     count = torch.bincount(flat, minlength=sum(lengths) + 1).clamp(min=1)[:, None, None]
     return [words.transpose(0, 1) for words in (total / count)[:-1].split(lengths)]
 
 
 def open_sources(names: str, device: torch.device) -> tuple[Source, ...]:
-    """The sources of `a+b`; their vectors stand side by side."""
+    """Open the sources of `a+b`; their vectors are concatenated."""
     return tuple(open_source(name, device) for name in listed_sources(names))
 
 
 def open_source(name: str, device: torch.device) -> Source:
-    """random; a file of word vectors; the folder of a translator, an ELMo, or any model of texts."""
+    """Open random vectors, a file of word vectors, or the folder of a translator, an ELMo or any text model."""
     if (found := random_of(name)) is not None:
         return found
     path = folder_of(name)

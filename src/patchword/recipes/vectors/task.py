@@ -1,4 +1,4 @@
-"""A tagger or a classifier over frozen vectors: from a recipe to what the loop needs."""
+"""Builds the task of a tagger or a classifier over frozen vectors from its recipe."""
 
 import hashlib
 import time
@@ -32,12 +32,12 @@ from patchword.training.step import Objective, autocast
 from patchword.weights import save
 
 EVALUATION_BATCH = 128
-_OF_SOURCES = ("sources", "head", "classes")  # sizes of the model that the vectors and the texts tell
+_OF_SOURCES = ("sources", "head", "classes")  # fields of the model that follow from the vectors and the texts
 
 
 @dataclass(frozen=True)
 class OverVectorsTask:
-    """What a recipe asks for, brought together and checked, before anything is written."""
+    """The task of an over-vectors recipe, checked before anything is written."""
 
     recipe: OverVectorsRecipe
     model: OverVectors
@@ -91,7 +91,7 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
         metric = spec.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)
-    tell(train, recipe, console)
+    print_summary(train, recipe, console)
     print_notes(notes, console)
     bank = bank_of(recipe, sources, all_words(train, held), device, console)
     torch.manual_seed(recipe.seed)
@@ -112,16 +112,16 @@ def check_choice(recipe: OverVectorsRecipe) -> None:
     name = recipe.model.name
     if Path(name).exists() or REGISTRY.reads(name) != "vectors":
         raise UserError(
-            f"{name!r} does not read vectors", expected="model=over-vectors", hint="vectors=... names others"
+            f"{name!r} does not read vectors", expected="model=over-vectors", hint="choose the vectors with vectors=..."
         )
     for field in _OF_SOURCES:
         if field in recipe.model.overrides():
-            raise UserError(f"model.{field} is told by the vectors and the texts", hint="leave it out")
+            raise UserError(f"model.{field} follows from the vectors and the texts", hint="leave it out")
 
 
-def tell(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
+def print_summary(read: Read, recipe: OverVectorsRecipe, console: Console) -> None:
     text = f"{len(read.words):,} training {'sentences' if recipe.task == 'tags' else 'texts'}, {read.count:,} words"
-    text += f"; {read.shortened:,} longer than {recipe.length} words are cut off" if read.shortened else ""
+    text += f"; {read.shortened:,} longer than {recipe.length} words are truncated" if read.shortened else ""
     console.print(text, highlight=False)
 
 
@@ -131,7 +131,7 @@ _kept: dict[tuple[str, str, Cut], VectorCache] = {}  # of the last vectors: the 
 def bank_of(
     recipe: OverVectorsRecipe, sources: tuple[Source, ...], words: Cut, device: torch.device, console: Console
 ) -> VectorCache:
-    """The vectors of these words; those of other sources are forgotten."""
+    """Return the cache of the vectors of these words."""
     count, key = sum(map(len, words)), (recipe.vectors, str(device), words)
     check_size(sources, count, recipe.memory)
     if key in _kept:
@@ -143,7 +143,7 @@ def bank_of(
         bar = progress.add_task("vectors of all words", total=count)
         found = fill(sources, words, device, lambda done: progress.advance(bar, done))
     size, seconds = size_of(sources, count) / GIB, time.monotonic() - began
-    lines = [f"vectors of {count:,} words: {size:.2f} GiB, made in {seconds:.1f} s"]
+    lines = [f"vectors of {count:,} words: {size:.2f} GiB, computed in {seconds:.1f} s"]
     lines += [source.describe() for source in sources if source.describe()]
     console.print("; ".join(lines), highlight=False, markup=False)
     _kept[key] = found
@@ -153,7 +153,7 @@ def bank_of(
 def judge(
     model: OverVectors, bank: VectorCache, texts: TextSet, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Judged:
-    """model: in evaluation mode"""
+    """Score a model, which must be in evaluation mode."""
 
     def ask(batch: TextBatch) -> torch.Tensor:
         with autocast(precision, bank.device):
@@ -171,6 +171,6 @@ def digest(read: Read, texts: TextSet) -> str:
     truth = (
         texts.examples.targets.values if isinstance(texts, TagSet) and texts.examples.targets else texts.examples.labels
     )
-    assert truth is not None, "texts to learn from have tags or labels"
+    assert truth is not None, "training texts have tags or labels"
     found.update(truth.numpy().tobytes())
     return found.hexdigest()

@@ -1,4 +1,4 @@
-"""The vectors of all words of a run, made once: what is frozen need not be computed again in every epoch."""
+"""The cached vectors of all words of a run: frozen vectors are computed once, not in every epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from patchword.core.to_device import to_device
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
 
-_TOGETHER = 4096  # words, padding included, that a source reads at once
+_TOGETHER = 4096  # words per batch of a source, with padding
 _LARGEST = 65504.0  # of float16
 GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
 class VectorCache:
-    """values: (words, numbers) float16, of each word every layer of every source.
+    """values: (words, numbers) float16, all layers of all sources per word.
 
-    Words are numbered through all texts; a text is the numbers of its words.
+    Words are numbered over all texts; a text is the indices of its words.
     """
 
     values: Tensor
@@ -39,7 +39,7 @@ def size_of(sources: Sequence[Source], words: int) -> int:
 
 
 def check_size(sources: Sequence[Source], words: int, gib: float) -> None:
-    """Before hours are spent on what would not fit."""
+    """Raise an error before the vectors are computed if they do not fit into memory."""
     needed = size_of(sources, words) / GIB
     if needed > gib:
         each = " + ".join(f"{source.layers} x {source.width} numbers of {source.name}" for source in sources)
@@ -58,7 +58,7 @@ def fill(
     device: torch.device,
     advance: Callable[[int], None] = lambda done: None,
 ) -> VectorCache:
-    """The sentences of like length together. advance: is told how many more words are done."""
+    """Compute all vectors, in batches of sentences of similar length. advance: called with the completed words."""
     lengths = torch.tensor([len(words) for words in sentences])
     begins = (lengths.cumsum(0) - lengths).tolist()
     total = int(lengths.sum())
@@ -76,19 +76,19 @@ def fill(
 
 
 def _joined(parts: Sequence[Tensor], device: torch.device) -> Tensor:
-    """of each sentence (layers, words, width) -> (all words, layers * width)"""
+    """(layers, words, width) per sentence -> (all words, layers * width)"""
     return torch.cat(list(parts), dim=1).to(device).transpose(0, 1).flatten(1)
 
 
 def _home(size: int, device: torch.device) -> torch.device:
-    """Where the vectors are kept: with the model, if that leaves it half of what is free."""
+    """Return where the vectors are stored: on the model's device if that leaves half of its free memory."""
     if device.type == "cuda" and size > torch.cuda.mem_get_info(device)[0] / 2:
         return torch.device("cpu")
     return device
 
 
 def _groups(lengths: Tensor) -> Iterator[list[int]]:
-    """Numbers of sentences, the longest first."""
+    """Return batches of sentence indices, the longest sentences first."""
     order = lengths.argsort(descending=True, stable=True).tolist()
     while order:
         most = max(1, _TOGETHER // max(1, int(lengths[order[0]])))

@@ -1,4 +1,4 @@
-"""One vector a word, whatever its sentence: the nearest words, and analogies."""
+"""Static word vectors: nearest words and analogies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from patchword.core.errors import UserError, nearest
 from patchword.data.text.formats.word2vec import read_vectors, write_vectors
 
-_COMPARED = 20_000  # spellings looked at for the one that was meant
+_COMPARED = 20_000  # maximum spellings that are compared for a hint
 
 
 class Neighbour(NamedTuple):
@@ -21,7 +21,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """words: each once. vectors: (words, width) float32."""
+    """words: unique. vectors: (words, width) float32."""
 
     words: tuple[str, ...]
     vectors: np.ndarray
@@ -29,9 +29,9 @@ class WordVectors:
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or len(self.words) != len(self.vectors):
             shape = (len(self.words), "width")
-            raise UserError("word vectors", expected=f"one a word: {shape}", got=self.vectors.shape)
+            raise UserError("word vectors", expected=f"one per word: {shape}", got=self.vectors.shape)
         if len(self.numbers) != len(self.words):
-            raise UserError("word vectors", expected="each word once", got=f"{len(self.numbers):,} different words")
+            raise UserError("word vectors", expected="unique words", got=f"{len(self.numbers):,} different words")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -49,7 +49,7 @@ class WordVectors:
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """the vectors at length 1, of which products are cosines"""
+        """the vectors scaled to length 1, whose dot products are cosines"""
         length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
         found: np.ndarray = self.vectors / np.maximum(length, 1e-12)
         return found
@@ -62,20 +62,20 @@ class WordVectors:
         write_vectors(path, self.words, self.vectors)
 
     def place(self, word: str) -> int:
-        """The number of a word, which must be there."""
+        """Return the index of a word; an unknown word is an error."""
         if word not in self.numbers:
             raise UserError(f"there is no vector of {word!r}", hint=self._meant(word))
         return self.numbers[word]
 
     def of(self, words: Iterable[str]) -> np.ndarray:
-        """(words, width): a word that is not there has the vector of its small letters, or else zero"""
+        """(words, width): an unknown word has the vector of its lower-case form, or else zeros"""
         found = [self.numbers.get(word, self.numbers.get(word.lower(), -1)) for word in words]
         rows = np.asarray(found, np.int64)
         vectors: np.ndarray = self.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
         return vectors
 
     def near(self, word: str, count: int = 10) -> list[Neighbour]:
-        """The words with the greatest cosine to this one, itself left out."""
+        """Return the words with the highest cosine similarity, without the word itself."""
         number = self.place(word)
         return self._nearest(self.unit[number], [number], count)
 
@@ -93,7 +93,7 @@ class WordVectors:
         return [Neighbour(self.words[number], float(cosines[number])) for number in best]
 
     def _meant(self, word: str) -> str:
-        """Words that begin alike and are about as long come first to mind."""
+        """Return known words with the same beginning and a similar length."""
         if word.lower() in self.numbers:
             return f"did you mean {word.lower()!r}?"
         alike = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)

@@ -1,4 +1,4 @@
-"""Word vectors learned from text: CBOW or skip-gram."""
+"""Trains word vectors on text: CBOW or skip-gram."""
 
 import math
 import time
@@ -21,16 +21,16 @@ from patchword.objectives.word_vectors import Kind, Tables, step
 from patchword.recipes.vectors.words import WordVectors
 
 RATES: dict[Kind, float] = {"skip-gram": 0.025, "cbow": 0.05}  # word2vec's
-_LAST = 1e-4  # of the rate, at the end
-_ABSURD = 3  # times the first loss: a step's loss, be it that of a few words, is below it
+_LAST = 1e-4  # fraction of the learning rate at the end
+_ABSURD = 3  # a loss above this multiple of the first loss is divergence, even in a step of few words
 
 
 @dataclass(frozen=True)
 class WordVectorOptions:
-    """What is wanted. least, most: how often a word must be seen, and how many words have a vector at most.
+    """least: minimum count of a word. most: maximum size of the vocabulary.
 
-    sample: above this share of the text a word is thinned out. threads: with more than one, which change the same
-    vectors at the same time, two runs are alike but not equal.
+    sample: words above this frequency are subsampled. threads: several threads update the same vectors without locks,
+    so two runs are similar but not equal.
     """
 
     kind: Kind = "skip-gram"
@@ -62,13 +62,13 @@ class WordVectorOptions:
 
     @property
     def first_loss(self) -> float:
-        """Of vectors that know nothing: every score is 0, of the true word and of the false ones."""
+        """The loss of untrained vectors: every score is 0, for positive and negative words."""
         return math.log(2) * (1 + self.negatives)
 
 
 @dataclass(frozen=True)
 class Done:
-    """How far learning is. loss: of the last step."""
+    """Progress of training. loss: of the last step."""
 
     words: int
     total: int
@@ -77,7 +77,7 @@ class Done:
 
     @property
     def speed(self) -> float:
-        """words of the text a second, thinned-out ones included, as other programs count them"""
+        """words of the text per second, with subsampled words, as other programs count them"""
         return self.words / max(self.seconds, 1e-9)
 
 
@@ -88,30 +88,33 @@ class Learned:
     done: Done
 
 
-Told = Callable[[Done], None]
+OnProgress = Callable[[Done], None]
 
 
 def learn(
-    files: Sequence[Path], options: WordVectorOptions, reading: Progress = nothing, told: Told = lambda done: None
+    files: Sequence[Path],
+    options: WordVectorOptions,
+    reading: Progress = nothing,
+    on_progress: OnProgress = lambda done: None,
 ) -> Learned:
-    """From text files, .jsonl files, or folders of them, which are read twice: to count words, and to number them."""
+    """Train on text files, .jsonl files or folders of them, which are read twice: to count words and to encode them."""
     cut = cut_of(options.cut)
     vocabulary = Vocabulary.count(texts_in(files, reading), cut, options.least, options.most)
     numbers = number_words(texts_in(files, reading), cut, vocabulary)
-    return learn_numbers(vocabulary, numbers, options, told)
+    return learn_numbers(vocabulary, numbers, options, on_progress)
 
 
 def learn_numbers(
-    vocabulary: Vocabulary, numbers: np.ndarray, options: WordVectorOptions, told: Told = lambda done: None
+    vocabulary: Vocabulary, numbers: np.ndarray, options: WordVectorOptions, on_progress: OnProgress = lambda done: None
 ) -> Learned:
-    """numbers: a text as `number_words` has it. The rate falls in a straight line with the words read."""
+    """Train on an encoded text. numbers: from `number_words`. The learning rate falls linearly with the words read."""
     tables = Tables.start(len(vocabulary), options.width, options.seed)
     drawing = Drawing(vocabulary, options.window, options.sample, options.seed)
     crowd = drawing.crowd(options.threads)
     size, start = len(numbers) * options.epochs, time.perf_counter()
 
     def part(place: tuple[int, int]) -> tuple[int, float]:
-        """Learns from one part of the text; answers how long it is, and the loss of its last step."""
+        """Train on one part of the text. Return its length and the loss of its last step."""
         (epoch, begin), change = place, None
         torch.set_num_threads(1)
         for read, windows in drawing.steps(numbers, begin, epoch):
@@ -127,18 +130,18 @@ def learn_numbers(
             done = Done(round(total * read / size), total, time.perf_counter() - start, loss)
             if not loss < _ABSURD * options.first_loss:
                 raise UserError(
-                    "the vectors do not learn, they grow without end",
-                    expected=f"a loss below {options.first_loss:.1f}, that of the start",
+                    "the training of the vectors diverges",
+                    expected=f"a loss below {options.first_loss:.1f}, the initial loss",
                     got=f"{loss:.4g} with a learning rate of {options.first_rate:g}",
                     hint="lower learning_rate, or take fewer threads",
                 )
-            told(done)
+            on_progress(done)
     return Learned(WordVectors(vocabulary.words, tables.inputs.numpy()), vocabulary, done)
 
 
 @contextmanager
 def _workers(threads: int) -> Iterator[Callable[..., Iterable[tuple[int, float]]]]:
-    """A map over parts of a text. Threads are enough: the work is in products, which do not hold Python's lock."""
+    """Return a map over parts of a text. Threads are enough, because the matmuls release the GIL."""
     before = torch.get_num_threads()
     executor = ThreadPoolExecutor(threads)
     try:

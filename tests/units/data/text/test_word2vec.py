@@ -125,7 +125,7 @@ def test_a_word_that_is_not_there():
 def test_words_and_vectors_must_agree():
     with pytest.raises(UserError, match="one a word"):
         WordVectors(("a", "b"), np.ones((3, 2), np.float32))
-    with pytest.raises(UserError, match="each word once"):
+    with pytest.raises(UserError, match="unique words"):
         WordVectors(("a", "a"), np.ones((2, 2), np.float32))
 
 

@@ -1,1 +1,1 @@
-"""Inference."""
+"""Inference with a trained text model."""

@@ -1,4 +1,4 @@
-"""Answers of a text model, each in three forms: a record of JSON, the rows of a table in a file, and words to read."""
+"""Outputs of a text model in three forms: a JSON record, rows of a table, and text for the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class TextAnswer(Protocol):
 
 @dataclass(frozen=True)
 class ClassAnswer:
-    """The likeliest class first."""
+    """The most probable classes, the best first."""
 
     shares: tuple[Share, ...]
 
@@ -48,7 +48,7 @@ class ClassAnswer:
 
 @dataclass(frozen=True)
 class LabelsAnswer:
-    """Every label with its probability; those likelier than not hold."""
+    """Every label with its probability; labels above 0.5 are predicted."""
 
     shares: tuple[Share, ...]
 
@@ -91,7 +91,7 @@ class Tagged(NamedTuple):
 
 @dataclass(frozen=True)
 class TagAnswer:
-    """The words of a text with their tags, and the spans where tags spell them (B-person I-person O)."""
+    """The words of a text with their tags, and the spans if the tags are BIO tags (B-person I-person O)."""
 
     text: str
     words: tuple[Tagged, ...]
@@ -125,7 +125,7 @@ class TagAnswer:
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The best answers to a question; an empty text is no answer."""
+    """The best answers to a question; an empty text means that there is no answer."""
 
     found: Found
     top: int

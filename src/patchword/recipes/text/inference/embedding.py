@@ -1,4 +1,4 @@
-"""Texts as vectors: which layer, and how its tokens become one vector."""
+"""Embeds texts as vectors: the choice of the layer and of the pooling."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ from patchword.recipes.text.inference.outputs import Advance, nobody
 from patchword.recipes.text.inference.reader import Reader, grouped
 
 Pool = Literal["mean", "first", "pooler", "none"]
-_CHARACTERS = 100_000  # of the texts that are worked on together
+_CHARACTERS = 100_000  # characters per group of texts
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How vectors are made. layer: 0 is what enters the first block. none: one vector for each token."""
+    """Options of embedding. layer: 0 is the input of the first block. pool none: one vector per token."""
 
     layer: int
     pool: Pool
@@ -36,25 +36,25 @@ class Manner:
 
 @dataclass(frozen=True)
 class Embedded:
-    """Of some texts. vectors: (texts, width), or with `tokens` (tokens, width) and where each text begins and ends."""
+    """Vectors of some texts: (texts, width); with `tokens` (tokens, width), and `offsets` of each text."""
 
     vectors: NDArray[np.float32]
     tokens: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        """texts"""
+        """the number of texts"""
         return len(self.offsets) - 1 if self.offsets else len(self.vectors)
 
     def rows(self, text: int) -> slice:
-        """of one text"""
+        """the rows of one text"""
         return slice(*self.offsets[text : text + 2]) if self.offsets else slice(text, text + 1)
 
 
 def manner_of(
     reader: Reader, layer: int | None, pool: Pool | None, normalize: bool | None, length: int | None
 ) -> Manner:
-    """What is not said is as the folder has it: sentence-transformers' pooling, else the mean of the last layer."""
+    """Return the options; None takes the default: sentence-transformers' pooling, else the mean of the last layer."""
     config = reader.model.card.config
     is_own = reader.head in ("vector", "pooled") and config["pool"] != "pooler"
     chosen = layer_number(reader, -1 if layer is None else layer)
@@ -67,15 +67,15 @@ def manner_of(
 
 
 def layer_number(reader: Reader, layer: int) -> int:
-    """Negative ones are counted from the last."""
+    """Return the layer index; negative numbers count from the last layer."""
     found = layer + reader.depth + 1 if layer < 0 else layer
     if not 0 <= found <= reader.depth:
-        raise UserError("--layer", expected=f"0 (what enters) to {reader.depth}, or -1 for the last", got=layer)
+        raise UserError("--layer", expected=f"0 (the embeddings) to {reader.depth}, or -1 for the last", got=layer)
     return found
 
 
 def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance = nobody) -> Iterator[Embedded]:
-    """Some texts at a time, so that the vectors of a large file are never held all at once."""
+    """Yield the vectors of some texts at a time, so that memory does not grow with the size of a file."""
     reader = replace(reader, model=fuse_on_gpu(reader.model))
     for group in grouped(texts, len, _CHARACTERS):
         examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length))
@@ -89,7 +89,7 @@ def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance
 
 
 def _vectors(reader: Reader, batch: TextBatch, manner: Manner) -> Tensor:
-    """(texts, width), or the tokens as they lie in the batch"""
+    """(texts, width), or the hidden states of all tokens in the layout of the batch"""
     states = state_of(reader.model, batch, manner.layer)
     match manner.pool:
         case "mean":
@@ -118,7 +118,9 @@ def _require_pooler(reader: Reader, layer: int) -> None:
 def _length(reader: Reader, asked: int | None) -> int:
     if asked is not None:
         if not 3 <= asked <= reader.max_length:
-            raise UserError("--length", expected=f"3 to {reader.max_length} tokens, as the model reads", got=asked)
+            raise UserError(
+                "--length", expected=f"3 to {reader.max_length} tokens, the maximum of the model", got=asked
+            )
         return asked
     folders = (reader.folder, encoder_folder(reader.folder))
     path = next((found for folder in folders if (found := folder / "sentence_bert_config.json").is_file()), None)

@@ -1,4 +1,4 @@
-"""The words a model puts where [MASK] stands."""
+"""Predicts the words at [MASK] tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +15,14 @@ from patchword.recipes.text.inference.reader import Reader
 
 @dataclass(frozen=True)
 class Filling:
-    word: str  # as text has it, with ## in front if it goes on with a word
+    word: str  # with ## in front if it continues a word
     probability: float
-    sentence: str  # the text with the word put in; other masks stay
+    sentence: str  # the text with the word inserted; other masks remain
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One [MASK] of a text: its characters, and the likeliest words, the best first."""
+    """One [MASK] of a text: its character positions and the most probable words."""
 
     start: int
     end: int
@@ -34,28 +34,30 @@ class Gap:
 
 @torch.inference_mode()
 def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
-    """Special tokens are no words and are passed over; probabilities are those among all entries.
+    """Predict the words at every [MASK]. Special tokens are skipped; probabilities are over the whole vocabulary.
 
-    pieces: those that go on with a word (##ing) are named, too; else only where the mask follows a letter.
+    pieces: also return continuations of words (##ing); otherwise only if the mask follows a letter
     """
     require_words(reader)
     if reader.model.causal:
         raise UserError(
-            f"the model in {reader.folder} reads only what stands before a word, and cannot fill a gap",
+            f"the model in {reader.folder} is causal and cannot fill a mask",
             expected="a masked model, such as a BERT",
             got=f"{reader.model.card.model!r}, which is causal",
-            hint=f'it goes on with a text: `patchword write {reader.folder} "The cat sat on"`',
+            hint=f'it can continue a text: `patchword generate {reader.folder} "The cat sat on"`',
         )
     mask = reader.tokenizer.require_mask()
     found = reader.tokenizer.encode_masked([text])[0]
     gaps = np.flatnonzero(found.ids == mask)
     if not len(gaps):
         name = reader.tokenizer.tokens([mask])[0]
-        raise UserError(f"there is no {name} in the text", hint=f'write it for a word: "The {name} sat on the mat"')
+        raise UserError(
+            f"there is no {name} in the text", hint=f'put it in place of a word: "The {name} sat on the mat"'
+        )
     ids, _ = joined(reader.tokenizer, found.ids)
     if len(ids) > reader.max_length:
-        expected = f"{reader.max_length} tokens at most, special ones included"
-        raise UserError("the text is longer than the model reads", expected=expected, got=f"{len(ids):,}")
+        expected = f"{reader.max_length} tokens at most, with special tokens"
+        raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)
     answer = reader.model(batch)
@@ -67,14 +69,14 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
 
 
 def filled(text: str, gaps: list[Gap], continues: str = "##") -> str:
-    """The text with the likeliest word in every gap."""
+    """Return the text with the most probable word at every mask."""
     for gap in reversed(gaps):
         text = put_in(text, (gap.start, gap.end), gap.fillings[0].word, continues)
     return text
 
 
 def put_in(text: str, place: tuple[int, int], word: str, continues: str = "##") -> str:
-    """A piece that goes on with a word joins the one before it."""
+    """Insert a word; a continuation piece is attached to the word before it."""
     before, after = text[: place[0]], text[place[1] :]
     if word.startswith(continues) and len(word) > len(continues):
         return before.rstrip() + word.removeprefix(continues) + after
@@ -84,21 +86,21 @@ def put_in(text: str, place: tuple[int, int], word: str, continues: str = "##") 
 def require_words(reader: Reader) -> None:
     if reader.head not in ("words", "pretraining"):
         raise UserError(
-            f"the model in {reader.folder} has no head for words",
+            f"the model in {reader.folder} has no language modelling head",
             expected="a run of bert-pretrain, or a masked language model's folder",
             got=f"the head {reader.head!r}",
-            hint="a model that was fine-tuned, or that makes sentence vectors, has lost it; pretrain one with "
+            hint="a fine-tuned model or a sentence encoder does not have it; pretrain a model with "
             "`patchword train bert-pretrain --set text=FILE tokenizer=FOLDER`",
         )
 
 
 def _gap(reader: Reader, text: str, place: tuple[int, int], scores: Tensor, top: int, pieces: bool) -> Gap:
-    shares = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded table has rows of no word
+    shares = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded embedding has rows without a word
     allowed = torch.ones_like(shares, dtype=torch.bool)
     allowed[list(reader.tokenizer.specials)] = False
     continues = torch.as_tensor(reader.tokenizer.continues)
     if reader.tokenizer.spaced and not text[: place[0]].strip():
-        continues = torch.zeros_like(continues)  # the first word of a text has no space that would mark it
+        continues = torch.zeros_like(continues)  # the first word of a text has no leading space
     if not pieces and not text[: place[0]][-1:].isalnum():
         allowed &= ~continues
     best = shares.masked_fill(~allowed, -1).topk(min(top, int(allowed.sum())))

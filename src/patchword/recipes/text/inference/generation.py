@@ -1,4 +1,4 @@
-"""Texts that a trained causal model writes."""
+"""Generates text with a trained causal model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from patchword.objectives.generation.causal import CausalSteps
 from patchword.objectives.generation.sampling import Choice, Drawn, Likeliest, Written, stream, write
 from patchword.recipes.text.inference.reader import Reader
 
-_HALF = "\ufffd"  # what a decoder puts for the first bytes of a character whose others are still to come
+_HALF = "\ufffd"  # replacement character of an incomplete UTF-8 sequence
 
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How to write. temperature 0: always the likeliest token. beams: search instead of drawing; 0 is without."""
+    """Options of generation. temperature: 0 is greedy. beams: beam search instead of sampling; 0 is off."""
 
     tokens: int = 100
     temperature: float = 1.0
@@ -31,11 +31,11 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         drawn = self.temperature > 0 and not self.beams
         if not drawn and (self.top_k is not None or self.top_p < 1):
-            how = "beams search" if self.beams else "temperature 0 takes the likeliest token"
-            raise UserError("nothing is drawn", expected="top-k and top-p only where tokens are drawn", got=how)
+            how = "beams search" if self.beams else "temperature 0 is greedy decoding"
+            raise UserError("nothing is sampled", expected="top-k and top-p only with sampling", got=how)
         if self.samples > 1 and not drawn and self.samples > self.beams:
-            limit = f"{self.beams} at most, as many as beams" if self.beams else "1"
-            raise UserError("samples", expected=limit, got=self.samples, hint="all others would be the same")
+            limit = f"at most {self.beams}, the number of beams" if self.beams else "1"
+            raise UserError("samples", expected=limit, got=self.samples, hint="all samples would be the same")
 
     def choice(self) -> Choice:
         return Drawn(self.temperature, self.top_k, self.top_p, self.seed) if self.temperature > 0 else Likeliest()
@@ -43,7 +43,7 @@ class GenerationOptions:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a text begins with, in tokens, and the tokens that end it. shown: the same to read, if it is to be shown."""
+    """The tokens of a prompt, and the tokens that end a text. shown: the prompt as text, if it is to be shown."""
 
     ids: Sequence[int]
     ends: tuple[int, ...]
@@ -52,7 +52,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Continuation:
-    """text: behind the prompt. score: the sum of its tokens' log-probabilities. ended: by itself, not by a limit."""
+    """text: after the prompt. score: the sum of log-probabilities. ended: by an end token, not by the limit."""
 
     text: str
     tokens: int
@@ -64,20 +64,20 @@ class Continuation:
 
 
 def prompt_of(tokenizer: Tokenizer, text: str) -> Prompt:
-    """A text to go on with; an empty one begins where a text ended before."""
+    """Return the prompt of a text; an empty text starts after the end token."""
     ids = [*tokenizer.frame.before, *tokenizer.ids_of([text])[0].tolist()]
     ends = () if tokenizer.end is None else (tokenizer.end,)
     return Prompt(ids or ends, ends, text)
 
 
 def prompt_of_news(tokenizer: Tokenizer, given: Mapping[str, str], wanted: str) -> Prompt:
-    """A field of an article to write, by others that are given."""
+    """Return the prompt that generates one field of an article from other fields."""
     tokens = FieldTokens.of(tokenizer)
     return Prompt(prompt_ids(tokenizer, tokens, given, wanted).tolist(), (tokens.end[wanted],))
 
 
 def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> list[Continuation]:
-    """As many as samples are wished for; of a search by beams the best first."""
+    """Return as many continuations as requested; with beam search, the best first."""
     if wish.beams:
         steps = _steps(reader, prompt, 1)
         found = beam_search(steps, wish.beams, wish.tokens, prompt.ends, wish.penalty)[0][: wish.samples]
@@ -87,7 +87,7 @@ def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> li
 
 
 def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iterator[str]:
-    """One text in pieces, as its tokens come."""
+    """Yield one continuation in parts, as its tokens are generated."""
     tokens: list[int] = []
     shown = 0
     for found, _ in stream(_steps(reader, prompt, 1), wish.choice(), wish.tokens, prompt.ends):
@@ -101,13 +101,13 @@ def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iter
 
 
 def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
-    """The text of tokens behind others, whose last may decide on a space."""
+    """Return the text of tokens after others; the last of those can decide on a space."""
     start, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *tokens])
     return whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode(tokens)
 
 
 def _steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
-    """Special tokens are not written, but for those that end the text; nor rows of the table that are no entry."""
+    """Exclude special tokens, except those that end the text, and embedding rows without a vocabulary entry."""
     tokenizer = reader.tokenizer
     spare = range(tokenizer.vocabulary, int(reader.model.card.config["vocabulary"]))
     never = [*(number for number in tokenizer.specials if number not in prompt.ends), *spare]

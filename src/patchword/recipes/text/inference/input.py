@@ -1,4 +1,4 @@
-"""Texts to be read by a trained model: typed on the command line, in files, or piped in."""
+"""Reads the input texts of a trained model: from the command line, from files, or from standard input."""
 
 import io
 import sys
@@ -18,9 +18,9 @@ PIPE = "-"
 
 @dataclass(frozen=True)
 class Asked:
-    """A text, the second text or the question that belongs to it, and where it came from.
+    """A text, an optional second text or question, and its origin.
 
-    words: of a text that is cut into words already; the text then has a space between them.
+    words: of a text that is already split into words; the text then has a space between them.
     """
 
     text: str
@@ -31,9 +31,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Columns:
-    """Of a table. quoted: whether cells of a .tsv file can stand in quotation marks; GLUE's cannot.
+    """Columns of a table. quoted: whether cells of a .tsv file can be in quotation marks; those of GLUE cannot.
 
-    header: the names of the columns, of files that do not begin with them.
+    header: the names of the columns, for files without a header line.
     """
 
     text: str = "text"
@@ -50,36 +50,36 @@ class Columns:
 
 
 def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[Asked]:
-    """Each input is a file, "-" for what is piped in, or a text; without any, what is piped in."""
+    """Read the inputs: each is a file, "-" for standard input, or a text; without inputs, standard input is read."""
     return [asked for word in inputs or [piped()] for asked in _read(word, columns)]
 
 
 def piped() -> str:
-    """ "-", where something can come in."""
+    """Return "-" if standard input is piped."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise UserError("nothing to read", expected="a text, a file, or texts piped in")
+        raise UserError("nothing to read", expected="a text, a file, or texts on standard input")
     return PIPE
 
 
 def file_of(word: str) -> Path | None:
-    """The file an input names; None of a text. What looks like a file's name must be one."""
+    """Return the file that an input names, or None for a text. An input that looks like a file name must exist."""
     if not word.strip():
         raise UserError("the command line: the text is empty", expected="a text, or a file")
     try:
         if Path(word).is_file():
             return Path(word)
         is_folder = Path(word).is_dir()
-    except OSError:  # a text is longer than a name may be
+    except OSError:  # longer than a file name can be
         return None
     if is_folder:
         raise UserError(f"{word} is a folder", expected=f"a text, or a file in {', '.join(FILES)}")
     if word.lower().endswith(FILES) and not any(letter.isspace() for letter in word):
-        raise UserError(f"there is no file {word}", hint="a text of several words is read as a text")
+        raise UserError(f"there is no file {word}", hint="an input of several words is read as a text")
     return None
 
 
 def whole(word: str) -> Asked:
-    """An input as one text: that of a file, what is piped in, or itself."""
+    """Read an input as one text: the content of a file, standard input, or the text itself."""
     path = file_of(word) if word != PIPE else None
     place = {"file": str(path)} if path else {"file": "stdin"} if word == PIPE else {}
     text = read_utf8(path) if path else _stdin() if word == PIPE else word
@@ -107,14 +107,14 @@ def _rows(path: Path, columns: Columns) -> Iterator[Asked]:
 
 
 def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
-    """One text a line; a pair with a tab between. Blank lines at the end are nobody's."""
+    """Read one text per line; a pair has a tab between. Blank lines at the end are ignored."""
     body = [source.strip() for source in lines_of(text.rstrip("\r\n \t"))]
     if text.strip() and "" in body:
         empty = body.count("")
         raise UserError(
             f"{name}, line {body.index('') + 1}: the text is empty",
             got=f"{empty:,} empty {'line' if empty == 1 else 'lines'}",
-            hint="answers go by lines, so none is passed over: remove the empty ones",
+            hint="there is one answer per line, so no line is skipped: remove the empty lines",
         )
     for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
         place = {"file": name, "line": line}
@@ -124,7 +124,7 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
         where = f"{name}, line {line}"
         yield Asked(_checked(first, where), _checked(second, where) if paired else None, place)
     if not text.strip():
-        raise UserError(f"{name} is empty", expected="one text a line")
+        raise UserError(f"{name} is empty", expected="one text per line")
 
 
 def _checked(text: str, where: str) -> str:

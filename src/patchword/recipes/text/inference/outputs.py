@@ -1,4 +1,4 @@
-"""What a model answers to each of many texts."""
+"""Computes the outputs of a model for many texts."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,26 +10,29 @@ from patchword.data.text.batching.batches import Examples, Form, TextBatch, Text
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
 
-Outputs = list[Tensor]  # for each text of the examples, in their order: its scores, or those of its tokens
+Outputs = list[Tensor]  # per text, in order: its scores, or those of its tokens
 Ask = Callable[[TextBatch], Tensor]
-Advance = Callable[[float], None]  # told how many more texts are done
+Advance = Callable[[float], None]  # called with the number of completed texts
 
 
 def nobody(done: float) -> None:
-    """Is told what nobody looks at."""
+    """Ignore the reported progress."""
 
 
 def outputs_of(
     ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: WorkSharing = SINGLE
 ) -> Outputs:
-    """In the order of the examples. ask: a model in evaluation mode, given batches of this size. group: who asks"""
+    """Return the outputs in the order of the examples.
+
+    ask: a model in evaluation mode. size: texts per batch. group: processes that share the work
+    """
     return _answered(ask, TextBatches(examples, size, form).whole(), advance, group)
 
 
 def packed_outputs(
     ask: Ask, examples: Examples, form: Form, advance: Advance = nobody, group: WorkSharing = SINGLE
 ) -> Outputs:
-    """The same, in batches of as many texts as fill the device."""
+    """Return the outputs, computed in batches of as many texts as fill the device."""
     tokens = TOKENS_CPU if form.device.type == "cpu" else TOKENS
     return _answered(ask, TextBatches(examples, len(examples), form).packed(tokens), advance, group)
 
@@ -48,7 +51,7 @@ def _answered(ask: Ask, batches: Sequence[TextBatch], advance: Advance, group: W
 
 
 def _per_text(batch: TextBatch, answer: Tensor) -> Outputs:
-    """(texts, scores), or (texts, tokens, scores) without the padding, or the same in a row"""
+    """(texts, scores), or (texts, tokens, scores) without padding, or packed"""
     answer = answer.float().cpu()
     if answer.ndim == 2:
         return list(answer)

@@ -1,4 +1,4 @@
-"""Answers of a fine-tuned model on texts it has never seen."""
+"""Predictions of a fine-tuned model for new texts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ from patchword.recipes.text.tasks.spec import AnswerOptions
 
 
 def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
-    """The run's own; of a folder that is no run, one that fits its head."""
+    """Return the recipe of a run; for any other folder, a recipe that fits the model's head."""
     path = reader.folder / "recipe.yaml"
     if path.is_file():
         recipe = read_recipe(path)
         if isinstance(recipe, TextRecipe):
             return recipe
         if recipe.kind == "pretraining":
-            hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows what it learned'
-            raise UserError(f"{reader.folder} was pretrained; it answers nothing yet", expected="a run", hint=hint)
+            hint = f'`patchword fill {reader.folder} "The [MASK] sat on the mat"` shows its predictions'
+            raise UserError(f"{reader.folder} is pretrained only; it has no task yet", expected="a run", hint=hint)
     task = task_of_head(reader.head, reader.model.card.config["classes"])
     if task is None:
         heads = dict.fromkeys(spec.head for spec in TEXT_TASKS.values())
         hint = "fine-tune it: `patchword train classify-text --set model=FOLDER train=FILE`"
-        raise UserError(f"{reader.folder} has no head that answers", expected=" or ".join(heads), hint=hint)
+        raise UserError(f"{reader.folder} has no head for a task", expected=" or ".join(heads), hint=hint)
     return TextRecipe(task=task, length=reader.max_length, pair="pair" if paired else "")
 
 
 def may_be_unanswered(folder: Path) -> bool:
-    """Whether the questions a run was trained on had some without an answer, which the run remembers."""
+    """True if the training questions of the run include some without an answer."""
     remembered = folder / "data.json"
     return remembered.is_file() and bool(read_json(remembered).get("unanswered"))
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model, the recipe it was trained by, how many classes or answers to name, and whether "" is an answer."""
+    """A model and its recipe. top: how many classes or answers to return. empty: whether "" is a valid answer."""
 
     reader: Reader
     recipe: TextRecipe
@@ -50,7 +50,7 @@ class Predictor:
     empty: bool = False
 
     def answers(self, asked: Sequence[Asked], advance: Advance = nobody) -> Iterator[TextAnswer]:
-        """In the order of what is asked."""
+        """Yield the predictions in the order of the inputs."""
         spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty)
         for group in grouped(asked, lambda one: len(one.text)):
             yield from spec.answers(self.reader, group, options, advance)

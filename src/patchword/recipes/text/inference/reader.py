@@ -1,4 +1,4 @@
-"""A trained text model, its tokenizer, and the folder they came from."""
+"""A trained text model with its tokenizer and its folder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, pack
 from patchword.recipes.text.model import form_of, open_text_model
 from patchword.training.step import Precision, autocast
 
-_ROWS = 4096  # texts that are worked on together
-_CHARACTERS = 1_000_000  # the same in characters
+_ROWS = 4096  # texts per group
+_CHARACTERS = 1_000_000  # characters per group
 
 Thing = TypeVar("Thing")
 
 
 @dataclass
 class Counts:
-    """Texts so far of which something was cut off, and texts that were read in several windows."""
+    """The number of truncated texts, and of texts that were split into windows."""
 
     shortened: int = 0
     windowed: int = 0
@@ -59,12 +59,12 @@ class Reader:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """of its classes or tags; numbers, if they have no names"""
+        """names of the classes or tags; numbers if they have no names"""
         card = self.model.card
         return card.labels or tuple(str(number) for number in range(card.config["classes"]))
 
     def outputs(self, examples: Examples, rows: float, advance: Advance, ask: Ask | None = None) -> Outputs:
-        """What the model answers to every text. rows: what is told to be done in all."""
+        """Return the model's output for every text. rows: the total that progress reports add up to"""
         fast = fuse_on_gpu(self.model)
         asked = ask or (lambda batch: fast(batch.text))
         share = rows / len(examples)
@@ -75,10 +75,10 @@ class Reader:
 def open_reader(
     name: str, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
 ) -> Reader:
-    """A folder with weights and a tokenizer: a run, by its name below `runs` too, or one of another library."""
+    """Open a folder with weights and a tokenizer: a run, also by its name in `runs`, or a model of another library."""
     folder = folder_of(name)
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
-        RunFolder(folder).model()  # says what to do about it
+        RunFolder(folder).model()  # raises an error with a hint
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
     target = pick_device(device)
     form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)
@@ -89,13 +89,15 @@ def folder_of(name: str) -> Path:
     found = next((path for path in (Path(name), Path("runs") / name) if path.exists()), None)
     if found is None:
         known = name in REGISTRY.names()
-        hint = "a name alone has random weights: train it, or name a folder with weights" if known else ""
+        hint = (
+            "a model of the registry has no trained weights: train it, or give a folder with weights" if known else ""
+        )
         raise UserError(f"there is nothing at {name}", expected="a run, or a model's folder", hint=hint)
     return found
 
 
 def grouped(things: Sequence[Thing], size: Callable[[Thing], int], most: int = _CHARACTERS) -> Iterator[list[Thing]]:
-    """Some at a time, so that the tokens of a large file are never held all at once."""
+    """Yield groups, so that the tokens of a large file are never all in memory."""
     group: list[Thing] = []
     total = 0
     for thing in things:

@@ -1,4 +1,4 @@
-"""What a text run is asked: texts, questions or sentences, from what was typed, files, or what is piped in."""
+"""Reads the inputs of a text task: texts, questions or sentences, typed, from files or from standard input."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from patchword.recipes.text.inference.input import PIPE, TABLES, Asked, Columns,
 
 @dataclass(frozen=True)
 class Words:
-    """What was typed besides the inputs. pair: the second text of a typed text, or a table's column."""
+    """Options typed besides the inputs. pair: the second text of a typed text, or a column of a table."""
 
     text: str = ""
     pair: str = ""
@@ -21,7 +21,7 @@ class Words:
 
 
 def text_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
-    """columns: with a second one, if the run reads pairs"""
+    """Read texts, or pairs if the columns have a second one."""
     if words.pair and not columns.pair:
         raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
     typed = [word for word in inputs if word != PIPE and file_of(word) is None]
@@ -48,11 +48,11 @@ def question_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> It
                 yield Asked(found.context, found.question, {"file": str(path), "id": found.id})
         else:
             expected = f'--question "...", or a file in SQuAD\'s form (.json), or a table ({" ".join(TABLES)})'
-            raise UserError("what is the question?", expected=expected)
+            raise UserError("a question is missing", expected=expected)
 
 
 def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
-    """Texts, or words that a CoNLL file has cut already."""
+    """Read texts, or the words of a CoNLL file."""
     for word in inputs:
         path = file_of(word) if word != PIPE else None
         if path is None or path.suffix.lower() in (*TABLES, ".txt"):
@@ -63,7 +63,7 @@ def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
 
 
 def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The words of each sentence and its line; a file to be tagged may have nothing but words."""
+    """Yield the line and the words of each sentence; a file to be tagged may contain nothing but words."""
     lines = [line.strip() for line in lines_of(read_utf8(path))]
     if path.suffix.lower() == ".conllu" or any(len(line.split()) > 1 for line in lines):
         column = "form" if path.suffix.lower() == ".conllu" else None
@@ -77,4 +77,4 @@ def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield number - len(begun), tuple(begun)
             begun = []
     if not any(lines):
-        raise UserError(f"{path} has no sentences", expected="a word on each line, sentences apart")
+        raise UserError(f"{path} has no sentences", expected="one word per line, a blank line between sentences")

@@ -1,4 +1,4 @@
-"""One word in several sentences: how alike its vectors are, layer by layer (Ethayarajh, 2019)."""
+"""One word in several sentences: the similarity of its vectors, per layer (Ethayarajh, 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from patchword.recipes.text.inference.reader import Reader
 
 @dataclass(frozen=True)
 class Use:
-    """The word as one sentence uses it."""
+    """An occurrence of the word in a sentence."""
 
     text: str
     start: int
     end: int
 
     def marked(self, around: int = 36) -> str:
-        """The word in brackets, and so many characters before and after it, cut between words."""
+        """Return the word in brackets with `around` characters before and after it, cut between words."""
         before, after = self.text[: self.start], self.text[self.end :]
         if len(before) > around:
             before = "… " + (before[-around:].partition(" ")[2] or before[-around:])
@@ -38,9 +38,9 @@ class Use:
 
 @dataclass(frozen=True)
 class Similarity:
-    """layers: number -> (uses, uses) cosines.
+    """layers: layer -> (uses, uses) cosines.
 
-    left_out: sentences without the word, or where it comes after all the model reads. unread: more than are compared.
+    left_out: sentences without the word, or with the word beyond the model's maximum length. unread: beyond the limit.
     """
 
     word: str
@@ -58,7 +58,7 @@ class Similarity:
 def similar(
     reader: Reader, word: str, asked: Sequence[Asked], layers: Sequence[int] = (-1,), most: int = 40
 ) -> Similarity:
-    """The vector of a word is the mean of its pieces'. Layer 0, which knows no context, always comes first."""
+    """Compare the vectors of a word, each the mean over its pieces. Layer 0, without context, comes first."""
     if not word.strip() or any(letter.isspace() for letter in word.strip()):
         raise UserError("cannot look for this word", expected="one word", got=repr(word))
     chosen = list(dict.fromkeys([0, *(layer_number(reader, layer) for layer in layers)]))
@@ -78,24 +78,22 @@ def similar(
             uses.append(Use(one.text, *place))
             vectors.append(vector)
     if len(uses) < 2:
-        raise UserError(
-            f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="twice, in sentences that use it"
-        )
+        raise UserError(f"the word {word!r} was found {'once' if uses else 'nowhere'}", expected="at least twice")
     unit = F.normalize(torch.stack(vectors), dim=-1)
     cosines = torch.einsum("ild,jld->lij", unit, unit).clamp(-1, 1)
     return Similarity(word.strip(), tuple(uses), dict(zip(chosen, cosines, strict=True)), left_out, unread)
 
 
 def _require_typed(one: Asked, word: str, was_there: bool) -> None:
-    """A sentence that was typed must have the word; a line of a file need not."""
+    """Raise an error if a typed sentence lacks the word; lines of a file may lack it."""
     if one.place:
         return
-    what = "comes after all that the model reads" if was_there else "is not in it as a whole word"
+    what = "is beyond the maximum length of the model" if was_there else "is not in it as a whole word"
     raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=f"it {what}")
 
 
 def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequence[int]) -> dict[Place, Tensor]:
-    """(layers, width) of each place that the model reaches"""
+    """(layers, width) for each occurrence within the model's maximum length"""
     found = reader.tokenizer.encode([text])[0]
     frame = reader.tokenizer.frame
     room = reader.max_length - frame.single

@@ -1,4 +1,4 @@
-"""Tags for the words of texts."""
+"""Predicts tags for the words of texts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -14,7 +14,7 @@ from patchword.recipes.text.inference.input import Asked
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader, grouped
 
-_WORDS = 2000  # of a sentence; a longer one is taken in parts, and the model reads far less at once anyhow
+_WORDS = 2000  # words per part of a sentence; longer sentences are split
 _TOGETHER = 50_000  # words
 Stretch = tuple[int, list[Place]]  # the number of a text, and some of its words
 
@@ -49,7 +49,7 @@ def _tag(
     share: float,
     advance: Advance,
 ) -> Iterator[tuple[int, Tagged]]:
-    """Each word with the number of its text."""
+    """Yield each tagged word with the index of its text."""
     cut = [[asked[number].text[start:end] for start, end in places] for number, places in stretches]
     examples, begun = words(reader.tokenizer, "asked", cut, None, length)
     outputs = reader.outputs(examples, share, advance)

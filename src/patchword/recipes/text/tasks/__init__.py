@@ -1,1 +1,1 @@
-"""Tasks."""
+"""The tasks of fine-tuning on texts."""

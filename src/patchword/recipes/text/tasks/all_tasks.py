@@ -1,4 +1,4 @@
-"""GOALS: a new task of texts adds a line, and its name to the recipe's field."""
+"""All text tasks: a new task adds a line here, and its name to the recipe's field."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ TEXT_TASKS: dict[TextTaskName, type[TextTaskSpec[Any]]] = {
 
 
 def task_spec_of(recipe: TextRecipe) -> TextTaskSpec[Any]:
-    """The task of a recipe; GLUE's tasks know themselves what they are."""
+    """Return the task of a recipe; a task of GLUE determines it itself."""
     if not recipe.glue:
         return TEXT_TASKS[recipe.task](recipe)
     if recipe.glue not in GLUE:
@@ -25,7 +25,7 @@ def task_spec_of(recipe: TextRecipe) -> TextTaskSpec[Any]:
 
 
 def task_of_head(head: str, classes: int) -> TextTaskName | None:
-    """What a model with this head was trained for, as far as the head tells."""
+    """Return the task that a model with this head was trained for, if the head determines it."""
     if head == NumberTask.head and classes == 1:
         return "number"
     return next((task for task, spec in TEXT_TASKS.items() if spec.head == head), None)

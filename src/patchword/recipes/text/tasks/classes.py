@@ -1,4 +1,4 @@
-"""What is learned of each text of a table: its class, its labels, or a number."""
+"""Tasks that predict a class, several labels or a number per text of a table."""
 
 from pathlib import Path
 
@@ -28,14 +28,14 @@ class ClassTask(TableTask):
         names = label_names(rows.columns["label"])
         if len(names) == len(rows) > 2:
             raise UserError(
-                f"every text of {rows.path} has a label of its own",
+                f"every text of {rows.path} has a different label",
                 expected="a column of classes",
                 got=self.recipe.label,
-                hint="name the column with label=..., or learn a number with task=number",
+                hint="give the column with label=..., or predict a number with task=number",
             )
         if len(names) < 2:
             raise UserError(
-                f"all texts of {rows.path} have the same label", expected="two classes or more", got=names[0]
+                f"all texts of {rows.path} have the same label", expected="at least two classes", got=names[0]
             )
         return names
 
@@ -48,7 +48,7 @@ class ClassTask(TableTask):
         return label_ids(rows, labels)
 
     def strata(self, rows: Table, groups: Tensor) -> Tensor:
-        """The class of each group's first row."""
+        """The class of the first row of each group."""
         return label_ids(rows, label_names(rows.columns["label"]))[groups]
 
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
@@ -62,7 +62,7 @@ class ClassTask(TableTask):
 
 
 def _balancing(truth: Tensor, classes: int) -> Tensor:
-    """each class as much as the mean class"""
+    """class weights with which every class counts as much as an average class"""
     counts = torch.bincount(truth, minlength=classes).clamp(min=1)
     return len(truth) / (classes * counts.float())
 

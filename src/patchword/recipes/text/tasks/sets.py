@@ -1,4 +1,4 @@
-"""The texts of one part of a run, with what is to be learned from them and how the answers are judged."""
+"""The texts of one data split, with their objective and their scores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from patchword.training.step import Objective
 
 @dataclass(frozen=True)
 class Judged:
-    """How good the answers are. answers: one for each row of the file, in the task's own form."""
+    """Scores of the answers. answers: one per row of the file, in the form of the task."""
 
     loss: float
     measures: dict[str, float]
@@ -40,7 +40,7 @@ class TextSet(Protocol):
 
 @dataclass(frozen=True)
 class TagSet:
-    """A tag for each word. words: for each token the number of the word that begins there, IGNORE elsewhere."""
+    """One tag per word. words: for each token the index of the word that begins there, IGNORE elsewhere."""
 
     sentences: tuple[Sentence, ...]
     examples: Examples
@@ -65,7 +65,7 @@ class TagSet:
         return Judged(float(loss), measures, tags)
 
     def tags(self, scores: Tensor) -> list[list[str]]:
-        """(tokens, tags) -> the tag of each word of each sentence, read at the word's first piece"""
+        """(tokens, tags) -> the tag of each word of each sentence, read at the word's first token"""
         best = scores.argmax(-1).tolist()
         found = [[self.labels[0]] * len(sentence.words) for sentence in self.sentences]
         owners = self.examples.owner.repeat_interleave(self.examples.ids.lengths).tolist()
@@ -80,7 +80,7 @@ class TagSet:
 
 @dataclass(frozen=True)
 class SpanSet:
-    """An answer inside a context for each question."""
+    """An answer span in a context per question."""
 
     windows: Windows
     language: Language
@@ -94,18 +94,18 @@ class SpanSet:
 
     def judge(self, outputs: Outputs) -> Judged:
         labels = self.examples.labels
-        assert labels is not None, "windows have the places of their answers"
+        assert labels is not None, "windows have the positions of their answers"
         pairs = zip(outputs, labels, strict=True)
         losses = [F.cross_entropy(scores.T, label) for scores, label in pairs]
         found = self.answers(outputs)
         questions = self.windows.questions
-        texts = {question.id: _said(answer) for question, answer in zip(questions, found, strict=True)}
+        texts = {question.id: _answer_text(answer) for question, answer in zip(questions, found, strict=True)}
         truth = {question.id: [answer.text for answer in question.answers] for question in questions}
         scored = score_answers(texts, truth, self.language)
         return Judged(float(torch.stack(losses).mean()), scored.summary(), found)
 
     def answers(self, outputs: Outputs) -> list[Found]:
-        """The best answers to each question, over all its windows."""
+        """Return the best answers to each question, over all its windows."""
         can_be_none = any(question.impossible for question in self.windows.questions)
         grouped: list[list[Window]] = [[] for _ in self.windows.questions]
         for number, scores in enumerate(outputs):
@@ -117,6 +117,6 @@ class SpanSet:
         return [merge_windows(question.context, group) for question, group in zip(questions, grouped, strict=True)]
 
 
-def _said(found: Found) -> str:
+def _answer_text(found: Found) -> str:
     answer = found.answer()
     return "" if answer is None else answer.text

@@ -1,4 +1,4 @@
-"""The answer to a question, found in a text."""
+"""The task of extractive question answering."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ class SpanTask(TextTaskSpec[list[Question]]):
         return ("f1", "exact")
 
     def read(self, part: str) -> list[Question]:
-        """One file or several; what is learned from has no context of the files that are to be left out."""
+        """Read one file or several; training excludes the contexts of the files in `without`."""
         rows = [row for name in listed(getattr(self.recipe, part)) for row in self._read_one(Path(name))]
         if part != "train" or not self.recipe.without:
             return rows
@@ -61,10 +61,10 @@ class SpanTask(TextTaskSpec[list[Question]]):
         return ()
 
     def check(self, path: Path, rows: list[Question], labels: Labels) -> None:
-        """There are none to be unknown."""
+        """This task has no labels."""
 
     def check_trained(self, path: Path, rows: list[Question]) -> None:
-        """An answer that is trained on has a known place; one that is scored need not."""
+        """Check that training answers have a known position; answers that are only scored need none."""
         for question in rows:
             if not question.impossible and all(answer.start is None for answer in question.answers):
                 error = UserError(

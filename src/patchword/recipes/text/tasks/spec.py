@@ -1,8 +1,7 @@
-"""What a run on texts is about: one object for each task that a recipe can name.
+"""The specification of a text task: one object per task that a recipe can name.
 
-Whatever differs from task to task is asked of the run's goal: how its files are read and parted, which head the model
-gets, what examples are made of the rows, how a trained model is asked. What is learned from the examples and how the
-answers are judged is asked of the set of texts that the goal makes.
+The spec defines what differs between tasks: how files are read and split, the head of the model, how rows become
+examples, and how inputs are read at inference. The text set that it builds defines the objective and the scores.
 """
 
 from abc import ABC, abstractmethod
@@ -27,14 +26,14 @@ from patchword.recipes.text.tasks.sets import TextSet
 Rows = TypeVar("Rows")  # of a file
 Labels = tuple[str, ...]
 IN_WINDOWS = (
-    "only single texts and questions are read in windows; of pairs the longer text is cut, long sentences of tags are "
-    "always read on"
+    "only single texts and questions are split into windows; in pairs the longer text is truncated, long tagged "
+    "sentences are always split"
 )
 
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """Of an answer: how many classes or spans to name, and whether "" is an answer to a question."""
+    """top: how many classes or spans to return. empty: whether "" is a valid answer to a question."""
 
     top: int = 3
     empty: bool = False
@@ -47,16 +46,16 @@ class TextTaskSpec(ABC, Generic[Rows]):
     name: ClassVar[TextTaskName]
     head: ClassVar[str]
     unit: ClassVar[str] = "texts"  # what the loss is a mean over
-    row: ClassVar[str] = "text"  # what a file has many of
-    example: ClassVar[str] = "text"  # what is read at once
+    row: ClassVar[str] = "text"  # what one row of a file is called
+    example: ClassVar[str] = "text"  # what one example is called
     loss: ClassVar[str] = "cross-entropy (nats)"
-    score: ClassVar[str] = "accuracy"  # what a recipe expects, in words
-    asked_as: ClassVar[tuple[str, ...]] = ("text", "pair")  # what is told of what was asked, beside an answer
+    score: ClassVar[str] = "accuracy"  # the metric in `expect`, in words
+    asked_as: ClassVar[tuple[str, ...]] = ("text", "pair")  # the input columns that are shown beside an answer
 
     @property
     @abstractmethod
     def hint(self) -> str:
-        """how training texts are named"""
+        """how the user gives the training texts"""
 
     @property
     def paired(self) -> bool:
@@ -64,19 +63,19 @@ class TextTaskSpec(ABC, Generic[Rows]):
         return False
 
     def idle(self) -> dict[str, str]:
-        """settings that would do nothing, and why"""
-        return {"weights": "they balance classes, task=classes", "label_smoothing": "it is for classes, task=classes"}
+        """settings without effect, and the reason"""
+        return {"weights": "they require task=classes", "label_smoothing": "it requires task=classes"}
 
     def classes(self, labels: Labels) -> int:
-        """of the model's head"""
+        """the number of outputs of the model's head"""
         return len(labels)
 
     @abstractmethod
     def metrics(self, labels: Labels) -> tuple[str, ...]:
-        """what answers are scored by; the first chooses the best epoch"""
+        """names of the metrics; the first selects the best epoch"""
 
     def metric(self, labels: Labels) -> str:
-        """What the best epoch is chosen by."""
+        """Return the metric that selects the best epoch."""
         known, asked = self.metrics(labels), self.recipe.metric
         if asked and asked not in known:
             raise UserError(f"this task is not scored by {asked!r}", expected=" or ".join(known))
@@ -93,25 +92,25 @@ class TextTaskSpec(ABC, Generic[Rows]):
 
     @abstractmethod
     def labels(self, rows: Rows) -> Labels:
-        """their names, in order"""
+        """the names of the labels, in order"""
 
     @abstractmethod
     def check(self, path: Path, rows: Rows, labels: Labels) -> None:
-        """A label that training has not seen is an error."""
+        """Raise an error for a label that is not in the training file."""
 
     def check_trained(self, path: Path, rows: Rows) -> None:
-        """What is trained on may have to be more than what is scored."""
+        """Check requirements that only training rows have to meet."""
 
     @abstractmethod
     def known_by(self, rows: Rows) -> Iterator[tuple[Hashable, str]]:
-        """of each row what makes it the same as another, and its place in words"""
+        """for each row, a key that is equal for equal rows, and its location in words"""
 
     @abstractmethod
     def groups(self, rows: Rows) -> Tensor:
-        """(rows,) rows with the same number are set aside together"""
+        """(rows,) rows with the same number stay in the same split"""
 
     def strata(self, rows: Rows, groups: Tensor) -> Tensor:
-        """(rows,) from 0 on: of each alike a share is set aside"""
+        """(rows,) from 0: the same fraction of each stratum is held out"""
         return torch.zeros_like(groups)
 
     @abstractmethod
@@ -123,14 +122,14 @@ class TextTaskSpec(ABC, Generic[Rows]):
     @property
     @abstractmethod
     def own_columns(self) -> Columns:
-        """of a table that is asked about, where none is named"""
+        """the default columns of an input table"""
 
     def columns(self, words: Words) -> Columns:
         own = self.own_columns
         return replace(own, text=words.text or own.text, pair=(words.pair or own.pair) if own.pair else "")
 
     def asked(self, inputs: Sequence[str], words: Words = Words()) -> list[Asked]:
-        """All that is to be answered; anything wrong with it is an error before the first answer."""
+        """Read all inputs; any fault is reported before the first prediction."""
         if words.question and "question" not in self.asked_as:
             raise UserError("this run answers no questions", expected="a run of the recipe squad", got=self.name)
         return list(self.read_inputs(inputs or [piped()], words))

@@ -1,4 +1,4 @@
-"""What the goals share that learn something of each text of a table."""
+"""The common part of tasks that predict something per text of a table."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from patchword.recipes.text.tasks.table_sets import TableSet, merged
 
 
 class TableTask(TextTaskSpec[Table]):
-    """The tables are files, or those of one of GLUE's tasks, which brings its columns, labels and metrics."""
+    """The tables are files, or those of a GLUE task, which defines columns, labels and metrics."""
 
     head = "classes"
     may_be_empty: ClassVar[Collection[str]] = ()
@@ -85,7 +85,7 @@ class TableTask(TextTaskSpec[Table]):
         return ((pair, f"{rows.path}, line {line}") for pair, line in zip(pairs, rows.lines, strict=True))
 
     def groups(self, rows: Table) -> Tensor:
-        """Equal texts stay together; a group has the number of its first row."""
+        """Equal texts stay together; the number of a group is that of its first row."""
         texts = list(zip(rows.columns["text"], rows.columns.get("pair", rows.columns["text"]), strict=True))
         first = {text: len(texts) - place for place, text in enumerate(reversed(texts), 1)}
         return torch.tensor([first[text] for text in texts])
@@ -126,10 +126,10 @@ class TableTask(TextTaskSpec[Table]):
 
     @abstractmethod
     def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
-        """scores: (classes,), of one text"""
+        """scores: (classes,) of one text"""
 
 
 def counting_once(owner: Tensor) -> Tensor:
-    """(windows,) how much each counts, 1 on average, so that a row in many windows counts as much as any other"""
+    """(windows,) weights with mean 1, so that a row in many windows counts as much as any other"""
     windows = torch.bincount(owner)
     return len(owner) / (len(windows) * windows[owner].float())

@@ -1,4 +1,4 @@
-"""The texts of a table with what is true of each: a class, several labels, or a number."""
+"""The texts of a table with their targets: a class, several labels or a number."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from patchword.training.step import Objective
 
 @dataclass(frozen=True)
 class TableSet(ABC):
-    """truth: (rows,), or (rows, labels). metrics: the names of what answers are scored by."""
+    """truth: (rows,), or (rows, labels). metrics: the names of the metrics."""
 
     table: Table
     examples: Examples
@@ -37,13 +37,13 @@ class TableSet(ABC):
         """scores: (rows, classes)"""
 
     def judge(self, outputs: Outputs) -> Judged:
-        """The scores of the windows of a text are averaged."""
+        """Average the scores over the windows of a text, and score the rows."""
         return self.judge_scores(merged(torch.stack(outputs), self.examples.owner, len(self.truth)))
 
 
 @dataclass(frozen=True)
 class ClassSet(TableSet):
-    """weights: (classes,) how much each counts in training. smoothing: of the labels, in training."""
+    """weights: (classes,) class weights in training. smoothing: label smoothing in training."""
 
     weights: Tensor | None = None
     smoothing: float = 0.0
@@ -53,7 +53,7 @@ class ClassSet(TableSet):
         return TextClasses(forward, weights, self.smoothing)
 
     def judge_scores(self, scores: Tensor) -> Judged:
-        """The loss knows neither weights nor smoothing, so that runs with and without them can be compared."""
+        """The loss is without class weights and label smoothing, so that runs with and without them are comparable."""
         loss = F.cross_entropy(scores, self.truth)
         return Judged(float(loss), measure(self.metrics, scores.argmax(-1), self.truth), scores.softmax(-1))
 

@@ -1,4 +1,4 @@
-"""A tag for each word of a sentence."""
+"""The task of tagging each word of a sentence."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ class TagTask(TextTaskSpec[list[Sentence]]):
     unit = "words"
     row = "sentence"
     score = "F1 or accuracy"
-    asked_as = ()  # words tell the text themselves
+    asked_as = ()  # the words of the answer contain the text
     hint = "e.g. train=train.conllu"
     own_columns = Columns("text")
 
