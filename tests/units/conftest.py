@@ -14,8 +14,8 @@ from patchword.kernels.common import availability
 from patchword.kernels.common import launch as launching
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
-from support.speed.interpreted import hasten
 from support.material import QUICK, silent
+from support.speed.interpreted import hasten
 from support.speed.quick_export import share_operators
 
 Command = Callable[..., tuple[int, str, str]]
