@@ -36,7 +36,7 @@ def _seeded() -> None:
 @pytest.fixture
 def quick_meta() -> Iterator[None]:
     """For tests that count operations of many models on the meta device."""
-    from support.quick_meta import QuickMeta
+    from support.speed.quick_meta import QuickMeta
 
     with QuickMeta():
         yield

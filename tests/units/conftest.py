@@ -14,9 +14,9 @@ from patchword.kernels.common import availability
 from patchword.kernels.common import launch as launching
 from patchword.recipes import find_recipe
 from patchword.recipes.train import train
-from support.interpreted import hasten
 from support.material import QUICK, silent
-from support.quick_export import share_operators
+from support.speed.interpreted import hasten
+from support.speed.quick_export import share_operators
 
 Command = Callable[..., tuple[int, str, str]]
 
