@@ -35,7 +35,7 @@ def test_it_is_tried_once(trials):
 
 def test_what_fails_is_told_and_not_used(trials):
     trial = SelfTest("things", lambda device: False)
-    with pytest.warns(UserWarning, match="the kernel for things is not used .* not those of the plain way"):
+    with pytest.warns(UserWarning, match="the kernel for things is not used .* do not match the reference"):
         assert not is_usable(on_gpu(), trial)
     other = SelfTest("others", lambda device: 1 // 0)
     with pytest.warns(UserWarning, match="ZeroDivisionError"):
@@ -102,7 +102,7 @@ def test_on_a_cpu_nothing_is_tried(trials):
 @pytest.mark.parametrize("compile", [False, True])
 def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile):
     def told(number):
-        return number.sum() * (2 if availability._is_looked_into() else 3)
+        return number.sum() * (2 if availability._is_transformed() else 3)
 
     run = transform(told)
     answer = (torch.compile(run, backend="eager", fullgraph=True) if compile else run)(torch.ones(1))
