@@ -1,21 +1,21 @@
-"""Triton's interpreter in a third of its time, for tests that run kernels without a GPU."""
+"""Makes Triton's interpreter three times as fast, for tests that run kernels without a GPU."""
 
 from dataclasses import replace
 from types import FunctionType
 
 
 def hasten() -> None:
-    """Two things are left out. It looks for sums of integers that overflow, which a GPU does not. And whenever a kernel
-    calls a function, it puts its own in the place of Triton's for the module of that function: once will do."""
+    """Removes two costs of the interpreter: its checks for integer overflow, which a GPU does not have, and the
+    patching of a module at every call of one of its functions, which is needed only once per kernel launch."""
     import triton.language as tl
     from triton.runtime import interpreter
 
-    if not hasattr(interpreter, "_LangPatchScope"):  # another Triton, which takes the time it takes
+    if not hasattr(interpreter, "_LangPatchScope"):  # another version of Triton: not accelerated
         return
     put, done = interpreter._patch_lang, set[int]()
 
     def put_once(function: FunctionType) -> object:
-        if tl.core.is_builtin(tl.load):  # a kernel begins: all is Triton's own
+        if tl.core.is_builtin(tl.load):  # a launch begins: nothing is patched
             done.clear()
         if id(function.__globals__) in done:
             return interpreter._LangPatchScope()
