@@ -22,7 +22,7 @@ KINDS = {
 
 
 def drawn(kind, seed, most=5):
-    """A map and a cut of it, with at most so many groups: the interpreter takes its time for each."""
+    """Draws a map and a partition with at most `most` groups: the interpreter is slow for each."""
     numbers = random.Random(f"{kind} {seed}")
     while True:
         grid = Grid(numbers.randint(1, 9), numbers.randint(1, 9))
@@ -32,7 +32,7 @@ def drawn(kind, seed, most=5):
 
 
 def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
-    """held, tables and taps"""
+    """Returns random qkv, tables and taps."""
     generator = torch.Generator().manual_seed(seed)
 
     def random_(*shape):
@@ -47,7 +47,7 @@ def given(cuts, heads, head, *, table=False, taps=False, joint=True, seed=0):
 
 
 def learned(way, lists, cuts, heads, head):
-    """the answer and all gradients"""
+    """Returns the output and all gradients."""
     inputs = [tensor for part in lists for tensor in part if tensor.requires_grad]
     answer = way(*lists, cuts, heads, head**-0.5)
     slopes = torch.linspace(-1, 1, answer.numel(), device=DEVICE, dtype=answer.dtype).view_as(answer)

@@ -1,1 +1,1 @@
-"""FAST PATHS: one file a kernel, each held equal to its plain twin by tests."""
+"""FAST PATHS: one folder per kernel, each with a reference that tests and a self-test compare it with."""

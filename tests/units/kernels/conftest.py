@@ -1,11 +1,11 @@
-"""Fixtures of the tests of kernels."""
+"""Fixtures of the kernel tests."""
 
 import pytest
 
 
 @pytest.fixture
 def fresh_launches():
-    """Launch caches that follow the tiling rules of this test alone."""
+    """Empties the launch caches, so that they follow the tile sizes of this test only."""
     pytest.importorskip("triton")
     from patchword.kernels.window_attention import launch as window_launch
     from patchword.kernels.window_attention import launch_backward as window_launch_backward

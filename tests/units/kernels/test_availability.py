@@ -1,4 +1,4 @@
-"""A kernel is tried once before it is trusted, in eager and in compiled models alike."""
+"""A kernel runs a self-test before its first use, in eager and in compiled models."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from patchword.kernels.common.availability import SelfTest, is_usable, run_self_
 
 @pytest.fixture
 def trials(monkeypatch):
-    """those of this test alone, on a machine with Triton"""
+    """Only the self-tests of this test, on a machine with Triton."""
     found: list[SelfTest] = []
     monkeypatch.setattr(availability, "_SELF_TESTS", found)
     monkeypatch.setattr(availability, "is_installed", lambda: True)
@@ -35,7 +35,7 @@ def test_it_is_tried_once(trials):
 
 def test_what_fails_is_told_and_not_used(trials):
     trial = SelfTest("things", lambda device: False)
-    with pytest.warns(UserWarning, match="the kernel for things is not used .* not those of the plain way"):
+    with pytest.warns(UserWarning, match="the kernel for things is not used .* do not match the reference"):
         assert not is_usable(on_gpu(), trial)
     other = SelfTest("others", lambda device: 1 // 0)
     with pytest.warns(UserWarning, match="ZeroDivisionError"):
@@ -53,14 +53,14 @@ def test_a_compiled_model_leaves_out_what_failed_before(trials, monkeypatch):
 
 
 def learned(device):
-    """a trial that asks for gradients, as those of kernels do"""
+    """A self-test that computes gradients, as those of kernels do."""
     weight = torch.ones(3, requires_grad=True)
     product = weight.double() @ torch.ones(3, dtype=torch.float64)
     return product.dtype == torch.float64 and bool(torch.autograd.grad(product, weight)[0].all())
 
 
 def test_nothing_around_the_call_changes_the_trial(trials):
-    """autocast, a gradient that is not wanted, a block that is computed again for its gradient"""
+    """Autocast, disabled gradients, activation checkpointing."""
     trial = SelfTest("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
 
     def block(tokens):
@@ -101,10 +101,10 @@ def test_on_a_cpu_nothing_is_tried(trials):
 )
 @pytest.mark.parametrize("compile", [False, True])
 def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile):
-    def told(number):
-        return number.sum() * (2 if availability._is_looked_into() else 3)
+    def scaled(number):
+        return number.sum() * (2 if availability._is_transformed() else 3)
 
-    run = transform(told)
+    run = transform(scaled)
     answer = (torch.compile(run, backend="eager", fullgraph=True) if compile else run)(torch.ones(1))
     assert float(answer.sum()) == (2 if seen else 3)
 

@@ -1,4 +1,4 @@
-"""The fused loss of words is torch's: its value, its guesses and its gradients, in however many pieces."""
+"""The fused cross-entropy matches torch's: losses, likeliest tokens and gradients, in any number of chunks."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def case(count=13, words=70, width=12, seed=0):
 
 
 def learned(way, vectors, table, bias, targets, shares, **given):
-    """losses, guesses, and the gradients of vectors, table and bias, each loss counting as much as its share"""
+    """Returns losses, likeliest tokens, and the gradients of vectors, table and bias; shares: weights of the losses"""
     parts = [part.clone().requires_grad_() for part in (vectors, table, bias) if part is not None]
     losses, words = way(*parts[:2], parts[2] if bias is not None else None, targets, **given)
     (losses * shares).sum().backward()
@@ -115,7 +115,7 @@ def fused():
 def test_the_kernels_are_their_twins(fused, dtype, words, wide):
     generator = torch.Generator().manual_seed(words)
     scores = (3 * torch.randn(4, wide, generator=generator)).to(DEVICE, dtype)
-    scores[:, words:] = float("nan")  # what stands behind the words must not be read
+    scores[:, words:] = float("nan")  # the padding must not be read
     scores[1, 2] = float("-inf")
     targets = torch.randint(0, words, (4,), generator=generator).to(DEVICE)
     targets[3] = -100

@@ -1,4 +1,4 @@
-"""The fused step of a recurrent layer is its plain twin: on a GPU, or else in Triton's interpreter, if it is there."""
+"""The Triton kernels of the LSTM match their reference, on a GPU or in Triton's interpreter."""
 
 import pytest
 import torch

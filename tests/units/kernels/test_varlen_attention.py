@@ -1,4 +1,4 @@
-"""Texts in one row: the fast kernel is held to its plain twin, where there is a GPU."""
+"""Packed sequences: the kernel matches padding, where there is a GPU."""
 
 from copy import deepcopy
 
@@ -42,7 +42,7 @@ def test_the_kernel_answers_as_padding_does():
 
 
 def dropped_in_row(value, rows, run, causal, rate):
-    """the answer, slopes and the gradient of values, for the same seed always"""
+    """Returns the output, the gradient of the output and the gradient of the values, always with the same seed."""
     torch.manual_seed(0)
     query, key, slopes = (torch.randn(value.shape, device="cuda").bfloat16() for _ in range(3))
     torch.manual_seed(1)
@@ -56,7 +56,7 @@ def dropped_in_row(value, rows, run, causal, rate):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("compile", [False, True])
 def test_dropout_in_a_row(causal, compile):
-    """With values of one, an answer is the sum of what is kept."""
+    """With values of one, the output is the sum of the weights that are kept."""
     run = torch.compile(varlen_attention, fullgraph=True) if compile else varlen_attention
     rows = Packed.of(torch.tensor([70, 3, 128, 61], device="cuda"))
     ones = torch.ones(262, 4, 64, device="cuda", dtype=torch.bfloat16)

@@ -1,6 +1,6 @@
-"""The kernel of windows, stripes and pales is the plain way: on a GPU, or else in Triton's interpreter, if it is there.
+"""The window attention kernel matches its reference, on a GPU or in Triton's interpreter.
 
-Shapes are drawn at random, from fixed seeds: odd sizes and padding, every kind of rectangle, one tile or several.
+Shapes are drawn at random from fixed seeds: odd sizes and padding, every kind of rectangle, one tile or several.
 """
 
 import pytest
@@ -57,7 +57,7 @@ def test_the_kernel_is_the_plain_way(kind, seed):
 
 
 def small_tiles(monkeypatch, single_tile, wider=16, key_block=16):
-    """groups of more tokens than `single_tile` are computed in several tiles"""
+    """Groups of more tokens than `single_tile` are computed in several tiles"""
     for work in ("forward", "backward"):
         monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
     for rule, tile in ((tuning.TILE, 16), (tuning.WIDER_TILE, wider), (tuning.KEY_BLOCK, key_block)):
@@ -79,7 +79,7 @@ def test_groups_of_several_tiles(partition, table, wider, key_block, monkeypatch
 @pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
 @pytest.mark.parametrize("partition", [Windows(4, 5), Windows(4, 5, shift=2), Windows(8, 5), Windows(8, 2)], ids=str)
 def test_groups_of_several_tiles_that_fill_the_map(partition, table, monkeypatch):
-    """With a rest and without one, across a seam, and with scores that only their largest keeps in bounds."""
+    """With and without a last partial block, with a shift, and with scores that need the maximum subtracted."""
     small_tiles(monkeypatch, 8)
     cuts = [partition.cut(Grid(8, 10))]
     qkv, tables, taps = given(cuts, 1, 16, table=table)
@@ -163,7 +163,7 @@ def test_tokens_may_lie_anywhere():
 
 @needs_triton
 def test_tokens_may_begin_anywhere():
-    """The same call once more with tokens that begin at an odd place: Triton needs another kernel for them."""
+    """The same call again with unaligned tokens, for which Triton needs another kernel."""
     cuts, none = [Windows(3, 3).cut(Grid(3, 4))], torch.empty(0, device=DEVICE)
     numbers = torch.randn(12 * 96 + 1, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     for begin in (0, 1, 0):
@@ -174,7 +174,7 @@ def test_tokens_may_begin_anywhere():
 
 
 class Counted:
-    """Stands for a kernel of Triton: counts how often it is looked up, and how often what was built is run."""
+    """A fake Triton kernel: counts how often it is looked up, and how often the compiled kernel runs."""
 
     def __init__(self):
         self.looked_up = self.ran = 0
@@ -204,13 +204,13 @@ GUARD = 50
 @needs_triton
 @pytest.mark.parametrize("single_tile", [64, 16], ids=["one tile", "several"])
 def test_nothing_is_written_beside_what_is_asked_for(single_tile, monkeypatch):
-    """All memory that kernels write lies between guards, and every number of it is written."""
-    rooms = []
+    """Guards surround all memory that kernels write, and every element of it is written."""
+    buffers = []
 
     def guarded(like, shape, dtype=None):
         count = torch.Size(shape).numel()
-        rooms.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
-        return rooms[-1][GUARD : GUARD + count].view(shape)
+        buffers.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
+        return buffers[-1][GUARD : GUARD + count].view(shape)
 
     for work in ("forward", "backward"):
         monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
@@ -218,17 +218,17 @@ def test_nothing_is_written_beside_what_is_asked_for(single_tile, monkeypatch):
     monkeypatch.setattr(window_operation, "room", guarded)
     cuts = [Windows(4, 5, shift=1).cut(Grid(6, 7)), Windows(6, 3).cut(Grid(6, 7))]
     assert_matches_reference(given(cuts, 1, 12, table=True, taps=True), cuts, 1, 12)
-    assert len(rooms) > 7
-    for room in rooms:
-        assert room[:GUARD].isnan().all()
-        assert room[-GUARD:].isnan().all()
-        assert not room[GUARD:-GUARD].isnan().any()
+    assert len(buffers) > 7
+    for buffer in buffers:
+        assert buffer[:GUARD].isnan().all()
+        assert buffer[-GUARD:].isnan().all()
+        assert not buffer[GUARD:-GUARD].isnan().any()
 
 
 @needs_triton
 @pytest.mark.parametrize("wrong", ["shift", "length", "step", "table"])
 def test_a_wrong_number_is_seen(wrong):
-    """Each number of a cut tells: the kernel with one of them changed is another function."""
+    """The kernel computes something else if one number of the rectangles is changed."""
     cut = Interlaced(2, 3).cut(Grid(4, 6)) if wrong == "step" else Windows(3, 3, shift=1).cut(Grid(4, 6))
     lists = given([cut], 1, 16, table=True)
     expected = [window_attention_reference(*every, [cut], 1, 0.25)[:, :18] for every in (lists, exactly(lists))]
@@ -258,7 +258,7 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
     assert not operation.matches_reference(DEVICE, short)
     monkeypatch.setattr(operation, "attend_windows", lambda *given: original(*given[:6]))
     assert operation._matches_reference_at(DEVICE, torch.float32, 1e-4)
-    assert not operation.matches_reference(DEVICE, short)  # nothing is dropped
+    assert not operation.matches_reference(DEVICE, short)  # without dropout
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 49, 64, 98, 129, 400, 1024])
@@ -290,7 +290,7 @@ def test_every_image_of_every_place_has_one_program(groups, heads, batch, progra
     assert heads * places * parts <= 4 * max(programs, heads)
     rounds = -(-heads * places * parts // programs)
     turns = rounds * -(-groups // places) * -(-batch // parts)
-    assert turns <= 1.3 * max(1, groups * heads * batch / programs) + 1  # nearly as quick as if it could be divided
+    assert turns <= 1.3 * max(1, groups * heads * batch / programs) + 1  # nearly as fast as an even split
 
 
 def test_fewer_stages_where_there_is_less_memory():

@@ -1,4 +1,4 @@
-"""The attention core takes the kernel of windows where it can, and computes the same: gradients, compiled, recorded."""
+"""The attention core uses the window kernel where it can, with the same results: gradients, compiled, recorded."""
 
 from copy import deepcopy
 
@@ -123,7 +123,7 @@ def test_on_a_processor_nothing_changes(monkeypatch):
 
 
 def test_a_gradient_of_the_gradient(taken):
-    """which the plain twin gives"""
+    """Second derivatives are those of the reference."""
     attention = swin()
 
     def second(attention, dtype):
@@ -185,7 +185,7 @@ def test_a_compiler_sees_one_operation(taken):
 
 
 def test_a_compiled_model_runs_the_two_operations(taken):
-    """Neither of them asks autograd, and nothing of the kernels is looked into."""
+    """Neither has an autograd rule, and the compiler does not trace the kernels."""
     seen, attention = [], swin()
 
     def keep(module, inputs):
@@ -201,7 +201,7 @@ def test_a_compiled_model_runs_the_two_operations(taken):
 
 
 def ways_to_attend(attention, tokens):
-    """the operations of attention that a compiler sees"""
+    """Returns the attention operations in the compiled graph, and the output."""
     seen = []
 
     def keep(module, inputs):
@@ -214,7 +214,7 @@ def ways_to_attend(attention, tokens):
 
 
 def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken):
-    """more of them, if a gradient is wanted"""
+    """The limit is higher if a gradient is needed."""
     attention = layer(Pattern(), projection=LinearProjection(32)).to(torch.float16)
     for count, needs_grad, expected in ((64, False, True), (65, False, False), (128, True, True), (129, True, False)):
         tokens = pixels(1, count, 32).to(DEVICE, torch.float16).requires_grad_(needs_grad)

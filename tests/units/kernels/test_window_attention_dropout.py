@@ -1,4 +1,4 @@
-"""Weights that the kernel of windows drops are those that its plain twin drops, forwards and backwards."""
+"""The window kernel drops the same weights as its reference, in the forward and in the backward pass."""
 
 from functools import partial
 
@@ -47,7 +47,7 @@ def test_the_kernel_drops_as_the_plain_way(kind):
 
 @needs_triton
 def test_images_and_heads_of_all_shares_drop_on_their_own():
-    """Queries of zero weigh all keys alike: an answer to values of one counts what is kept."""
+    """With queries of zero all weights are equal; with values of one the output counts the weights that are kept."""
     cuts, heads, head, tokens = [Windows(None, None).cut(Grid(1, 24))] * 2, 3, 16, 24
     qkv = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
     qkv[0][..., 2 * 2 * heads * head :] = 1
@@ -80,7 +80,7 @@ def test_gradients_of_several_images():
 
 @needs_triton
 def test_larger_groups_are_not_dropped_of():
-    """They are met in pieces, which know no dropout; the core does not ask for it."""
+    """Groups of several tiles have no dropout; the core never requests it."""
     cut = Windows(None, None).cut(Grid(1, 130))
     lists = given([cut], 1, 16)
     with pytest.raises(AssertionError, match="one tile"):

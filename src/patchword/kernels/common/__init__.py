@@ -1,1 +1,1 @@
-"""Common."""
+"""Shared by all kernels: availability, self-tests, launches, registration, random numbers."""

@@ -1,6 +1,6 @@
-"""Whether a kernel of Triton may be used: the same questions for every kernel.
+"""Whether a Triton kernel can be used: the same conditions for every kernel.
 
-A compiler answers them while it traces, once for all runs of what it compiles.
+torch.compile evaluates them while it traces, once for all runs of the compiled code.
 """
 
 import warnings
@@ -17,15 +17,18 @@ from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 _MEASURED = ("3.6.",)
-_KINDS = (torch.bfloat16, torch.float16)
-_PLAIN = (Tensor, nn.Parameter, FakeTensor)
+_DTYPES = (torch.bfloat16, torch.float16)
+_TENSOR_TYPES = (Tensor, nn.Parameter, FakeTensor)
 
 
 class SelfTest:
-    """A kernel is built when it is first used, which needs more than a GPU (a compiler, a folder to write to). So it is
-    tried, once on each GPU, and must answer as the plain way does.
+    """Runs a kernel once per GPU, before its first use, and compares it with its reference.
 
-    alike: whether it does. on: of a GPU's number, whether the kernel is made for such a one
+    A kernel is compiled at its first use, which needs more than a GPU: a C compiler, and a folder to write to. If the
+    self-test fails, the reference is used instead, with a warning.
+
+    what: what the kernel computes, for the warning. matches_reference: runs the comparison on a device.
+    on: given the index of a GPU, whether the kernel is made for it; None is every GPU.
     """
 
     def __init__(
@@ -36,39 +39,39 @@ class SelfTest:
         _SELF_TESTS.append(self)
 
     def passes(self, index: int) -> bool:
+        """True if the kernel works on the GPU with this index. The result is kept."""
         if index not in self.found:
             self.found[index] = is_installed() and self._works(torch.device("cuda", index))
         return self.found[index]
 
     def _works(self, device: torch.device) -> bool:
-        """In a thread of its own, where nothing of what surrounds the call holds: autocast, hooks on what is saved,
-        a recomputation."""
+        """Runs in a thread of its own, without the caller's autocast, saved-tensor hooks or checkpointing."""
         try:
-            with ThreadPoolExecutor(1) as alone:
-                works = alone.submit(self.matches_reference, device).result()
-            reason = "its answers are not those of the plain way"
-        except Exception as error:  # whatever it is, the plain way works
+            with ThreadPoolExecutor(1) as thread:
+                works = thread.submit(self.matches_reference, device).result()
+            reason = "its results do not match the reference"
+        except Exception as error:  # whatever it is, the reference works
             works, reason = False, f"{type(error).__name__}: {error}"
         if not works:
-            told = f"the kernel for {self.what} is not used on this machine, the plain way is: {reason}"
-            warnings.warn(told, stacklevel=3)
+            message = f"the kernel for {self.what} is not used on this machine; the reference is used instead: {reason}"
+            warnings.warn(message, stacklevel=3)
         return works
 
 
 class TestInputs(NamedTuple):
-    """Numbers to try a kernel with, of which no two neighbours are alike. Tokens have means and sizes of their own,
-    without which a norm would leave them nearly as they are."""
+    """Deterministic inputs of self-tests: sine waves, in which neighbouring values differ."""
 
     device: torch.device
-    kind: torch.dtype = torch.float32
+    dtype: torch.dtype = torch.float32
 
     def __call__(self, *shape: int, size: float = 1.0, by: float = 1.0) -> Tensor:
-        """size: of the largest. by: other waves"""
+        """Returns a tensor of this shape. size: the largest absolute value. by: frequency of the wave"""
         count = torch.Size(shape).numel()
         steps = torch.linspace(-by * count, by * count, count, device=self.device)
-        return (steps.sin() * size).view(shape).to(self.kind)
+        return (steps.sin() * size).view(shape).to(self.dtype)
 
     def tokens(self, *shape: int) -> Tensor:
+        """Returns tokens whose means and norms differ, so that a layer norm changes them visibly."""
         one_each = *shape[:-1], 1
         return self(*shape) * (1 + self(*one_each, size=0.7)) + self(*one_each, size=2.0, by=3.0)
 
@@ -77,83 +80,85 @@ _SELF_TESTS: list[SelfTest] = []
 
 
 def run_self_tests(device: torch.device) -> None:
-    """Before a model is compiled, since a compiler cannot try: what fails is not compiled into it."""
+    """Runs all self-tests on a GPU. To be called before a model is compiled, because the compiler cannot run them."""
     if device.type == "cuda" and is_installed():
         index = torch.cuda.current_device() if device.index is None else device.index
-        for trial in _SELF_TESTS:
-            if trial.on is None or trial.on(index):
-                trial.passes(index)
+        for self_test in _SELF_TESTS:
+            if self_test.on is None or self_test.on(index):
+                self_test.passes(index)
 
 
 def is_on_cuda(tokens: Tensor) -> bool:
-    """The first question, whose answer mostly is no, before any other is asked."""
+    """True if the tensor is on a GPU: the cheapest condition, to be checked before all others."""
     return tokens.is_cuda
 
 
-def is_usable(tensor: Tensor, trial: SelfTest) -> bool:
-    """On a GPU with Triton, where nothing must look inside (a transform of torch.func, an export)."""
-    if not tensor.is_cuda or is_exporting() or _is_looked_into():
+def is_usable(tensor: Tensor, self_test: SelfTest) -> bool:
+    """True on a GPU with Triton if the self-test passes, outside transforms of torch.func and exports."""
+    if not tensor.is_cuda or is_exporting() or _is_transformed():
         return False
     if torch.compiler.is_compiling():
-        there: bool = is_installed() and not _has_failed(trial.what)
-        return there
-    return trial.passes(tensor.get_device())
+        can_compile: bool = is_installed() and not _has_failed(self_test.what)
+        return can_compile
+    return self_test.passes(tensor.get_device())
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # compiled anew for each transform
-def _is_looked_into() -> bool:
-    """by a transform of torch.func, or by numbers that carry a derivative along"""
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # recompiled for each transform
+def _is_transformed() -> bool:
+    """True inside a transform of torch.func or under forward-mode automatic differentiation."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
 def _has_failed(what: str) -> bool:
-    return any(trial.what == what and not all(trial.found.values()) for trial in _SELF_TESTS)
+    return any(test.what == what and not all(test.found.values()) for test in _SELF_TESTS)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would answer yes
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would return True
 def is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
 def is_installed() -> bool:
     return find_spec("triton") is not None
 
 
 def needs_grad(*parts: Tensor | None) -> bool:
-    """whether a gradient is wanted of any of them"""
+    """True if gradients are enabled and at least one of the tensors requires one."""
     return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)
 
 
 def short_dtype(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch.dtype | None:
-    """what products are computed in, if that is 16 bits: autocast's kind, else that of tokens and matrix alike.
+    """Returns the 16-bit dtype of matrix products: autocast's, or the common one of tokens and matrix; else None.
 
-    others: that a kernel reads besides. A tensor that is quantised or distributed has ways of its own."""
-    if any(part is not None and type(part) not in _PLAIN for part in (matrix, *others)):
+    others: further tensors that a kernel reads. Tensor subclasses (quantised, distributed) give None, because they
+    implement operations in their own way.
+    """
+    if any(part is not None and type(part) not in _TENSOR_TYPES for part in (matrix, *others)):
         return None
     if torch.is_autocast_enabled(tokens.device.type):
-        kind = torch.get_autocast_dtype(tokens.device.type)
-        return kind if kind in _KINDS and tokens.dtype in (*_KINDS, torch.float32) else None
-    return matrix.dtype if matrix.dtype in _KINDS and tokens.dtype == matrix.dtype else None
+        dtype = torch.get_autocast_dtype(tokens.device.type)
+        return dtype if dtype in _DTYPES and tokens.dtype in (*_DTYPES, torch.float32) else None
+    return matrix.dtype if matrix.dtype in _DTYPES and tokens.dtype == matrix.dtype else None
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
 def is_hopper(index: int) -> bool:
-    """For no other GPU the launches were planned."""
+    """True for Hopper GPUs, the only ones for which the launches were tuned."""
     return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler need not look inside
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
 def has_warp_specialization(index: int) -> bool:
-    """Whether groups of warps may do different things: on a Hopper GPU, by versions of Triton that this was measured
-    with, since that part of it is young and changes."""
+    """True if warp-specialised kernels can run: on Hopper GPUs, with the Triton versions they were measured with,
+    because this part of Triton still changes."""
     return is_hopper(index) and _version().startswith(_MEASURED)
 
 
 @cache
 def _version() -> str:
-    """of Triton; nothing, where it does not tell"""
+    """Returns the version of Triton; an empty string if it is unknown."""
     try:
         return version("triton")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Launches of Triton's kernels, prepared once for each kind of call, so that a call costs little beside them."""
+"""Launches of Triton kernels, prepared once per call signature, so that a call has little overhead."""
 
 from functools import cache
 from typing import Any
@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 Grid = tuple[int, int, int]
-_LOOSE = 15  # Triton builds another kernel for a tensor that does not begin at a multiple of 16 bytes
+_UNALIGNED = 15  # Triton compiles another kernel for tensors whose address is not a multiple of 16 bytes
 
 
 class PreparedLaunch:
-    """A launch of one kernel; only its tensors change from call to call, never their kinds.
+    """A launch of one kernel; only its tensors change from call to call, never their dtypes.
 
-    All else that Triton builds a kernel for is known, so the kernel is looked up once, for tensors that begin where
-    they should. Others go Triton's own way each time.
+    All other arguments are fixed, so the compiled kernel for aligned tensors is looked up once. Calls with unaligned
+    tensors use Triton's own lookup each time.
     """
 
     def __init__(
@@ -27,37 +27,40 @@ class PreparedLaunch:
         self.built: Any = None
 
     def __call__(self, *tensors: Tensor) -> None:
-        loose = 0
+        addresses = 0
         for tensor in tensors:
-            loose |= tensor.data_ptr()
-        if self.built is not None and not loose & _LOOSE:
+            addresses |= tensor.data_ptr()
+        if self.built is not None and not addresses & _UNALIGNED:
             self.built(*tensors, *self.numbers)
             return
         run = self.kernel[self.grid]
         built = run(*tensors, *self.numbers, **self.options)
-        if built is not None and not loose & _LOOSE:  # Triton's interpreter builds none
+        if built is not None and not addresses & _UNALIGNED:  # the interpreter returns None
             self.built = built[self.grid]
 
 
 def parts(width: int) -> tuple[int, int]:
-    """the largest power of two that is less, and what is left"""
+    """Splits a width into the largest power of two below it, and the rest."""
     first = 1 << (width - 1).bit_length() - 1
     return first, width - first
 
 
 @cache
 def sm_count(device: int) -> int:
+    """Returns the number of multiprocessors of a GPU; 1 for a CPU."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
 def fills_gpu(count: int, rows: int, device: int) -> bool:
-    """Whether so many tokens keep most of a GPU busy, if each processor takes some rows at a time. Twice as many are
-    asked for where a launch that takes long is paid for: neither compiled nor recorded."""
+    """True if `count` tokens keep most of a GPU busy, with `rows` tokens per multiprocessor at a time.
+
+    Outside compiled code and CUDA graphs twice as many are needed, because launches are slower there.
+    """
     least: int = _enough(rows, device)
-    free = torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
-    return count >= (least if free else 2 * least)
+    cheap_launch = torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
+    return count >= (least if cheap_launch else 2 * least)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a compiler cannot ask a GPU how large it is
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler cannot query a GPU
 def _enough(rows: int, device: int) -> int:
     return int(0.7 * rows * sm_count(device))

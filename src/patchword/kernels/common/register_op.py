@@ -1,6 +1,6 @@
-"""Functions as operations of torch, so that a compiled model keeps each of them whole.
+"""Registers functions as operations of torch, which the compiler calls and does not trace.
 
-Defined by hand: they need none of what torch.library.custom_op brings along, which takes three times as long to call.
+Not with torch.library.custom_op: calling such an operation takes three times as long.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ Answer = TypeVar("Answer")
 def register_op(
     name: str, given: str, run: Callable[..., Answer], shape: Callable[..., Answer], answer: str = "Tensor"
 ) -> Callable[..., Answer]:
-    """patchword::name, which is called as `run` is. given, answer: the two sides of its schema
+    """Registers the operation patchword::name, and returns it. It is called like `run`.
 
-    shape: answers with empty tensors, for a compiler
+    given, answer: arguments and results of its schema. shape: returns empty tensors like the results, for the compiler.
     """
     full = f"patchword::{name}"
     torch.library.define(full, f"({given}) -> {answer}")

@@ -1,9 +1,9 @@
 # mypy: disable-error-code="import-not-found, import-untyped"
-"""What kernels have in common whose warps are groups of which each does another thing (Gluon, a part of Triton).
+"""Shared by warp-specialised kernels (in Gluon, a part of Triton).
 
-One warp brings a matrix piece by piece. The others are groups of four, each with rows of its own: while one computes,
-another multiplies. Places in shared memory go round: whoever brings waits until all have left one, whoever takes waits
-until it is filled. Only to be imported where Triton is.
+One producer warp loads tiles of a matrix. The consumers are groups of four warps, each with its own rows: while one
+group computes, another multiplies. Tiles are in a ring buffer in shared memory: the producer waits until all consumers
+have released a slot, a consumer waits until it is filled. Import it only where Triton is installed.
 """
 
 from functools import cache
@@ -15,22 +15,22 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-ROWS = gl.constexpr(64)  # of a group: one instruction multiplies as many
-REGISTERS = {2: 168, 3: 128}  # of a thread, by the number of groups: a processor's, shared by all that are there
+ROWS = gl.constexpr(64)  # per group of warps: the rows of one matrix instruction
+REGISTERS = {2: 168, 3: 128}  # per thread, by the number of groups that share the registers of a multiprocessor
 
-# The same under the names that it has in Triton 3.6 and in later ones
+# The names in Triton 3.6 and in later versions
 barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 fetch = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
 send = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 
 
 def described(matrix: Tensor, rows: int, columns: int) -> Any:
-    """how the GPU finds pieces of so many rows and columns by itself; what lies beyond the matrix is 0"""
-    matrix = matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()  # where a GPU can fetch from
+    """Returns a TMA descriptor for tiles of `rows` x `columns`; elements outside the matrix are 0."""
+    matrix = matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()  # TMA needs aligned addresses
     return TensorDescriptor.from_tensor(matrix, [rows, columns], _layout(rows, columns, matrix.dtype))
 
 
 @cache
-def _layout(rows: int, columns: int, kind: torch.dtype) -> Any:
+def _layout(rows: int, columns: int, dtype: torch.dtype) -> Any:
     known = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
-    return gl.NVMMASharedLayout.get_default_for([rows, columns], known[kind])
+    return gl.NVMMASharedLayout.get_default_for([rows, columns], known[dtype])

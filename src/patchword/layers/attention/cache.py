@@ -1,4 +1,4 @@
-"""Keys and values of what was read before, so that a text can be written word by word."""
+"""Cache of keys and values, for generating a text token by token."""
 
 from torch import Tensor, nn
 
@@ -6,18 +6,18 @@ from patchword.layers.attention.projection import Projected
 
 
 class Cache:
-    """Of every attention that was run with it, the keys and values so far; room is doubled when it is used up.
+    """The keys and values of each attention so far; the buffers double in size when they are full.
 
-    Other parts may keep what they need: the keys of an encoder's output, the state of an LSTM.
+    Other parts can store tensors, too: the keys of an encoder's output, the state of an LSTM.
     """
 
     def __init__(self) -> None:
-        self.length = 0  # tokens read so far
+        self.length = 0  # tokens so far
         self._kept: dict[nn.Module, tuple[Tensor, Tensor, int]] = {}
         self._known: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def extend(self, owner: nn.Module, projected: Projected) -> Projected:
-        """Adds the new keys and values of one attention; queries may read all."""
+        """Appends the new keys and values of one attention, and returns all of them with the queries."""
         count = projected.key.shape[1]
         old_key, old_value, used = self._kept.get(owner, (None, None, 0))
         key, value = _with_room(old_key, projected.key, used), _with_room(old_value, projected.value, used)
@@ -27,15 +27,15 @@ class Cache:
         return projected._replace(key=key[:, : self.length], value=value[:, : self.length], joint=None)
 
     def known(self, owner: nn.Module) -> tuple[Tensor, Tensor] | None:
-        """what a part kept when it was last run"""
+        """Returns what a part stored last, or None."""
         return self._known.get(owner)
 
     def keep(self, owner: nn.Module, first: Tensor, second: Tensor) -> None:
-        """(batch, ...) each, in place of what the part kept before"""
+        """Stores two tensors, (batch, ...) each, and replaces those that the part stored before."""
         self._known[owner] = first, second
 
     def take(self, index: Tensor) -> None:
-        """The texts at `index` go on: beams that were dropped make room for the better ones."""
+        """Keeps the sequences at `index` (batch indices), in that order: the beams that beam search continues."""
         self._kept = {owner: (key[index], value[index], used) for owner, (key, value, used) in self._kept.items()}
         self._known = {owner: (first[index], second[index]) for owner, (first, second) in self._known.items()}
 

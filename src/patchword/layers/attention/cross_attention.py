@@ -11,8 +11,7 @@ from patchword.layers.attention.projection import Projected
 
 
 class FromMemory(nn.Module):
-    """What every projection of this kind is. Without weights: the dot product of the lectures, in which the tokens
-    themselves are the queries, and the memory itself keys and values."""
+    """Base of projections from a memory. Without weights: the tokens are the queries, the memory is keys and values."""
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         memory = _memory(scope)
@@ -24,11 +23,11 @@ class FromMemory(nn.Module):
         return tokens
 
     def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, keys, width) -> the same, twice"""
+        """(batch, keys, width) -> keys and values, (batch, keys, width) each"""
         return memory, memory
 
     def _known(self, memory: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
-        """Worked out once for all tokens that are written."""
+        """Returns keys and values, computed once per generated text if there is a cache."""
         found = None if scope.cache is None else scope.cache.known(self)
         if found is not None:
             return cast(tuple[Tensor, Tensor], found)
@@ -39,7 +38,7 @@ class FromMemory(nn.Module):
 
 
 class MemoryProjection(FromMemory):
-    """Three matrices, as in the Transformer; those of keys and values are one."""
+    """Three matrices, as in the Transformer; those of keys and values are fused."""
 
     def __init__(self, width: int, bias: bool = True) -> None:
         super().__init__()
@@ -81,7 +80,7 @@ class AdditiveProjection(FromMemory):
 
 
 class Additive(ScaledDotProduct):
-    """v' tanh(q + k) in place of q' k (Bahdanau et al., 2014). Always by the plain formula: no kernel knows it."""
+    """v' tanh(q + k) in place of q' k (Bahdanau et al., 2014). Always in single operations: no kernel supports it."""
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__(1, 1.0, dropout)

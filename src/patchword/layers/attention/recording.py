@@ -1,4 +1,4 @@
-"""One switch over every attention of a model, and a recorder of its maps."""
+"""Context managers that switch every attention of a model to the reference formula, or record its maps."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from patchword.layers.attention.partition import Partition, members
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one attention call and where its queries and keys sit."""
+    """The weights of one attention call, and the grids of its queries and keys."""
 
     layer: str  # the attention's name in the model
     weights: Tensor  # (batch * groups, heads, queries of a group, keys of a group)
@@ -23,11 +23,11 @@ class AttentionMap:
     key_grid: Grid | None
 
     def groups(self) -> Tensor:
-        """(groups, size): which tokens meet; -1 is padding"""
+        """Returns the token indices of each group, (groups, size); -1 is padding."""
         return members(self.partition, self._tokens(self.grid, self.weights.shape[2]), self.grid)
 
     def dense(self) -> Tensor:
-        """(batch, heads, tokens, keys) over the whole image or text, zero where two tokens do not meet"""
+        """Returns (batch, heads, tokens, keys) over the whole image or text; zero for tokens of different groups."""
         queries, keys = (
             self.groups(),
             members(self.partition, self._tokens(self.key_grid, self.weights.shape[3]), self.key_grid),
@@ -51,7 +51,7 @@ def _cores(model: nn.Module) -> dict[str, ScaledDotProduct]:
 
 @contextmanager
 def plain_attention(model: nn.Module) -> Iterator[None]:
-    """Inside, every attention of the model runs the plain formula (for second derivatives, counting, comparison)."""
+    """Makes every attention of the model run the reference formula (for second derivatives, counting, comparison)."""
     cores = _cores(model).values()
     before = [core.fused for core in cores]
     for core in cores:
@@ -64,7 +64,7 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
 
 
 class Attended(NamedTuple):
-    """One attention call, open to gradients. scores: before the softmax, very low where nothing may be read."""
+    """One attention call, with gradients. scores: before the softmax; very low where attention is masked."""
 
     scores: Tensor  # (batch * groups, heads, queries of a group, keys of a group)
     weights: Tensor
@@ -92,7 +92,7 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
 
 @contextmanager
 def follow_attention(model: nn.Module) -> Iterator[list[Attended]]:
-    """The same, open to gradients and with the scores, so that a student can learn attention from a teacher."""
+    """Like record_attention, but with gradients and scores, for the distillation of attention."""
     calls: list[Attended] = []
 
     def keep(layer: str) -> Recorder:
@@ -104,7 +104,7 @@ def follow_attention(model: nn.Module) -> Iterator[list[Attended]]:
 
 @contextmanager
 def _recording(model: nn.Module, recorder: Callable[[str], Recorder]) -> Iterator[None]:
-    """recorder: from the name of an attention to what hears of its calls"""
+    """recorder: returns the recorder for the attention of this name"""
     cores = _cores(model)
     before = {name: core.recorder for name, core in cores.items()}
     for name, core in cores.items():

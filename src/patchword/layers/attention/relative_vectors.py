@@ -1,4 +1,4 @@
-"""Relative positions as vectors (Shaw et al., 2018): a key and a value say how far they are from the query."""
+"""Relative position vectors (Shaw et al., 2018), added to keys and values by their distance from the query."""
 
 import torch
 from torch import Tensor, nn
@@ -9,17 +9,17 @@ from patchword.layers.attention.position import Position
 
 
 class RelativeVectors(Position):
-    """score = q (k + a)' * scale, answer = sum of weight * (v + b); a and b are vectors of the clipped distance.
+    """score = q (k + a)' * scale, output = sum of weight * (v + b); a and b are vectors of the clipped distance.
 
-    Equations 3 to 5 of the paper. Tokens that are further than `reach` apart have the vectors of `reach`. All heads
-    share them. On a grid, rows and columns are clipped each and every pair of both has its vectors; leading tokens
-    have one pair of vectors more, for whatever they meet.
+    Equations 3 to 5 of the paper. Distances above `reach` use the vectors of `reach`. All heads share the vectors.
+    On a grid, row and column distances are clipped separately, and every pair of both has its vectors; leading tokens
+    have one more pair of vectors, for all their keys.
     """
 
     reads_weights = True
 
     def __init__(self, head: int, reach: int = 16, *, dimensions: int = 1, scale: float | None = None) -> None:
-        """head: channels of one head. scale: that of the attention around; None is its default."""
+        """head: channels of one head. scale: that of the attention; None is its default."""
         super().__init__()
         if reach < 1:
             raise UserError("relative positions", expected="a distance of 1 or more", got=reach)
@@ -33,19 +33,19 @@ class RelativeVectors(Position):
         return f"reach={self.reach}, dimensions={self.dimensions}"
 
     def bias(self, query: Tensor, key: Tensor, inner: Grid | None) -> Tensor:
-        """(batch, heads, queries, keys): q a' * scale, from one product with all the vectors there are"""
+        """Returns q a' * scale, (batch, heads, queries, keys), from one matrix product with all vectors."""
         products = query @ self.keys.to(query.dtype).t() * self.scale
         index = self._relations(query.shape[2], key.shape[2], inner, query.device).expand(*query.shape[:3], -1)
         return products.gather(-1, index)
 
     def mix(self, weights: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
-        """Weights of keys at the same distance are summed first, so that no vector of a pair is ever held."""
+        """Sums the weights of keys at the same distance first, so that no tensor of (queries, keys, width) is held."""
         index = self._relations(weights.shape[2], value.shape[2], inner, weights.device).expand_as(weights)
-        residual_add = weights.new_zeros(*weights.shape[:3], len(self.values)).scatter_add(-1, index, weights)
-        return weights @ value + residual_add @ self.values.to(weights.dtype)
+        by_distance = weights.new_zeros(*weights.shape[:3], len(self.values)).scatter_add(-1, index, weights)
+        return weights @ value + by_distance @ self.values.to(weights.dtype)
 
     def _relations(self, queries: int, keys: int, inner: Grid | None, device: torch.device) -> Tensor:
-        """(queries, keys): the number of the pair's vectors"""
+        """Returns the index of the vectors of each pair, (queries, keys)."""
         if self.dimensions == 1:
             return self._clipped(queries, keys, device)
         assert inner is not None, "relative positions of two dimensions need tokens on a grid"
@@ -56,7 +56,7 @@ class RelativeVectors(Position):
         return whole
 
     def _clipped(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        """(queries, keys), from 0 to twice the reach; the queries are the last of the tokens"""
+        """Returns clipped distances, (queries, keys), from 0 to 2 * reach; the queries are the last tokens."""
         places = torch.arange(keys, device=device)
         return (places - places[keys - queries :, None]).clamp(-self.reach, self.reach) + self.reach
 
