@@ -251,7 +251,9 @@ def test_missing_and_short_shards_are_named_at_once(shards):
     (shards / "shard-00002.tar").unlink()
     with (shards / "shard-00005.tar").open("r+b") as file:
         file.truncate(100)
-    with pytest.raises(DataError, match=r"(?s)2 faults.*shard-00002\.tar is missing.*shard-00005\.tar has a wrong size"):
+    with pytest.raises(
+        DataError, match=r"(?s)2 faults.*shard-00002\.tar is missing.*shard-00005\.tar has a wrong size"
+    ):
         gather(recipe(shards), silent())
 
 
