@@ -1,4 +1,4 @@
-"""What the tests of data, training and verbs share: small files, a tiny recipe, a machine without sets."""
+"""Shared helpers of the tests of data, training and verbs: small files, a tiny recipe, a machine without data sets."""
 
 import io
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ QUICK = (*TINY_MODEL, "epochs=1", "batch_size=128", "device=cpu")
 
 
 def tiny_recipe(*settings: str) -> Recipe:
-    """The digits with a tiny model, everything random, an average, and patience."""
+    """Return a recipe: digits, a tiny model, all augmentation, weight averaging and early stopping."""
     return find_recipe("digits-vit").with_settings([*TINY_MODEL, *RANDOM, *WHOLE, *settings])
 
 
@@ -48,14 +48,14 @@ def silent() -> Console:
 
 
 def idx_bytes(array: np.ndarray | Sequence[int]) -> bytes:
-    """the idx format, written from its description and not with the code under test"""
+    """Write the idx format from its specification, independently of the code under test."""
     values = np.asarray(array, np.uint8)
     sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
     return bytes([0, 0, 8, values.ndim]) + sizes + values.tobytes()
 
 
 def write_idx_set(folder: Path, labels: Sequence[int] = tuple(range(10)) * 3, side: int = 28) -> None:
-    """The four files of an idx set, train and test alike."""
+    """Write the four files of an idx data set, with equal train and test splits."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(0).integers(0, 256, (len(labels), side, side))
     for stem in ("train", "t10k"):
@@ -64,7 +64,7 @@ def write_idx_set(folder: Path, labels: Sequence[int] = tuple(range(10)) * 3, si
 
 
 def write_picture(path: Path, seed: int = 0, size: tuple[int, int] = (8, 8), mode: str = "L") -> Path:
-    """A picture of noise."""
+    """Write an image of noise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     channels = len(Image.new(mode, (1, 1)).getbands())
     values = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], channels), dtype=np.uint8)
@@ -73,7 +73,7 @@ def write_picture(path: Path, seed: int = 0, size: tuple[int, int] = (8, 8), mod
 
 
 def write_classes(folder: Path, classes: Sequence[str] = ("cat", "dog"), count: int = 10) -> Path:
-    """An image folder with one sub-folder a class."""
+    """Write an image folder with one subfolder per class."""
     for number, name in enumerate(classes):
         for picture in range(count):
             write_picture(folder / name / f"{picture}.png", seed=1000 * number + picture)
@@ -81,7 +81,7 @@ def write_classes(folder: Path, classes: Sequence[str] = ("cat", "dog"), count: 
 
 
 def without_sets(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """A machine with an empty data folder, no Debian package, no apt-get and no network."""
+    """Simulate a machine with an empty data folder, no Debian package, no apt-get and no network."""
     monkeypatch.setenv("PATCHWORD_DATA", str(folder))
     for name, known in SETS.items():
         gone = {**vars(known), "package_folder": str(folder / "no such package")}
@@ -95,7 +95,7 @@ def _no_network(address: str, **_: object) -> None:
 
 
 def settings(*fields: str) -> list[str]:
-    """--set field=value ..."""
+    """Return the arguments --set field=value ..."""
     return [word for field in fields for word in ("--set", field)]
 
 
@@ -104,7 +104,7 @@ def everything_below(folder: Path) -> list[Path]:
 
 
 def differing(ours: Path, theirs: Path) -> list[str]:
-    """The tensors of two files that are not equal bit by bit, or are only in one."""
+    """Return the names of tensors that are not bitwise equal in two files, or are only in one."""
     mine, other = load_file(ours), load_file(theirs)
     names = mine.keys() | other.keys()
     same = {name for name in mine.keys() & other.keys() if _bits(mine[name]) == _bits(other[name])}

@@ -1,4 +1,4 @@
-"""What the tests of pretraining data share: a tokenizer of letters, and a made-up corpus."""
+"""Shared helpers of the tests of pretraining data: a letter tokenizer and a synthetic corpus."""
 
 import re
 import time
@@ -48,7 +48,7 @@ class Letters:
 
 
 def numbered_corpus(documents: Sequence[Sequence[int]]) -> Corpus:
-    """Documents given by the lengths of their sentences. Each token is 10 more than its place in the corpus."""
+    """Return a corpus with documents of the given sentence lengths. Token i of the corpus has the id i + 10."""
     lengths = [length for document in documents for length in document]
     sentences = np.cumsum([0, *lengths], dtype=np.int64)
     offsets = np.cumsum([0, *map(len, documents)], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What the tests of text tasks share: chosen vocabularies, the settings of a tiny model, small files of each kind."""
+"""Shared helpers of the tests of text tasks: small vocabularies, settings of a tiny model, small files per format."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ QUICK = (*TINY_BERT, "device=cpu", "warmup=0")
 
 
 def vocabulary_of(words: Sequence[str], folder: Path, specials: Sequence[str] = SPECIALS) -> Tokenizer:
-    """A tokenizer with exactly these entries, in this order behind the special ones; it lies in the folder."""
+    """Write a tokenizer with exactly these entries after the special tokens to the folder and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join([*specials, *words]) + "\n", encoding="utf-8")
     return Tokenizer.read(folder)
@@ -39,7 +39,7 @@ def write_conll(path: Path, sentences: Sequence[Sequence[tuple[str, str]]]) -> P
 
 
 def write_questions(path: Path, articles: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> Path:
-    """articles: a context and its questions, as SQuAD has them."""
+    """Write a SQuAD file. articles: contexts and their questions."""
     data = [
         {"title": f"article {number}", "paragraphs": [{"context": context, "qas": list(asked)}]}
         for number, (context, asked) in enumerate(articles)
@@ -53,7 +53,7 @@ def asked(number: object, question: str, answer: str, start: int) -> dict[str, A
 
 
 def refusal(command: Callable[..., tuple[int, str, str]], *words: object) -> str:
-    """The words are refused with one clear message and exit code 2, and write nothing; answers the message."""
+    """Assert that the command fails with one message and exit code 2 and writes nothing; return the message."""
     assert not Path("pyproject.toml").exists(), "a test of what is written works in a folder of its own"
     before = _contents()
     code, told, complaint = command(*words)
@@ -74,7 +74,7 @@ def without_seconds(folder: Path) -> list[dict[str, float]]:
 
 
 def assert_the_same_run(folder: Path, whole: Path) -> None:
-    """Weights, the last checkpoint, metrics and all that is written down are equal bit by bit."""
+    """Assert that weights, the last checkpoint, metrics and all other files are bitwise equal."""
     assert differing(folder / "model.safetensors", whole / "model.safetensors") == []
     last = sorted((whole / "checkpoints").iterdir())[-1].name
     tensors = Path("checkpoints") / last / "tensors.safetensors"
@@ -87,7 +87,7 @@ def assert_the_same_run(folder: Path, whole: Path) -> None:
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """The next run is asked to stop after so many steps; 0 is never."""
+    """Make the next run stop after this many steps; 0 means never."""
 
     @contextmanager
     def counting() -> Iterator[object]:

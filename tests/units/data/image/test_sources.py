@@ -212,7 +212,7 @@ def test_only_pictures_are_read(tmp_path):
 def test_an_empty_class_folder_is_named(tmp_path):
     write_classes(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"class folder .*empty is empty: expected pictures"):
+    with pytest.raises(UserError, match=r"class folder .*empty is empty: expected images"):
         open_source(str(tmp_path))
 
 
@@ -306,9 +306,9 @@ def test_a_manifest_without_parts_is_split(listed):
     [
         ("a.csv", "path,class\npictures/a.png,x\n", r"a\.csv, line 2: no label: expected path and label"),
         ("a.csv", "path,label\npictures/a.png,x\npictures/b.png\n", r"line 3: no label"),
-        ("a.csv", "path,label\npictures/a.png,x\n\npictures/gone.png,x\n", r"line 4: there is no picture .*gone\.png"),
+        ("a.csv", "path,label\npictures/a.png,x\n\npictures/gone.png,x\n", r"line 4: there is no image .*gone\.png"),
         ("a.jsonl", '{"path": "pictures/a.png"}', r"a\.jsonl, line 1: no label"),
-        ("a.jsonl", '\n{"path": "gone.png", "label": "x"}', r"line 2: there is no picture .*gone\.png"),
+        ("a.jsonl", '\n{"path": "gone.png", "label": "x"}', r"line 2: there is no image .*gone\.png"),
         ("a.csv", "path,label\n", r"a\.csv lists no images"),
         ("a.csv", "", r"a\.csv lists no images"),
         ("a.csv", b"path,label\npictures/a.png,\xff\n", r"cannot read .*a\.csv: expected UTF-8 CSV"),
@@ -452,7 +452,7 @@ def test_a_download_is_verified_and_then_found(tmp_path, network):
     assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
     get("mnist", told.append)
     assert len(network.asked) == 4  # here already
-    assert "mnist is here" in told[-1]
+    assert "mnist is already available" in told[-1]
 
 
 def test_nothing_is_downloaded_unasked(network):

@@ -160,7 +160,7 @@ def test_the_next_folder_is_filled_when_a_disk_is_full(pictures, tmp_path, monke
     assert (len(list(one.glob("*.tar"))), len(list(other.glob("*.tar")))) == (3, len(manifest.shards) - 3)
     assert len(train_part(one)) == 54
     monkeypatch.setattr(folders, "free_bytes", lambda path: 0)
-    with pytest.raises(UserError, match=r"(?s)too little room.*--out FOLDER"):
+    with pytest.raises(UserError, match=r"(?s)too little space.*--out FOLDER"):
         sharded(pictures, tmp_path / "third")
 
 
@@ -251,7 +251,9 @@ def test_missing_and_short_shards_are_named_at_once(shards):
     (shards / "shard-00002.tar").unlink()
     with (shards / "shard-00005.tar").open("r+b") as file:
         file.truncate(100)
-    with pytest.raises(DataError, match=r"(?s)2 faults.*shard-00002\.tar is missing.*shard-00005\.tar is cut short"):
+    with pytest.raises(
+        DataError, match=r"(?s)2 faults.*shard-00002\.tar is missing.*shard-00005\.tar has a wrong size"
+    ):
         build_task(recipe(shards), silent())
 
 

@@ -143,7 +143,7 @@ def test_texts_and_pictures_are_told_apart(tmp_path, shards):
     (tmp_path / "c.txt").write_text("one\n")
     found = {name: holds_texts(tmp_path / name) for name in ("a.jsonl", "b.jsonl", "c.txt", "none.csv")}
     assert found == {"a.jsonl": True, "b.jsonl": False, "c.txt": True, "none.csv": False}
-    with pytest.raises(UserError, match="in shards already"):
+    with pytest.raises(UserError, match="already in shards"):
         texts_of(shards)
 
 
