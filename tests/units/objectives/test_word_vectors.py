@@ -333,7 +333,7 @@ def test_the_rate_falls_to_its_end(monkeypatch, threads):
 def test_progress_ends_with_everything(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(grouped(300)))
     heard = []
-    found = learn([tmp_path / "text.txt"], replace(QUICK, epochs=2), told=heard.append)
+    found = learn([tmp_path / "text.txt"], replace(QUICK, epochs=2), on_progress=heard.append)
     assert heard[-1].words == heard[-1].total == 2 * 8 * 300
     assert [done.words for done in heard] == sorted(done.words for done in heard)
     assert found.vocabulary.total == 8 * 300
