@@ -41,18 +41,18 @@ from patchword.training.step import Objective
 
 @dataclass(frozen=True)
 class Asked:
-    """Number and seed of the samples, and the batch size; a batch of 0 is the largest that fits into memory."""
+    """Number and seed of the samples, and the batch size; a batch_size of 0 is the largest that fits into memory."""
 
     samples: int = 2048
-    batch: int = 0
+    batch_size: int = 0
     seed: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise UserError("the samples to read", expected="1 or more", got=self.samples)
-        if self.batch < 0:
-            raise UserError("the samples to read at once", expected="1 or more, or 0: as many as fit", got=self.batch)
+        if self.batch_size < 0:
+            raise UserError("the batch size", expected="1 or more, or 0: as many as fit", got=self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def open_run(run: Run, asked: Asked) -> Opened:
             expected="a run on images, or on texts with a task (classes, labels, tags, spans, numbers)",
         )
     found = _OPENERS[recipe.kind](run, recipe, asked)
-    if asked.batch:
+    if asked.batch_size:
         return found
     return replace(found, loss=fitting(found.loss))
 
@@ -135,7 +135,7 @@ def _loss(
         found = objective(piece, piece)
         return found.loss * (piece.weight / weight), found.right / weight
 
-    return SampleLoss(model, pieces, share, asked.batch or count, count)
+    return SampleLoss(model, pieces, share, asked.batch_size or count, count)
 
 
 def fitting(loss: SampleLoss) -> SampleLoss:

@@ -29,8 +29,8 @@ class Exercise:
 
     length: int = 24
     steps: int = 400
-    batch: int = 32
-    rate: float = 4e-3
+    batch_size: int = 32
+    learning_rate: float = 4e-3
     words: int = 12
     lengths: tuple[float, ...] = (1, 1.5, 2, 2.5, 3, 3.5, 4)
     texts: int = 200
@@ -108,7 +108,7 @@ def texts(task: Exercise, count: int, length: int, generator: torch.Generator) -
 
 
 def _train(model: TextModel, task: Exercise) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=task.learning_rate, weight_decay=0.01)
     warm = max(1, task.steps // 8)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm, 1) * (1 - step / task.steps)
@@ -116,7 +116,7 @@ def _train(model: TextModel, task: Exercise) -> None:
     generator = torch.Generator().manual_seed(task.seed)
     model.train()
     for _ in range(task.steps):
-        ids, expected = texts(task, task.batch, task.length, generator)
+        ids, expected = texts(task, task.batch_size, task.length, generator)
         loss = F.cross_entropy(model(ids).flatten(0, 1), expected.flatten())
         optimizer.zero_grad()
         loss.backward()

@@ -76,15 +76,15 @@ def test_what_cannot_be_measured_is_refused(wrong):
 
 
 def test_the_sample_is_what_the_run_learned_from_and_the_loss_is_plain(run):
-    opened = open_run(Run(run), Asked(samples=10_000, batch=100, device="cpu"))
-    again = open_run(Run(run), Asked(samples=10_000, batch=400, device="cpu"))
+    opened = open_run(Run(run), Asked(samples=10_000, batch_size=100, device="cpu"))
+    again = open_run(Run(run), Asked(samples=10_000, batch_size=400, device="cpu"))
     learned = json.loads((run / "data.json").read_text())["samples"]
     assert f"{learned:,} of {learned:,} training images of digits" in opened.sample
     assert opened.loss.value() == pytest.approx(again.loss.value(), rel=1e-5)
     direction = torch.ones_like(opened.loss.zeros(1))
     ours, theirs = opened.loss.products(direction), again.loss.products(direction)
     assert (ours - theirs).norm() < 1e-4 * ours.norm()
-    few = open_run(Run(run), Asked(samples=50, batch=64, device="cpu"))
+    few = open_run(Run(run), Asked(samples=50, batch_size=64, device="cpu"))
     samples = torch.cat([piece.samples for piece in few.loss.pieces(64)])
     assert len(samples) == 50 == few.loss.count
 

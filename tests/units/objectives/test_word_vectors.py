@@ -315,7 +315,7 @@ def test_one_thread_gives_the_same_vectors_and_two_nearly_so():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_rate_falls_to_its_end(monkeypatch, threads):
     """Whoever reads a part of the text, its rate is that of the part's place in the whole."""
-    for place in ("recipes.vectors.words_training", "data.text.word_pairs"):
+    for place in ("recipes.vectors.words_training", "data.text.corpus.word_pairs"):
         monkeypatch.setattr(f"patchword.{place}.CHUNK", 2000)
     rates = []
     monkeypatch.setattr(
@@ -333,7 +333,7 @@ def test_the_rate_falls_to_its_end(monkeypatch, threads):
 def test_progress_ends_with_everything(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(grouped(300)))
     heard = []
-    found = learn([tmp_path / "text.txt"], replace(QUICK, epochs=2), told=heard.append)
+    found = learn([tmp_path / "text.txt"], replace(QUICK, epochs=2), on_progress=heard.append)
     assert heard[-1].words == heard[-1].total == 2 * 8 * 300
     assert [done.words for done in heard] == sorted(done.words for done in heard)
     assert found.vocabulary.total == 8 * 300
@@ -357,7 +357,7 @@ def test_an_absurd_loss_is_an_error(monkeypatch, loss):
 def test_a_loss_is_absurd_by_the_number_of_negatives(monkeypatch):
     monkeypatch.setattr("patchword.objectives.word_vectors.Change.loss", lambda change: 15.0)
     assert learned(replace(QUICK, epochs=1, negatives=9)).done.loss == 15
-    with pytest.raises(UserError, match="grow without end"):
+    with pytest.raises(UserError, match="diverges"):
         learned(replace(QUICK, epochs=1))
 
 
@@ -365,8 +365,8 @@ def test_a_loss_is_absurd_by_the_number_of_negatives(monkeypatch):
 def test_a_rate_too_high_is_borne_or_an_error(monkeypatch, threads):
     wish = replace(QUICK, learning_rate=5.0, threads=threads)
     assert {name[0] for name, _ in learned(wish).vectors.near("a0", 7)} == {"a"}
-    with pytest.raises(UserError, match="grow without end"):
+    with pytest.raises(UserError, match="diverges"):
         learned(replace(wish, learning_rate=float("inf")))
     monkeypatch.setattr("patchword.objectives.word_vectors._FARTHEST", float("inf"))
-    with pytest.raises(UserError, match="grow without end"):
+    with pytest.raises(UserError, match="diverges"):
         learned(wish)

@@ -7,7 +7,7 @@ import torch
 
 from patchword.studies.text_positions import Exercise, _find, roughness, study, texts
 
-SHORT = Exercise(length=6, steps=2, batch=4, lengths=(1, 2, 4), texts=8)
+SHORT = Exercise(length=6, steps=2, batch_size=4, lengths=(1, 2, 4), texts=8)
 
 
 def test_the_task_asks_for_the_word_before():
@@ -35,7 +35,7 @@ def test_each_scheme_is_told_by_its_properties():
 
 
 def test_a_scheme_that_knows_distances_learns_the_task():
-    task = Exercise(length=6, steps=60, batch=16, lengths=(1,), texts=50, rate=1e-2)
+    task = Exercise(length=6, steps=60, batch_size=16, lengths=(1,), texts=50, learning_rate=1e-2)
     assert _find("shaw", task).accuracies[0] > 0.9
     assert _find("none", task).accuracies[0] < 0.6
 
