@@ -289,7 +289,7 @@ def test_the_report_of_pretraining(tmp_path: Path, tokenizer: Tokenizer) -> None
     task = gather(recipe, Console(quiet=True))
     task.model.eval()
     page = page_of(tmp_path, recipe, PretrainingEvaluation(task.model, judge(task.model, task.held), task))
-    assert sections(page) == ["learning", "filled-gaps", "corpus", "cost", "recipe"]
+    assert sections(page) == ["learning", "masked-tokens", "corpus", "cost", "recipe"]
     assert re.search(r"Held-out next-sentence accuracy[\d.]+%50% is chance", page.text)
     assert re.search(r"documents\s*30", page.text)
     assert re.search(r"held-out documents\s*6", page.text)
