@@ -18,7 +18,7 @@ from patchword.core.errors import PeerLostError, UserError
 from patchword.recipes.run import resume_command
 from patchword.recipes.train import assemble, gather
 from patchword.training.parallel import rendezvous as joining
-from patchword.training.parallel.rank import Place, rank_of
+from patchword.training.parallel.rank import Rank, rank_of
 from support.material import TINY_MODEL, settings, silent, tiny_recipe
 
 HEAD = """
@@ -210,8 +210,8 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
     ("told", "found"),
     [
         ({}, None),
-        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Place(1, 4, 1)),
-        ({"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "a"}, Place(9, 16, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Rank(1, 4, 1)),
+        ({"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "a"}, Rank(9, 16, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_LOCALID": "0"}, None),
         ({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a"}, None),
     ],
@@ -325,7 +325,7 @@ with joined(device="cpu") as group, interruptible():
 
 
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
-    monkeypatch.setattr(joining, "rank_of", lambda: Place(0, 2, 0))
+    monkeypatch.setattr(joining, "rank_of", lambda: Rank(0, 2, 0))
     monkeypatch.setattr(joining, "_meet", lambda place, device: None)
     with pytest.raises(PeerLostError, match="another of the 2 processes"), joining.joined():
         raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
