@@ -47,7 +47,7 @@ def test_everything_of_a_picture_goes_into_a_folder(command, trained):
         with Image.open(path) as picture:
             assert min(picture.size) > 300
     found = arrays(Path("seen/attention.npz"))
-    assert found["picture"].shape == (1, 8, 8)
+    assert found["image"].shape == (1, 8, 8)
     assert found["layer_02_maps"].shape == (2, 2, 2)  # two heads, patches of 4 x 4
     assert found["layer_01_distance"].shape == (2,)
     assert found["rollout"].shape == found["relevance"].shape == (2, 2)

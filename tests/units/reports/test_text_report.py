@@ -39,7 +39,7 @@ from support.pages import Page
 HOSTILE = "<script>alert(1)</script>"
 TEXTS = ["a fine film", "a dull plot & a dull end", "fine, fine acting", "the plot <b>thickens</b>", HOSTILE, "no end"]
 PAIRS = ["a film", "the end", "acting", "a plot", "<img src=x onerror=alert(1)>", "an end"]
-CLASSES = ["learning", "result", "confusion", "each-class", "surest-mistakes"]
+CLASSES = ["learning", "result", "confusion", "classes", "most-confident-errors"]
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,8 @@ def test_the_report_of_a_classifier(tmp_path: Path, tokenizer: Tokenizer) -> Non
     assert "no text is longer than the maximum of 32 tokens" in page.text
     assert "trained on 90 texts of reviews.csv" in page.text
     assert "A row is the true class of the texts" in page.text
-    assert len(re.findall(r"said (bad|good) [\d.]+%, is (?!\1)(bad|good)", page.text)) == 6 - right > 0
-    assert "picture" not in page.text.split("Learning")[-1].split("Cost")[0]
+    assert len(re.findall(r"predicted (bad|good) [\d.]+%, true (?!\1)(bad|good)", page.text)) == 6 - right > 0
+    assert "image" not in page.text.split("Learning")[-1].split("Cost")[0]
 
 
 def test_what_a_user_wrote_is_only_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -193,7 +193,7 @@ def test_a_long_text_is_told_and_its_first_window_shown(tmp_path: Path, tokenize
     assert re.search(r"\d texts? longer than 8 tokens, read in windows; none is truncated", page.text)
     cut = recipe.model_copy(update={"stride": 0})
     page = page_of(tmp_path, cut, classes(tokenizer, cut))
-    assert re.search(r"longer than 8 tokens \([\d.]+%\) cut off; stride=4 would read them in windows", page.text)
+    assert re.search(r"truncated to 8 tokens \([\d.]+%\); stride=4 would read them in windows", page.text)
 
 
 def test_lengths_are_those_before_anything_was_cut(tokenizer: Tokenizer) -> None:
@@ -209,7 +209,7 @@ def test_the_report_of_numbers(tmp_path: Path, tokenizer: Tokenizer) -> None:
     page = page_of(tmp_path, recipe, found)
     assert sections(page)[2:4] == ["numbers", "largest-errors"]
     said = float(found.judged.answers[5])
-    assert page.text.index(f"said {said:.3g}, is 50: {said - 50:+.3g}") < page.text.index(", is 0:")
+    assert page.text.index(f"predicted {said:.3g}, true 50: {said - 50:+.3g}") < page.text.index(", true 0:")
     assert "reached a Pearson correlation of" in page.text
 
 
@@ -222,7 +222,7 @@ def test_the_report_of_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:
     page = page_of(tmp_path, recipe, found)
     assert "Of 6 validation texts, 4 have exactly the true labels (66.7%)" in page.text
     assert re.search(r"x\s*85\.7%75\.0%100\.0%3", page.text)
-    assert page.text.index("has the label x, 99.0% sure") < page.text.index("does not have the label y, 80.0% sure")
+    assert page.text.index("has the label x, 99.0%") < page.text.index("does not have the label y, 80.0%")
 
 
 def test_the_report_of_tags(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -239,11 +239,11 @@ def test_the_report_of_tags(tmp_path: Path, tokenizer: Tokenizer) -> None:
     judged = Judged(0.5, {"f1": 0.5, "accuracy": 7 / 9}, said)
     found = TextEvaluation(found.model, tokenizer, found.texts, judged, "f1", "validation", None)
     page = page_of(tmp_path, recipe, found)
-    assert sections(page)[2:5] == ["each-kind-of-span", "each-tag", "confusions"]
-    assert re.search(r"<b>\s*40\.0%50\.0%33\.3%3", page.text)  # one span of two that were said, of three
+    assert sections(page)[2:5] == ["kinds-of-spans", "tags", "confusions"]
+    assert re.search(r"<b>\s*40\.0%50\.0%33\.3%3", page.text)  # one of two predicted spans, of three
     assert re.search(r"B-<b>\s*80\.0%100\.0%66\.7%3", page.text)
     assert "7 of 9 have the correct tag" in page.text
-    assert "I-<b> taken for O 1 time 100.0% of its words" in page.text
+    assert "I-<b> predicted as O 1 time 100.0% of its words" in page.text
     marks = [attributes["class"] for tag, attributes in page.elements if tag == "mark"]
     assert marks == ["wrong", "wrong"]
     assert "script" not in {tag for tag, _ in page.elements}
@@ -262,7 +262,7 @@ def test_the_report_of_answers(tmp_path: Path, tokenizer: Tokenizer) -> None:
     recipe = TextRecipe(task="span", train="questions.json", length=64, stride=16)
     found = evaluated(tokenizer, recipe, questions(), ())
     page = page_of(tmp_path, recipe, found)
-    assert sections(page)[2:4] == ["answers", "surest-mistakes"]
+    assert sections(page)[2:4] == ["answers", "most-confident-errors"]
     for word in ("how", "what", "other", "no answer", "F1, questions without an answer"):
         assert word in page.text
     assert "3 validation questions" in page.text
@@ -290,10 +290,10 @@ def test_the_report_of_pretraining(tmp_path: Path, tokenizer: Tokenizer) -> None
     task = build_task(recipe, Console(quiet=True))
     task.model.eval()
     page = page_of(tmp_path, recipe, PretrainingEvaluation(task.model, judge(task.model, task.held), task))
-    assert sections(page) == ["learning", "filled-gaps", "corpus", "cost", "recipe"]
+    assert sections(page) == ["learning", "masked-tokens", "corpus", "cost", "recipe"]
     assert re.search(r"Held-out next-sentence accuracy[\d.]+%50% is chance", page.text)
     assert re.search(r"documents\s*30", page.text)
-    assert re.search(r"documents held out\s*6", page.text)
+    assert re.search(r"held-out documents\s*6", page.text)
     gaps = [attributes for tag, attributes in page.elements if tag == "mark" and attributes["class"] == "gap"]
     assert len(gaps) >= 6
     assert "script" not in {tag for tag, _ in page.elements}

@@ -98,5 +98,5 @@ def arrays_of(look: Look | TextLook, wanted: Sequence[str]) -> dict[str, np.ndar
         if kind in wanted and part is not None:
             tensors[kind] = part
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    first = {"picture": look.pixels.numpy()} if isinstance(look, Look) else {"tokens": np.array(look.tokens)}
+    first = {"image": look.pixels.numpy()} if isinstance(look, Look) else {"tokens": np.array(look.tokens)}
     return first | arrays

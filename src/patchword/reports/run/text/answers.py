@@ -114,5 +114,6 @@ def _error(question: Question, predicted: Candidate | None, confidence: float) -
     names = [question.answers[0].text if question.answers else "", predicted.text if predicted else ""]
     right, given = (f"<b>{page.escape(name)}</b>" if name else "no answer" for name in names)
     result = f"predicted {given}, {percent(confidence, 1)}; true {right}"
-    heading = f'<p class="said" dir="auto"><b>{page.escape(question.question)}</b></p>\n<p class="said">{result}</p>\n'
+    asked = f"<b>{page.escape(question.question)}</b>"
+    heading = f'<p class="prediction" dir="auto">{asked}</p>\n<p class="prediction">{result}</p>\n'
     return f'<article class="text">{heading}{passage(marked(question.context, parts))}</article>\n'

@@ -65,7 +65,7 @@ def _confusions(counts: Tensor, predicted: Sequence[Sequence[str]], texts: TagSe
         text = f"<b>{page.escape(names[0])}</b> predicted as <b>{page.escape(names[1])}</b> "
         text += f"{counted(int(counts[true, given]), 'time')} <small>{fraction} of its words</small>"
         examples = _examples(predicted, texts.sentences, *names)
-        html += f'<article class="text"><p class="said">{text}</p>\n{examples}</article>\n'
+        html += f'<article class="text"><p class="prediction">{text}</p>\n{examples}</article>\n'
     return page.section("Confusions", html)
 
 

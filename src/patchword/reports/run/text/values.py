@@ -35,7 +35,7 @@ def shown(found: TextEvaluation, texts: TableSet, row: int, heading: str) -> str
     """Return a row of the table below its prediction; the heading is markup."""
     line = f"<small>line {texts.table.lines[row]:,}</small>"
     text = text_attention.attended(found.model, found.tokenizer, texts, row)
-    return f'<article class="text"><p class="said">{heading} {line}</p>\n{text}</article>\n'
+    return f'<article class="text"><p class="prediction">{heading} {line}</p>\n{text}</article>\n'
 
 
 def label_sections(found: TextEvaluation, texts: LabelsSet) -> list[str]:
