@@ -22,7 +22,8 @@ from triton.testing import do_bench
 
 from patchword.core.device import machine
 from patchword.kernels.mlp import fused_mlp as kernel
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, has_fused_mlp_kernel
+from patchword.kernels.mlp.fused_mlp import has_fused_mlp_kernel
+from patchword.kernels.mlp.reference import FORMS, Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import WIDTHS, Plan, launch
 
 DEVICE = torch.device("cuda")

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench_cudagraph
 
-from patchword.kernels.depthwise_conv.depthwise_residual import depthwise_residual, depthwise_residual_reference
-from patchword.kernels.mlp.fused_mlp import Weights
-from patchword.kernels.mlp.linear_gelu import linear_gelu, linear_gelu_reference
-from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp, out_proj_mlp_reference
+from patchword.kernels.depthwise_conv.depthwise_residual import depthwise_residual
+from patchword.kernels.depthwise_conv.reference import depthwise_residual_reference
+from patchword.kernels.mlp.linear_gelu import linear_gelu
+from patchword.kernels.mlp.out_proj_mlp import out_proj_mlp
+from patchword.kernels.mlp.reference import OutProjection, Weights, linear_gelu_reference, out_proj_mlp_reference
 from patchword.kernels.stem.conv_stem_norm import conv_stem_norm
 from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
 

@@ -17,12 +17,8 @@ from torch import Tensor
 from triton.testing import do_bench
 
 from patchword.kernels.norm_linear import operation as kernel
-from patchword.kernels.norm_linear.operation import (
-    has_layer_norm_linear_kernel,
-    has_linear_residual_kernel,
-    layer_norm_linear_reference,
-    linear_residual_reference,
-)
+from patchword.kernels.norm_linear.operation import has_layer_norm_linear_kernel, has_linear_residual_kernel
+from patchword.kernels.norm_linear.reference import layer_norm_linear_reference, linear_residual_reference
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
 STAGES = (  # tokens of 256 pictures, channels

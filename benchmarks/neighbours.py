@@ -19,7 +19,8 @@ from patchword.core.grid import Grid
 from patchword.fusion.convolution import folded
 from patchword.kernels.depthwise_conv import lepe_conv_tuning as plan
 from patchword.kernels.depthwise_conv.launch import backward, forward
-from patchword.kernels.depthwise_conv.operation import depthwise_conv, depthwise_conv_reference
+from patchword.kernels.depthwise_conv.operation import depthwise_conv
+from patchword.kernels.depthwise_conv.reference import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import filter_back
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels

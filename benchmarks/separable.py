@@ -20,12 +20,8 @@ from patchword.core.scope import Scope
 from patchword.fusion.rewrite import rewritten
 from patchword.fusion.rules import RULES
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
-from patchword.kernels.depthwise_conv.separable_qkv import (
-    SeparableWeights,
-    has_separable_qkv_kernel,
-    separable_qkv,
-    separable_qkv_reference,
-)
+from patchword.kernels.depthwise_conv.reference import SeparableWeights, separable_qkv_reference
+from patchword.kernels.depthwise_conv.separable_qkv import has_separable_qkv_kernel, separable_qkv
 from patchword.layers import SeparableProjection
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels

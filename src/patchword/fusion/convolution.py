@@ -17,7 +17,8 @@ from patchword.kernels.depthwise_conv.operation import (
     has_depthwise_conv2d_kernel,
     has_depthwise_conv_kernel,
 )
-from patchword.kernels.depthwise_conv.separable_qkv import SeparableWeights, has_separable_qkv_kernel, separable_qkv
+from patchword.kernels.depthwise_conv.reference import SeparableWeights
+from patchword.kernels.depthwise_conv.separable_qkv import has_separable_qkv_kernel, separable_qkv
 from patchword.layers.attention.projection import Projected, SeparableLinear, SeparableProjection
 from patchword.layers.block import Residual
 from patchword.layers.convolution.blocks import ConditionalPosition, ConvNorm

@@ -22,12 +22,8 @@ from patchword.fusion.rewrite import with_children
 from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.mlp.fused_mlp import fused_mlp, has_fused_mlp_kernel
 from patchword.kernels.mlp.linear_gelu import has_linear_gelu_kernel, linear_gelu
-from patchword.kernels.mlp.out_proj_mlp import (
-    OutProjection,
-    has_out_proj_mlp_kernel,
-    out_proj_mlp,
-    out_proj_mlp_reference,
-)
+from patchword.kernels.mlp.out_proj_mlp import has_out_proj_mlp_kernel, out_proj_mlp
+from patchword.kernels.mlp.reference import OutProjection, out_proj_mlp_reference
 from patchword.layers.block import Block, Residual
 from patchword.layers.feed_forward import FeedForward
 

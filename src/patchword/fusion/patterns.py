@@ -5,7 +5,7 @@ from typing import TypeGuard
 from torch import nn
 
 from patchword.kernels.common.hooks import has_hooks
-from patchword.kernels.mlp.fused_mlp import Weights
+from patchword.kernels.mlp.reference import Weights
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.block import Norm, Residual
 from patchword.layers.drop_path import DropPath

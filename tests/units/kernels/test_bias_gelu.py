@@ -8,7 +8,8 @@ from torch._subclasses import FakeTensorMode
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import activated_linear as chooser
 from patchword.kernels.mlp import bias_gelu as kernel
-from patchword.kernels.mlp.bias_gelu import bias_gelu, bias_gelu_reference, has_bias_gelu_kernel
+from patchword.kernels.mlp.bias_gelu import bias_gelu, has_bias_gelu_kernel
+from patchword.kernels.mlp.reference import bias_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
 from support.kernel_tests import DEVICE, error, needs_triton
 

@@ -12,12 +12,8 @@ from torch._dynamo.backends.common import aot_autograd
 
 from patchword.kernels.depthwise_conv import lepe_conv_tuning as window_local_plan
 from patchword.kernels.depthwise_conv import operation as module
-from patchword.kernels.depthwise_conv.operation import (
-    depthwise_conv,
-    depthwise_conv_reference,
-    has_depthwise_conv_kernel,
-    matches_reference,
-)
+from patchword.kernels.depthwise_conv.operation import depthwise_conv, has_depthwise_conv_kernel, matches_reference
+from patchword.kernels.depthwise_conv.reference import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import filter_back, filter_forward
 from support.helpers import difference
 from support.kernel_tests import DEVICE, farthest

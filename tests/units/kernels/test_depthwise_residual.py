@@ -10,10 +10,8 @@ from patchword.core.scope import Scope
 from patchword.fusion import convolution as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.depthwise_conv import depthwise_residual as kernel
-from patchword.kernels.depthwise_conv.depthwise_residual import (
-    depthwise_residual_reference,
-    has_depthwise_residual_kernel,
-)
+from patchword.kernels.depthwise_conv.depthwise_residual import has_depthwise_residual_kernel
+from patchword.kernels.depthwise_conv.reference import depthwise_residual_reference
 from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
 from support.helpers import difference

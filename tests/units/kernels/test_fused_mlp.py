@@ -13,7 +13,8 @@ from patchword.core.scope import Scope
 from patchword.fusion import mlp as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.mlp import fused_mlp as kernel
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, has_fused_mlp_kernel
+from patchword.kernels.mlp.fused_mlp import has_fused_mlp_kernel
+from patchword.kernels.mlp.reference import FORMS, Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
 from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
 from support.helpers import difference

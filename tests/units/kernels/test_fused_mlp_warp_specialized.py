@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference
-from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp_reference
+from patchword.kernels.mlp.reference import FORMS, OutProjection, Weights, fused_mlp_reference, out_proj_mlp_reference
 from support.gluon_by_hand import Described, act, changed, is_seen
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")

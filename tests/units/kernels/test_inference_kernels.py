@@ -8,9 +8,9 @@ import torch
 
 from patchword.kernels.common import availability
 from patchword.kernels.depthwise_conv import separable_qkv
-from patchword.kernels.depthwise_conv.separable_qkv import SeparableWeights
+from patchword.kernels.depthwise_conv.reference import SeparableWeights
 from patchword.kernels.mlp import fused_mlp, linear_gelu, out_proj_mlp
-from patchword.kernels.mlp.fused_mlp import Weights
+from patchword.kernels.mlp.reference import Weights
 from patchword.kernels.norm_linear import operation as norm_linear
 from patchword.kernels.stem import conv_stem_norm, patch_merge_norm
 from patchword.kernels.stem.reference import ConvStemWeights
@@ -38,7 +38,7 @@ CASES = {
     ),
     "linear_gelu": Case(linear_gelu.SELF_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 5, 320), (128, 320), (128,)]),
     "linear_gelu, warp-specialised": Case(
-        linear_gelu.GROUPS, linear_gelu.has_linear_gelu_kernel, [(2, 12000, 512), (128, 512), (128,)]
+        linear_gelu.WARP_SPECIALIZED_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 12000, 512), (128, 512), (128,)]
     ),
     "out_proj_mlp": Case(
         out_proj_mlp.SELF_TEST,
@@ -137,7 +137,7 @@ def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatc
 
 def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatch):
     given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
-    monkeypatch.setattr(linear_gelu.GROUPS, "found", {0: False})
+    monkeypatch.setattr(linear_gelu.WARP_SPECIALIZED_TEST, "found", {0: False})
     assert linear_gelu.has_linear_gelu_kernel(*given)
 
 

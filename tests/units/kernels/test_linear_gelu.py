@@ -9,8 +9,8 @@ from patchword.core.scope import Scope
 from patchword.fusion import mlp as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.mlp import linear_gelu as kernel
-from patchword.kernels.mlp.fused_mlp import FORMS
-from patchword.kernels.mlp.linear_gelu import has_linear_gelu_kernel, linear_gelu_reference
+from patchword.kernels.mlp.linear_gelu import has_linear_gelu_kernel
+from patchword.kernels.mlp.reference import FORMS, linear_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
 from support.kernel_tests import DEVICE, error, needs_triton
 
@@ -72,7 +72,7 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
 def test_when_it_is_chosen(monkeypatch, dtype, needs_grad, width, hidden, taken):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(kernel.SELF_TEST, "found", {0: True})
-    monkeypatch.setattr(kernel.GROUPS, "found", {0: False})
+    monkeypatch.setattr(kernel.WARP_SPECIALIZED_TEST, "found", {0: False})
     with FakeTensorMode(allow_non_fake_inputs=True):
         tokens = torch.empty(4, width, dtype=dtype, device="cuda:0")
         up, bias = torch.empty(hidden, width, dtype=dtype, device="cuda:0"), torch.empty(hidden, device="cuda:0")

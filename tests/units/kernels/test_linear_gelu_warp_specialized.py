@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from patchword.kernels.mlp.fused_mlp import FORMS
-from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
+from patchword.kernels.mlp.reference import FORMS, linear_gelu_reference
 from support.gluon_by_hand import Described, act, changed, is_seen
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")

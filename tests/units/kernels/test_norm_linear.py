@@ -12,12 +12,8 @@ from patchword.fusion import attention as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.norm_linear import operation as kernel
-from patchword.kernels.norm_linear.operation import (
-    has_layer_norm_linear_kernel,
-    has_linear_residual_kernel,
-    layer_norm_linear_reference,
-    linear_residual_reference,
-)
+from patchword.kernels.norm_linear.operation import has_layer_norm_linear_kernel, has_linear_residual_kernel
+from patchword.kernels.norm_linear.reference import layer_norm_linear_reference, linear_residual_reference
 from patchword.kernels.norm_linear.tuning import WIDTHS, is_known, launch
 from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Residual, SeparableProjection
 from patchword.layers.attention.cache import Cache

@@ -10,7 +10,7 @@ from patchword.core.scope import Scope
 from patchword.fusion import mlp as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import needs_grad
-from patchword.kernels.mlp.out_proj_mlp import out_proj_mlp_reference
+from patchword.kernels.mlp.reference import out_proj_mlp_reference
 from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
 from patchword.layers.block import LayerScale
 from patchword.models import REGISTRY

@@ -12,11 +12,8 @@ from patchword.core.scope import Scope
 from patchword.fusion import convolution as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.depthwise_conv import separable_qkv as kernel
-from patchword.kernels.depthwise_conv.separable_qkv import (
-    SeparableWeights,
-    has_separable_qkv_kernel,
-    separable_qkv_reference,
-)
+from patchword.kernels.depthwise_conv.reference import SeparableWeights, separable_qkv_reference
+from patchword.kernels.depthwise_conv.separable_qkv import has_separable_qkv_kernel
 from patchword.kernels.depthwise_conv.tuning import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
 from patchword.layers.attention.projection import SeparableLinear

@@ -6,10 +6,16 @@ import pytest
 import torch
 
 from patchword.kernels.common.availability import has_warp_specialization
-from patchword.kernels.mlp.fused_mlp import FORMS, Weights, fused_mlp_reference, warp_specialized
-from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
+from patchword.kernels.mlp.fused_mlp import warp_specialized
 from patchword.kernels.mlp.linear_gelu import warp_specialized as warp_specialized_kernel
-from patchword.kernels.mlp.out_proj_mlp import OutProjection, out_proj_mlp_reference
+from patchword.kernels.mlp.reference import (
+    FORMS,
+    OutProjection,
+    Weights,
+    fused_mlp_reference,
+    linear_gelu_reference,
+    out_proj_mlp_reference,
+)
 from patchword.kernels.mlp.tuning import GROUPED
 
 pytestmark = pytest.mark.skipif(

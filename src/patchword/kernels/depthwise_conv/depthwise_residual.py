@@ -1,7 +1,7 @@
-"""Tokens and what a depthwise filter of 3 x 3 makes of them, without gradients: conditional positions.
+"""x + depthwise_conv(x), a residual of conditional positions as one kernel, without gradients.
 
-The kernel for GPUs (strips_triton) reads each token once for all its neighbours. The twin is plain_added. Where
-gradients are wanted, or on other GPUs, there is neighbours.
+The kernel (triton.py) reads each token once for all its neighbours. Where gradients are needed, or on other GPUs,
+depthwise_conv runs.
 """
 
 import torch
@@ -17,17 +17,17 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
+from patchword.kernels.depthwise_conv.reference import depthwise_residual_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
 
 def has_depthwise_residual_kernel(tokens: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """On a Hopper GPU with Triton, where products are in 16 bits, for widths that fit, where no gradient is wanted."""
+    """On a Hopper GPU with Triton, where products are in 16 bits, for widths that fit, where no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, weight, bias) or short_dtype(tokens, weight, bias) is None:
         return False
     width = tokens.shape[-1]
-    matches_reference = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)
-    return matches_reference and is_known(width) and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
+    same_width = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)
+    return same_width and is_known(width) and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
 def depthwise_residual(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
@@ -35,19 +35,15 @@ def depthwise_residual(tokens: Tensor, weight: Tensor, bias: Tensor, height: int
     return _run(tokens, weight, bias, height, breadth)
 
 
-def depthwise_residual_reference(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
-    return tokens + depthwise_conv_reference(tokens, weight, bias, height, breadth)
-
-
-def _one_step(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
+def _launch(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, breadth: int) -> Tensor:
     from patchword.kernels.depthwise_conv.triton import added as kernel
 
     tokens, answer, width = tokens.contiguous(), _shape(tokens), tokens.shape[-1]
-    plan, programs, warps = launch(len(tokens), height, breadth, width)
+    tiling, programs, warps = launch(len(tokens), height, breadth, width)
     given = tokens, weight.contiguous(), bias.contiguous(), answer, len(tokens) * height * breadth
     if programs:
-        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
-            kernel[(programs,)](*given, height, breadth, width, *plan, num_warps=warps)
+        with torch.cuda.device_of(tokens):  # Triton launches on the current device
+            kernel[(programs,)](*given, height, breadth, width, *tiling, num_warps=warps)
     return answer
 
 
@@ -56,12 +52,12 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 
 _GIVEN = "Tensor tokens, Tensor weight, Tensor bias, SymInt height, SymInt breadth"
-_run = register_op("depthwise_residual", _GIVEN, _one_step, _shape)
+_run = register_op("depthwise_residual", _GIVEN, _launch, _shape)
 
 
 @torch.no_grad()
 def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether the kernel answers as the plain way does in float32: maps of two strips and of one, lanes of two columns
+    """True if the kernel agrees with the reference in float32: maps of two strips and of one, lanes of two columns
     and of one, channels in blocks of both sizes."""
     wave = TestInputs(device, kind)
     for height, breadth, width in ((10, 6, 64), (5, 7, 96)):
@@ -73,4 +69,4 @@ def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) 
     return True
 
 
-SELF_TEST = SelfTest("filters added to their tokens", matches_reference, on=is_hopper)
+SELF_TEST = SelfTest("depthwise_residual", matches_reference, on=is_hopper)

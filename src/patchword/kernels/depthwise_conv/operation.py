@@ -1,7 +1,7 @@
-"""A depthwise filter of 3 x 3 over a map whose tokens lie row by row: conditional positions, separable projections.
+"""A depthwise 3 x 3 convolution over a map whose tokens are stored row by row, differentiable.
 
-A kernel for GPUs (window_local) reads tokens where they lie and writes answers that lie alike. The twin is
-plain_neighbours. As with windows, autograd is told of it by hand.
+For conditional positions and separable projections. The kernel (lepe_conv_triton) reads tokens as they are stored and
+writes outputs in the same layout. The autograd formula is registered by hand, as for window attention.
 """
 
 from typing import Any, cast
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable
+from patchword.kernels.depthwise_conv.reference import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import (
     GIVEN,
     LIBRARY,
@@ -38,14 +39,14 @@ def has_depthwise_conv2d_kernel(feature_map: Tensor) -> bool:
 
 
 def depthwise_conv(
-    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype | None = None
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """(batch, height * width, channels) -> the same, with the filter's answer for each token.
+    """(batch, height * width, channels) -> the same, convolved.
 
-    weight: (channels, 1, 3, 3), bias: (channels,). kind: of the answer; if none is asked for, a convolution's, which
-    under autocast is autocast's.
+    weight: (channels, 1, 3, 3), bias: (channels,). dtype: of the output; by default that of a convolution, which under
+    autocast is autocast's.
     """
-    answer: Tensor = _filter(tokens, weight, bias, height, width, kind or _kind(tokens))
+    answer: Tensor = _filter(tokens, weight, bias, height, width, dtype or _output_dtype(tokens))
     return answer
 
 
@@ -62,12 +63,7 @@ def depthwise_conv2d(feature_map: Tensor, weight: Tensor, bias: Tensor | None) -
     return convolved
 
 
-def depthwise_conv_reference(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
-    feature_map = tokens.transpose(1, 2).unflatten(2, (height, width))
-    return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight)).flatten(2).transpose(1, 2)
-
-
-def _kind(tokens: Tensor) -> torch.dtype:
+def _output_dtype(tokens: Tensor) -> torch.dtype:
     device = tokens.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tokens.dtype
 
@@ -83,8 +79,8 @@ class _Filter(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         tokens, weight, bias = ctx.saved_tensors
         height, width, _ = ctx.rest
-        if torch.is_grad_enabled():  # the gradient's own gradient is wanted
-            return *_plain_gradients(gradient, tokens, weight, bias, height, width), None, None, None
+        if torch.is_grad_enabled():  # a second derivative is needed
+            return *_reference_gradients(gradient, tokens, weight, bias, height, width), None, None, None
         found = filter_back(gradient, tokens, weight, bias, height, width)
         for_bias = None if bias is None else found[2]
         return found[0], found[1], for_bias, None, None, None
@@ -98,10 +94,10 @@ def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: 
     return cast(Tensor, filter_forward(*given, *rest))
 
 
-def _plain_gradients(
+def _reference_gradients(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> list[Tensor | None]:
-    """With respect to other names of what was given: one of them may have been made of another."""
+    """With respect to views of the inputs: one input may be computed from another."""
     tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
     kind, given = tokens.dtype, [tokens, weight, bias]
     answer = depthwise_conv_reference(tokens, weight.to(kind), None if bias is None else bias.to(kind), height, width)
@@ -111,14 +107,14 @@ def _plain_gradients(
 
 
 def matches_reference(device: torch.device, short: torch.dtype = torch.bfloat16) -> bool:
-    """Whether a filter and its gradients are those of the plain way, with numbers of 32 bits and of 16."""
+    """True if the convolution and its gradients agree with the reference, in 32 bits and in 16."""
     return _matches_reference_at(device, torch.float32, 1e-4) and _matches_reference_at(device, short, 1e-2)
 
 
 def _matches_reference_at(device: torch.device, kind: torch.dtype, bound: float) -> bool:
     wave = TestInputs(device, kind)
     given = wave(2, 20, 24), wave(24, 1, 3, 3), wave(24)
-    exact = [part.double().requires_grad_() for part in given]  # no GPU shortens these
+    exact = [part.double().requires_grad_() for part in given]  # in float64, which a GPU does not round to TF32
     expected = depthwise_conv_reference(exact[0], exact[1], exact[2], 4, 5)
     gradients = torch.autograd.grad(expected.sin().sum(), exact)
     answer = depthwise_conv(*given, 4, 5)
@@ -127,4 +123,4 @@ def _matches_reference_at(device: torch.device, kind: torch.dtype, bound: float)
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 
 
-SELF_TEST = SelfTest("depthwise filters", matches_reference)
+SELF_TEST = SelfTest("depthwise_conv", matches_reference)

@@ -1,16 +1,14 @@
-"""Queries, keys and values of separable projections, without gradients: for each a depthwise filter of 3 x 3 over the
-map, the batch norm behind it and a matrix.
+"""Queries, keys and values of separable projections, without gradients: for each a depthwise 3 x 3 convolution, its
+batch norm and a matrix.
 
-A kernel for GPUs (strips_triton) filters three times at once, each with its norm in it; torch's own products follow,
-beside each other. The twin is plain_separable. Products of float32 are left to the plain way.
+One kernel (triton.py) runs the three convolutions, each with its norm folded in; then cuBLAS runs the three products on
+parallel streams. Products in float32 are left to the reference.
 """
 
 from collections.abc import Sequence
 from threading import local
-from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
@@ -24,26 +22,14 @@ from patchword.kernels.common.availability import (
 )
 from patchword.kernels.common.launch import fills_gpu
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.depthwise_conv.operation import depthwise_conv_reference
+from patchword.kernels.depthwise_conv.reference import SeparableWeights, separable_qkv_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
 _KEPT = local()
 
 
-class SeparableWeights(NamedTuple):
-    """taps: (width, 1, 3, 3). scale, shift, mean, variance: (width,), of the norm. matrix: (width, width)"""
-
-    taps: Tensor
-    scale: Tensor
-    shift: Tensor
-    mean: Tensor
-    variance: Tensor
-    matrix: Tensor
-    bias: Tensor
-
-
 def has_separable_qkv_kernel(tokens: Tensor, parts: Sequence[SeparableWeights]) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is wanted."""
+    """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is needed."""
     read = [tensor for part in parts for tensor in part] if is_on_cuda(tokens) else []
     if not read or needs_grad(tokens, *read) or short_dtype(tokens, parts[0].matrix, *read) is None:
         return False
@@ -51,10 +37,10 @@ def has_separable_qkv_kernel(tokens: Tensor, parts: Sequence[SeparableWeights]) 
 
 
 def _fits(width: int, parts: Sequence[SeparableWeights]) -> bool:
-    """All three have the same kinds of numbers: one kernel reads them."""
-    kinds = {tuple([tensor.dtype for tensor in part]) for part in parts}
+    """All three have the same dtypes, since one kernel reads them."""
+    dtypes = {tuple([tensor.dtype for tensor in part]) for part in parts}
     square = all(part.matrix.shape == (width, width) for part in parts)
-    return is_known(width) and square and len(kinds) == 1 and len(parts) == 3
+    return is_known(width) and square and len(dtypes) == 1 and len(parts) == 3
 
 
 def separable_qkv(
@@ -64,18 +50,6 @@ def separable_qkv(
     kind = short_dtype(tokens, parts[0].matrix)
     filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
     return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
-
-
-def separable_qkv_reference(
-    tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, breadth: int
-) -> Tensor:
-    return torch.cat([_plain_one(tokens, part, eps, height, breadth) for part in parts], -1)
-
-
-def _plain_one(tokens: Tensor, part: SeparableWeights, eps: float, height: int, breadth: int) -> Tensor:
-    filtered = depthwise_conv_reference(tokens, part.taps, None, height, breadth).flatten(0, 1)
-    normed = F.batch_norm(filtered, part.mean, part.variance, part.scale, part.shift, eps=eps)
-    return F.linear(normed.view_as(tokens), part.matrix, part.bias)
 
 
 def _filters(
@@ -94,7 +68,7 @@ def _filters(
 
 
 def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
-    """Beside each other: each alone leaves a part of a GPU idle while it begins and while it ends."""
+    """On parallel streams: each product by itself leaves a part of the GPU idle at its start and at its end."""
     width, device = filtered.shape[-1], filtered.device
     answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
     pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
@@ -112,7 +86,7 @@ def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: l
 
 
 def _streams(device: int) -> list[torch.cuda.Stream]:
-    """two beside the one that is there; others in each thread, since one may be recorded"""
+    """two besides the current one, per thread, since a CUDA graph may capture them"""
     if device not in _KEPT.__dict__.setdefault("streams", {}):
         _KEPT.streams[device] = [torch.cuda.Stream(device) for _ in range(2)]
     found: list[torch.cuda.Stream] = _KEPT.streams[device]
@@ -120,7 +94,7 @@ def _streams(device: int) -> list[torch.cuda.Stream]:
 
 
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
-    """the taps of the three filters, norms and all"""
+    """the taps of the three convolutions, with their norms folded in"""
     from patchword.kernels.depthwise_conv.separable_qkv_triton import folded
 
     table = query[0].new_empty((3, 10, width), dtype=torch.float32)
@@ -148,8 +122,7 @@ def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) 
 
 @torch.no_grad()
 def _matches_reference_at(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
-    """Whether the kernel answers as the plain way does in float32, each of the three."""
-
+    """True if each of the three outputs agrees with the reference in float32."""
     wave = TestInputs(device, kind)
 
     def part(by: float) -> SeparableWeights:
@@ -167,4 +140,4 @@ def _matches_reference_at(device: torch.device, kind: torch.dtype, width: int, h
     return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 
 
-SELF_TEST = SelfTest("separable projections", matches_reference, on=is_hopper)
+SELF_TEST = SelfTest("separable_qkv", matches_reference, on=is_hopper)

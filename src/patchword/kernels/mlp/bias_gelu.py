@@ -1,26 +1,26 @@
-"""gelu(x + bias) and its gradients for compiled models in 16 bits, which else compute longer than they read and write.
+"""gelu(x + bias) and its gradients, differentiable, for compiled models in 16 bits.
 
-Two kernels for GPUs (activated_triton). Backwards one pass answers for the bias too, which else is a sum over all rows
-of its own. The twin is plain_activated.
+There the compiler's own code computes longer than it reads and writes. Two Triton kernels (bias_gelu_triton): the
+backward pass sums the gradient of the bias in the same pass, which else is a reduction over all rows of its own.
 """
 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import SelfTest, is_usable, short_dtype
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
+from patchword.kernels.mlp.reference import bias_gelu_reference
 
-_ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # of a step of a program
-_WIDEST = 256  # columns of a program
-_PROGRAMS = 7  # of a processor, as many as its registers hold backwards
+_ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # per program and step
+_WIDEST = 256  # columns per program
+_PROGRAMS = 7  # per multiprocessor: as many as its registers hold in the backward pass
 
 
 def has_bias_gelu_kernel(tokens: Tensor, up: Tensor) -> bool:
-    """tokens: what `up` of (hidden, width) multiplies. Not without a compiler: the calls would cost more."""
+    """tokens: the input of the matrix `up`, (hidden, width). Only in compiled models: eager calls cost more."""
     if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (_WIDEST // 2):
         return False
     return short_dtype(tokens, up) is not None and is_usable(tokens, SELF_TEST)
@@ -31,24 +31,20 @@ def bias_gelu(between: Tensor, bias: Tensor) -> Tensor:
     return _run(between, bias)
 
 
-def bias_gelu_reference(between: Tensor, bias: Tensor) -> Tensor:
-    return F.gelu(between + bias)
-
-
 def _forwards(between: Tensor, bias: Tensor) -> Tensor:
     from patchword.kernels.mlp.bias_gelu_triton import forwards
 
     between, bias, hidden = between.contiguous(), bias.contiguous(), len(bias)
     answer, count, columns = torch.empty_like(between), between.numel() // hidden, _columns(hidden)
     if count:
-        with torch.cuda.device_of(between):  # kernels are sent to the GPU that holds the tensors
+        with torch.cuda.device_of(between):  # Triton launches on the current device
             grid = (-(-count // _ROWS), hidden // columns)
             forwards[grid](between, bias, answer, count, hidden, _ROWS, columns, num_warps=_WARPS)
     return answer
 
 
 def _backwards(gradient: Tensor, between: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """the gradients of both"""
+    """the gradients of `between` and `bias`"""
     from patchword.kernels.mlp.bias_gelu_triton import backwards
 
     gradient, between, bias, hidden = gradient.contiguous(), between.contiguous(), bias.contiguous(), len(bias)
@@ -91,7 +87,7 @@ torch.library.register_autograd("patchword::bias_gelu", _gradients, setup_contex
 
 
 def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether both kernels answer as the plain way does in float64."""
+    """True if both kernels agree with the reference in float64."""
     between = torch.linspace(-6, 6, 37 * 384, device=device).view(37, 384).T.contiguous().view(37, 384).to(kind)
     bias, slopes = torch.linspace(-1, 1, 384, device=device), torch.linspace(0, 9, 37 * 384, device=device).sin()
     slopes, exact = slopes.view(37, 384).to(kind), [part.double().requires_grad_() for part in (between, bias)]
@@ -102,4 +98,4 @@ def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) 
     return all(bool((one.double() - other).norm() < 5e-3 * other.norm()) for one, other in pairs)
 
 
-SELF_TEST = SelfTest("biases with GELU", matches_reference)
+SELF_TEST = SelfTest("bias_gelu", matches_reference)

@@ -1,15 +1,13 @@
-"""x + down(gelu(up(norm(x)))) for narrow tokens, as those of the first stages of a pyramid, without gradients.
+"""x + down(gelu(up(norm(x)))) for narrow tokens, as in the first stages of a pyramid, without gradients.
 
-There the hidden values are the most of what is moved: eight times the bytes of the tokens in all. Kernels for GPUs
-(feed_forward_triton, feed_forward_groups) hold them on the chip. The twin is plain_feed_forward. Products of float32
-are left to the plain way: they take so long that what is moved does not matter.
+There the hidden values are most of the memory traffic: eight times the bytes of the tokens. The kernels
+(fused_mlp_triton, fused_mlp_warp_specialized) hold them on the chip. Products in float32 are left to the reference:
+they take so long that the traffic does not matter.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
@@ -24,52 +22,34 @@ from patchword.kernels.common.availability import (
 )
 from patchword.kernels.common.launch import fills_gpu, sm_count
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.mlp.linear_gelu import linear_gelu_reference
+from patchword.kernels.mlp.reference import Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import GROUPED, is_known, is_warp_specialized, launch
 
-Run = Callable[[Tensor, "Weights", float, str], Tensor]
-FORMS = ("gelu", "gelu-tanh", "quick-gelu")
-
-
-class Weights(NamedTuple):
-    """scale, shift: (width,) of the norm. up: (hidden, width) and down: (width, hidden), with their biases"""
-
-    scale: Tensor
-    shift: Tensor
-    up: Tensor
-    up_bias: Tensor
-    down: Tensor
-    down_bias: Tensor
+Run = Callable[[Tensor, Weights, float, str], Tensor]
 
 
 def has_fused_mlp_kernel(tokens: Tensor, weights: Weights) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, *weights) or _kind(tokens, weights) is None:
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    if not is_on_cuda(tokens) or needs_grad(tokens, *weights) or _dtype(tokens, weights) is None:
         return False
     hidden, width = weights.up.shape
-    matches_reference = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)
-    fits = matches_reference and weights.down.shape == (width, hidden) and is_known(width, hidden)
+    same_width = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)
+    fits = same_width and weights.down.shape == (width, hidden) and is_known(width, hidden)
     return fits and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
-def _kind(tokens: Tensor, weights: Weights) -> torch.dtype | None:
+def _dtype(tokens: Tensor, weights: Weights) -> torch.dtype | None:
     return short_dtype(tokens, weights.up, *weights)
 
 
 def fused_mlp(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
-    """(..., width) -> (..., width); form: one of FORMS"""
-    narrow = _kind(tokens, weights)
+    """(..., width) -> (..., width); form: one of reference.FORMS"""
+    dtype = _dtype(tokens, weights)
     scale, shift, up, up_bias, down, down_bias = weights
-    return _run(tokens, scale, shift, up.to(narrow), up_bias, down.to(narrow), down_bias, eps, form)
+    return _run(tokens, scale, shift, up.to(dtype), up_bias, down.to(dtype), down_bias, eps, form)
 
 
-def fused_mlp_reference(tokens: Tensor, weights: Weights, eps: float, form: str) -> Tensor:
-    normed = F.layer_norm(tokens, tokens.shape[-1:], weights.scale, weights.shift, eps)
-    between = linear_gelu_reference(normed, weights.up, weights.up_bias, form)
-    return tokens + F.linear(between, weights.down, weights.down_bias)
-
-
-def _one_step(
+def _launch(
     tokens: Tensor, scale: Tensor, shift: Tensor, up: Tensor, up_bias: Tensor, down: Tensor, down_bias: Tensor,
     eps: float, form: str,
 ) -> Tensor:  # fmt: skip
@@ -94,27 +74,27 @@ def _one_step(
     kernel, programs = (resident, min(tiles, sm_count(tokens.get_device()))) if plan.stays else (streamed, tiles)
     given = (tokens, *weights, answer, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
-    with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+    with torch.cuda.device_of(tokens):  # Triton launches on the current device
         kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)
     return answer
 
 
 def _has_warp_specialization(tokens: Tensor) -> bool:
-    """Nothing is tried while a graph is recorded."""
+    """No self-test runs while a CUDA graph is captured."""
     index = tokens.get_device()
-    known = index in GROUPS.found or not torch.cuda.is_current_stream_capturing()
-    return known and has_warp_specialization(index) and GROUPS.passes(index)
+    known = index in WARP_SPECIALIZED_TEST.found or not torch.cuda.is_current_stream_capturing()
+    return known and has_warp_specialization(index) and WARP_SPECIALIZED_TEST.passes(index)
 
 
 def are_many(tokens: Tensor, width: int) -> bool:
-    """Whether groups of warps pay: for one tile they take as long as for one on each processor."""
+    """True if the warp-specialised kernel pays: for one tile it takes as long as for one per multiprocessor."""
     return fills_gpu(tokens.numel() // width, 64 * GROUPED[width].groups, tokens.device.index)
 
 
 def warp_specialized(
     tokens: Tensor, weights: Weights, eps: float, form: str, out_proj_mlp: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> Tensor:
-    """All parts are contiguous, tokens of the matrices' kind. joined: what `joined` adds to the tokens before"""
+    """All parts are contiguous and of one dtype. out_proj_mlp: the output projection that is added before"""
     from patchword.kernels.common.warp_specialized import REGISTERS, ROWS, described
     from patchword.kernels.mlp.fused_mlp_warp_specialized import warp_specialized as kernel
 
@@ -122,7 +102,7 @@ def warp_specialized(
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
     found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
     rows = described(answer.view(count, width), ROWS.value, wide)
-    before, joins = (rows, found.down, weights.down_bias), 0  # three that are not read
+    before, joins = (rows, found.down, weights.down_bias), 0  # the kernel does not read these three
     if out_proj_mlp is not None:
         branch, matrix, bias = out_proj_mlp
         parts = described(branch.view(count, width), ROWS.value, wide), described(matrix, wide, plan.chunk)
@@ -140,17 +120,17 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *Weights._fields))
-_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _one_step, _shape)
+_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
 
 
 def matches_reference(device: torch.device) -> bool:
-    """Both ways to launch: matrices that stay, and others."""
+    """Both kernels: with matrices resident in shared memory, and streamed."""
     return all(matches_reference_at(width, 4 * width, device) for width in (96, 192))
 
 
 def warp_specialized_matches_reference(device: torch.device) -> bool:
-    """Both numbers of groups, with one tile for each program and with more. A trial of its own: without them there is
-    the other kernel."""
+    """Both numbers of consumer groups, with one tile per program and with more. A self-test of its own: where it fails,
+    the other kernel runs."""
     sizes = (128, 77), (256, 20000)
     return all(matches_reference_at(width, 4 * width, device, run=warp_specialized, rows=rows) for width, rows in sizes)
 
@@ -160,8 +140,7 @@ def matches_reference_at(
     width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None,
     rows: int = 77,
 ) -> bool:  # fmt: skip
-    """Whether the kernel answers as the plain way does in float32."""
-
+    """True if the kernel agrees with the reference in float32."""
     wave = TestInputs(device, kind)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
@@ -172,5 +151,7 @@ def matches_reference_at(
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
-SELF_TEST = SelfTest("feed-forwards", matches_reference, on=is_hopper)
-GROUPS = SelfTest("feed-forwards by groups of warps", warp_specialized_matches_reference, on=has_warp_specialization)
+SELF_TEST = SelfTest("fused_mlp", matches_reference, on=is_hopper)
+WARP_SPECIALIZED_TEST = SelfTest(
+    "fused_mlp, warp-specialised", warp_specialized_matches_reference, on=has_warp_specialization
+)

@@ -1,15 +1,11 @@
-"""The last product of a branch, its sum with the tokens, and the feed-forward behind it, without gradients: all that a
-block does with tokens after attention.
+"""The output projection of attention, its residual sum, and the feed-forward after it, without gradients: all that a
+block computes after attention.
 
-Alone, the product reads two maps of tokens and writes one, which the feed-forward reads. A kernel for GPUs
-(feed_forward_groups) holds it on the chip. There is none but that one: elsewhere both run as they are. The twin is
-plain_joined.
+By itself the projection reads two maps of tokens and writes one, which the feed-forward reads. The warp-specialised
+kernel (fused_mlp_warp_specialized) holds it on the chip. There is no other kernel: elsewhere both run one by one.
 """
 
-from typing import NamedTuple
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
@@ -22,50 +18,38 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.mlp.fused_mlp import Weights, are_many, fused_mlp_reference, warp_specialized
+from patchword.kernels.mlp.fused_mlp import are_many, warp_specialized
+from patchword.kernels.mlp.reference import OutProjection, Weights, out_proj_mlp_reference
 from patchword.kernels.mlp.tuning import is_warp_specialized
-
-
-class OutProjection(NamedTuple):
-    """branch: (..., width). matrix: (width, width), with its bias"""
-
-    branch: Tensor
-    matrix: Tensor
-    bias: Tensor
 
 
 def has_out_proj_mlp_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weights: Weights) -> bool:
     """On a Hopper GPU with a version of Triton that was measured, for tokens of 16 bits and sizes that fit, where no
-    gradient is wanted. It is asked before there is a branch."""
+    gradient is needed. The branch is not computed yet, so its need of a gradient is not known."""
     if not is_on_cuda(tokens) or needs_grad(tokens, matrix, bias, *weights):
         return False
     if tokens.dtype != short_dtype(tokens, matrix, bias, *weights):
         return False
     hidden, width = weights.up.shape
-    matches_reference = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == bias.shape == (width,)
-    fits = matches_reference and weights.down.shape == (width, hidden) and matrix.shape == (width, width)
-    there = (
+    same_width = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == bias.shape == (width,)
+    fits = same_width and weights.down.shape == (width, hidden) and matrix.shape == (width, width)
+    usable = (
         is_warp_specialized(width, hidden)
         and has_warp_specialization(tokens.device.index)
         and is_usable(tokens, SELF_TEST)
     )
-    return fits and there and are_many(tokens, width)
+    return fits and usable and are_many(tokens, width)
 
 
 def out_proj_mlp(tokens: Tensor, before: OutProjection, weights: Weights, eps: float, form: str) -> Tensor:
-    """x + feed_forward(norm(x)) of x = tokens + branch @ matrix' + bias; form: one of feed_forward.FORMS"""
+    """x + feed_forward(norm(x)) of x = tokens + branch @ matrix' + bias; form: one of reference.FORMS"""
     kind, (branch, matrix, bias) = tokens.dtype, before
     scale, shift, up, up_bias, down, down_bias = weights
     given = tokens, branch.to(kind), matrix.to(kind), bias, scale, shift, up.to(kind), up_bias, down.to(kind), down_bias
     return _run(*given, eps, form)
 
 
-def out_proj_mlp_reference(tokens: Tensor, before: OutProjection, weights: Weights, eps: float, form: str) -> Tensor:
-    branch, matrix, bias = before
-    return fused_mlp_reference(tokens + F.linear(branch, matrix, bias), weights, eps, form)
-
-
-def _one_step(
+def _launch(
     tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, up: Tensor,
     up_bias: Tensor, down: Tensor, down_bias: Tensor, eps: float, form: str,
 ) -> Tensor:  # fmt: skip
@@ -81,17 +65,17 @@ def _shape(tokens: Tensor, *others: object) -> Tensor:
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *OutProjection._fields, *Weights._fields))
-_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _one_step, _shape)
+_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
 
 
 @torch.no_grad()
 def matches_reference(device: torch.device) -> bool:
-    """Both numbers of groups, with one tile for each program and with more."""
+    """Both numbers of consumer groups, with one tile per program and with more."""
     return all(matches_reference_at(width, rows, device) for width, rows in ((128, 30000), (256, 77)))
 
 
 def matches_reference_at(width: int, rows: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether the kernel answers as the plain way does in float32."""
+    """True if the kernel agrees with the reference in float32."""
     wave, hidden = TestInputs(device, kind), 4 * width
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
@@ -106,4 +90,4 @@ def matches_reference_at(width: int, rows: int, device: torch.device, kind: torc
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
-SELF_TEST = SelfTest("feed-forwards behind a product", matches_reference, on=has_warp_specialization)
+SELF_TEST = SelfTest("out_proj_mlp", matches_reference, on=has_warp_specialization)

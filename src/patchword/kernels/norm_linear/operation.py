@@ -1,13 +1,12 @@
-"""Products of narrow tokens with the norm before them, or with the sum behind them, without gradients.
+"""Matrix products of narrow tokens with the norm before them (layer_norm_linear), or with the residual sum after them
+(linear_residual), without gradients.
 
-Where tokens are narrow, as those of the first stages of a pyramid, a product moves more than it computes. A norm of its
-own reads and writes all tokens once more, a sum of its own reads two maps and writes one. Kernels for GPUs
-(narrow_triton) do either while the tokens pass by. The twins are plain_normed_product and plain_product_onto. Products
-of float32 are left to the plain way.
+Where tokens are narrow, as in the first stages of a pyramid, a product is bound by memory. A norm of its own reads and
+writes all tokens once more, a sum of its own reads two maps and writes one. The kernels (triton.py) do either in the
+same pass. Products in float32 are left to the reference.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.availability import (
@@ -21,13 +20,14 @@ from patchword.kernels.common.availability import (
 )
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
+from patchword.kernels.norm_linear.reference import layer_norm_linear_reference, linear_residual_reference
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
 
 def has_layer_norm_linear_kernel(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None
 ) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, scale, shift, matrix, bias):
         return False
     if short_dtype(tokens, matrix, scale, shift, bias) is None:
@@ -38,44 +38,27 @@ def has_layer_norm_linear_kernel(
 
 
 def has_linear_residual_kernel(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
-    """The same; before there is a branch it is asked for tokens alone, with themselves as the branch."""
+    """The same; before the branch is computed, the tokens stand for it."""
     if not is_on_cuda(tokens) or needs_grad(tokens, branch, matrix, bias) or short_dtype(tokens, matrix, bias) is None:
         return False
     outputs, width = matrix.shape
-    matches_reference = tokens.shape[:-1] == branch.shape[:-1] and (tokens.shape[-1], branch.shape[-1]) == (
-        outputs,
-        width,
-    )
-    return (
-        matches_reference
-        and is_known(width, outputs)
-        and is_hopper(tokens.device.index)
-        and is_usable(tokens, SELF_TEST)
-    )
+    fits = tokens.shape[:-1] == branch.shape[:-1] and tokens.shape[-1] == outputs and branch.shape[-1] == width
+    known = fits and is_known(width, outputs)
+    return known and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 
 
 def layer_norm_linear(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's kind"""
+    """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's dtype"""
     return _run_normed(tokens, scale, shift, matrix.to(short_dtype(tokens, matrix)), bias, eps)
 
 
 def linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
-    tokens' kind"""
+    tokens' dtype"""
     kind = short_dtype(tokens, matrix)
     return _run_onto(tokens, branch.to(kind), matrix.to(kind), bias)
-
-
-def layer_norm_linear_reference(
-    tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
-) -> Tensor:
-    return F.linear(F.layer_norm(tokens, tokens.shape[-1:], scale, shift, eps), matrix, bias)
-
-
-def linear_residual_reference(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-    return tokens + F.linear(branch, matrix, bias)
 
 
 def _layer_norm_linear(
@@ -90,7 +73,7 @@ def _layer_norm_linear(
     scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
     given = (tokens, scale, shift, matrix, bias, answer, count, eps)
     if programs:
-        with torch.cuda.device_of(tokens):  # kernels are sent to the GPU that holds the tensors
+        with torch.cuda.device_of(tokens):  # Triton launches on the current device
             kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
     return answer
 
@@ -142,8 +125,7 @@ def matches_reference(device: torch.device) -> bool:
 
 @torch.no_grad()
 def matches_reference_at(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether both kernels answer as the plain ways do in float32."""
-
+    """True if both kernels agree with their references in float32."""
     wave = TestInputs(device, kind)
     tokens, branch = wave.tokens(2, 77, width), wave(2, 77, width, size=0.9)
     first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
@@ -158,4 +140,4 @@ def matches_reference_at(width: int, device: torch.device, kind: torch.dtype = t
     return all(bool((one.float() - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 
 
-SELF_TEST = SelfTest("narrow products", matches_reference, on=is_hopper)
+SELF_TEST = SelfTest("norm_linear", matches_reference, on=is_hopper)

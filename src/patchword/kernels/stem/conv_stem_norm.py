@@ -1,8 +1,7 @@
-"""A convolution over an image of few channels, and the norm of its tokens, without gradients: the entrance of CvT,
-CSWin and Pale.
+"""A convolution over an image of few channels, and the norm of its tokens, without gradients.
 
-Torch's convolutions want more channels than an image has; as a product, all patches are copied first, though each
-overlaps its neighbours. A kernel for GPUs (entrance_triton) multiplies them where they lie. The twin is plain_entrance.
+The stem of CvT, CSWin and Pale. cuDNN's convolutions are made for more channels than an image has; as a matrix product,
+all overlapping patches are copied first. The kernel (conv_stem_norm_triton) multiplies them as they are stored.
 """
 
 import torch
@@ -29,13 +28,13 @@ _ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each
 
 
 def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is wanted."""
+    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
     if not is_on_cuda(image) or needs_grad(image, *parts) or short_dtype(image, parts.weight, *parts) is None:
         return False
     width, channels, kernel, other = parts.weight.shape
-    matches_reference = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
+    same_width = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
     block, line, _ = _sizes(parts.weight, padding)
-    fits = matches_reference and channels <= _CHANNELS and width in _WIDTHS
+    fits = same_width and channels <= _CHANNELS and width in _WIDTHS
     held = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
     reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
     known = fits and held <= _HELD and reaches and stride <= kernel
@@ -43,7 +42,7 @@ def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int
 
 
 def conv_stem_norm(image: Tensor, parts: ConvStemWeights, stride: int, padding: int, eps: float) -> Tensor:
-    """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the kind that a norm answers with:
+    """(batch, channels, height, width) -> (batch, tokens, width), row by row, of the dtype of a norm's output:
     float32 under autocast"""
     weight, bias, scale, shift = parts
     short = short_dtype(image, weight)
@@ -51,7 +50,7 @@ def conv_stem_norm(image: Tensor, parts: ConvStemWeights, stride: int, padding: 
     return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
 
 
-def _one_step(
+def _launch(
     image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
     kind: torch.dtype,
 ) -> Tensor:  # fmt: skip
@@ -64,7 +63,7 @@ def _one_step(
     given = image, *parts, answer, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
     choices = channels, kernel, stride, padding, width, *_sizes(weight, padding)
     if count:
-        with torch.cuda.device_of(image):  # kernels are sent to the GPU that holds the tensors
+        with torch.cuda.device_of(image):  # Triton launches on the current device
             programs = min(-(-count // _ROWS), _PROGRAMS * sm_count(image.get_device()))
             entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
     return answer
@@ -92,13 +91,13 @@ def _shape(
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *ConvStemWeights._fields))
 _run = register_op(
-    "conv_stem_norm", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _one_step, _shape
+    "conv_stem_norm", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _launch, _shape
 )
 
 
 @torch.no_grad()
 def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether the kernel answers as the plain way does in float32, with margins of both sizes that are common."""
+    """True if the kernel agrees with the reference in float32, with both common paddings."""
     wave = TestInputs(device, kind)
     image = wave(2, 3, 37, 46)
     parts = ConvStemWeights(wave(64, 3, 7, 7, size=0.2), wave(64, by=3.0), 1 + wave(64, size=0.5), wave(64, by=2.0))
@@ -112,4 +111,4 @@ def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) 
     return True
 
 
-SELF_TEST = SelfTest("entrances", matches_reference, on=is_hopper)
+SELF_TEST = SelfTest("conv_stem_norm", matches_reference, on=is_hopper)

@@ -1,8 +1,8 @@
-"""Four neighbours of a map side by side and their norm, without gradients: what stands before the product where the
-stages of Swin meet.
+"""The four neighbours of each 2 x 2 patch as one token, and their norm, without gradients: Swin's patch merging before
+its matrix.
 
-A compiler gathers the four as it norms them and reads them three times, a few bytes from each place. A kernel for GPUs
-(merged_triton) reads them once. The twin is plain_merged.
+torch.compile gathers the four as it computes the norm and reads them three times, a few bytes from each place. The
+kernel (patch_merge_norm_triton) reads them once.
 """
 
 import torch
@@ -18,8 +18,8 @@ _WARPS = 4
 
 
 def has_patch_merge_norm_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
-    """On a GPU with Triton, in 16 bits, where no gradient is wanted, for even sides and channels side by side. matrix:
-    of the product behind it"""
+    """On a GPU with Triton, in 16 bits, where no gradient is needed, for even sides and channels that are stored
+    last. matrix: of the product that follows"""
     if not is_on_cuda(feature_map) or needs_grad(feature_map, scale, shift, matrix):
         return False
     channels, height, width = feature_map.shape[1:]
@@ -35,23 +35,23 @@ def _is_known(channels: int) -> bool:
 
 
 def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
-    """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's kind"""
+    """(batch, channels, height, width) -> (batch, height / 2 * width / 2, 4 * channels), of the product's dtype"""
     return _run(feature_map, scale, shift, eps, short_dtype(feature_map, matrix))
 
 
-def _one_step(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
     from patchword.kernels.stem.patch_merge_norm_triton import patch_merge_norm as kernel
 
     if feature_map.stride(1) != 1:
         feature_map = feature_map.contiguous(memory_format=torch.channels_last)
     answer, channels = _shape(feature_map, scale, shift, eps, kind), feature_map.shape[1]
-    height, breadth = (side // 2 for side in feature_map.shape[2:])
+    height, width = (side // 2 for side in feature_map.shape[2:])
     count, first_second = answer.shape[0] * answer.shape[1], parts(channels)
     rows = 1 << (_HELD // (4 * channels)).bit_length() - 1
     steps = feature_map.stride(0), feature_map.stride(2), feature_map.stride(3)
-    given = (feature_map, scale.contiguous(), shift.contiguous(), answer, count, eps, height, breadth, *steps)
+    given = (feature_map, scale.contiguous(), shift.contiguous(), answer, count, eps, height, width, *steps)
     if count:
-        with torch.cuda.device_of(feature_map):  # kernels are sent to the GPU that holds the tensors
+        with torch.cuda.device_of(feature_map):  # Triton launches on the current device
             kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=_WARPS)
     return answer
 
@@ -62,12 +62,12 @@ def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: 
 
 
 _GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind"
-_run = register_op("patch_merge_norm", _GIVEN, _one_step, _shape)
+_run = register_op("patch_merge_norm", _GIVEN, _launch, _shape)
 
 
 @torch.no_grad()
 def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    """Whether the kernel answers as the plain way does in float32."""
+    """True if the kernel agrees with the reference in float32."""
     wave = TestInputs(device, kind)
     feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
     scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
@@ -76,4 +76,4 @@ def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) 
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 
 
-SELF_TEST = SelfTest("merged neighbours", matches_reference)
+SELF_TEST = SelfTest("patch_merge_norm", matches_reference)
