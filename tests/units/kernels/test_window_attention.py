@@ -67,7 +67,7 @@ def small_tiles(monkeypatch, single_tile, wider=16, key_block=16):
 @needs_triton
 @pytest.mark.parametrize("table", [False, True], ids=["no table", "table"])
 @pytest.mark.parametrize("partition", [Windows(4, 5, shift=1), Interlaced(4, None)], ids=str)
-@pytest.mark.parametrize(("wider", "met"), [(16, 16), (32, 16), (16, 32)], ids=str)
+@pytest.mark.parametrize(("wider", "key_block"), [(16, 16), (32, 16), (16, 32)], ids=str)
 def test_groups_of_several_tiles(partition, table, wider, key_block, monkeypatch):
     small_tiles(monkeypatch, 16, wider, key_block)
     cuts = [partition.cut(Grid(6, 5))]
