@@ -1,8 +1,5 @@
 """What holds for every model that writes a text for a text; a new family is held to all of it without a line here."""
 
-from dataclasses import fields
-from typing import Literal, get_args, get_origin, get_type_hints
-
 import pytest
 import torch
 from torch import Tensor
@@ -15,33 +12,22 @@ from patchword.core.text import Pair, Text
 from patchword.layers import checkpoint_activations, plain_attention, record_attention
 from patchword.models import REGISTRY
 from patchword.objectives.generation.translating import alignment, looks_back
-from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, tiny_pair
+from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, structures, tiny_pair
 
 BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in pair_models()))
 
 
-def structures(name: str) -> list[dict[str, str]]:
-    """The config as it is, and with each choice that it has a name for."""
-    config = REGISTRY.find(name)[1].config
-    hints = get_type_hints(type(config))
-    choices = [field.name for field in fields(config) if get_origin(hints[field.name]) is Literal]
-    default = {field: getattr(config, field) for field in choices}
-    return [default] + [
-        {field: value} for field in choices for value in get_args(hints[field]) if value != default[field]
-    ]
-
-
-TWINS = {
+STRUCTURES = {
     f"{smallest(family)} {' '.join(structure.values())}": (smallest(family), structure)
     for family in FAMILIES
     for structure in structures(smallest(family))
 }
 
 
-@pytest.fixture(params=TWINS)
+@pytest.fixture(params=STRUCTURES)
 def model(request):
-    name, structure = TWINS[request.param]
+    name, structure = STRUCTURES[request.param]
     return tiny_pair(name, dropout=0.0, **structure)
 
 

@@ -41,11 +41,11 @@ def options(head: str) -> dict[str, object]:
     return {"head": head, "classes": CLASSES if head in ("classes", "tags") else 0}
 
 
-TWINS = [(smallest(family), head) for family in FAMILIES for head in allowed(smallest(family), "head")]
+STRUCTURES = [(smallest(family), head) for family in FAMILIES for head in allowed(smallest(family), "head")]
 POOLED = [(smallest(family), pool) for family in FAMILIES for pool in allowed(smallest(family), "pool")]
 
 
-@pytest.fixture(params=TWINS, ids=" ".join)
+@pytest.fixture(params=STRUCTURES, ids=" ".join)
 def model(request):
     name, head = request.param
     return tiny_text(name, **options(head), **STILL)
@@ -262,7 +262,7 @@ def test_a_text_over_the_positions_is_refused(model):
 # Words
 
 
-WORDS = [(name, head) for name, head in TWINS if head in ("words", "pretraining")]
+WORDS = [(name, head) for name, head in STRUCTURES if head in ("words", "pretraining")]
 
 
 @pytest.mark.parametrize(("name", "head"), WORDS, ids=str)
