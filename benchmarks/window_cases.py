@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.grid import Grid
-from patchword.kernels.window_attention.operation import Share, windows
-from patchword.kernels.window_attention.reference import three, window_attention_reference
+from patchword.kernels.window_attention.operation import HeadGroup, window_attention_kernel
+from patchword.kernels.window_attention.reference import split_qkv, window_attention_reference
 from patchword.layers import Interlaced, Windows
 
 DEVICE = torch.device("cuda")
@@ -32,15 +32,15 @@ class Layer(NamedTuple):
 
 
 class Case(NamedTuple):
-    held: list[Tensor]
-    shares: list[Share]
+    qkv: list[Tensor]
+    groups: list[HeadGroup]
     heads: int
     scale: float
 
     @property
     def learned(self) -> list[Tensor]:
-        others = (tensor for share in self.shares for tensor in share[1:] if tensor.numel())
-        return [*self.held, *others]
+        others = (tensor for group in self.groups for tensor in group[1:] if tensor.numel())
+        return [*self.qkv, *others]
 
 
 def layers(model: str) -> Iterator[Layer]:
@@ -72,14 +72,14 @@ def case(layer: Layer, batch: int, dtype: torch.dtype, seed: int = 0) -> Case:
         return torch.randn(*shape, generator=generator, device=DEVICE).to(kind).requires_grad_()
 
     width, none, cuts = len(layer.cuts) * layer.heads * layer.head, torch.empty(0, device=DEVICE), layer.cuts
-    held = [drawn(batch, layer.grid.tokens, width * (3 if layer.joint else 1)) for _ in range(1 if layer.joint else 3)]
-    shares = []
+    qkv = [drawn(batch, layer.grid.tokens, width * (3 if layer.joint else 1)) for _ in range(1 if layer.joint else 3)]
+    groups = []
     for cut in (cut.cut(layer.grid) for cut in cuts):
         table = drawn(cut.offsets, layer.heads, kind=torch.float32) if layer.table else none
         shapes = [(layer.heads * layer.head, 1, 3, 3), (layer.heads * layer.head,)]
         taps, constant = (drawn(*shape, kind=torch.float32) if layer.taps else none for shape in shapes)
-        shares.append(Share(cut, table, taps, constant))
-    return Case(held, shares, layer.heads, layer.head**-0.5)
+        groups.append(HeadGroup(cut, table, taps, constant))
+    return Case(qkv, groups, layer.heads, layer.head**-0.5)
 
 
 def random_layer(seed: int) -> Layer:
@@ -100,38 +100,38 @@ def random_layer(seed: int) -> Layer:
 
 
 def by_kernel(given: Case) -> Tensor:
-    return windows(given.held, given.shares, given.heads, given.scale)
+    return window_attention_kernel(given.qkv, given.groups, given.heads, given.scale)
 
 
 def plainly(given: Case) -> Tensor:
-    return window_attention_reference(*lists(given), [share.cut for share in given.shares], given.heads, given.scale)
+    return window_attention_reference(*lists(given), [group.cut for group in given.groups], given.heads, given.scale)
 
 
 def lists(given: Case) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     """held, tables and taps, as the operations have them"""
-    taps = [part for share in given.shares for part in (share.taps, share.constant)]
-    return given.held, [share.table for share in given.shares], taps
+    taps = [part for group in given.groups for part in (group.taps, group.constant)]
+    return given.qkv, [group.table for group in given.groups], taps
 
 
 def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
     """Split into groups, torch's fused attention with bias and mask, LePE, merge: what the core does otherwise."""
 
     def run(given: Case) -> Tensor:
-        parts = [part.chunk(len(layer.cuts), -1) for part in three(given.held)]
+        parts = [part.chunk(len(layer.cuts), -1) for part in split_qkv(given.qkv)]
         answers = []
-        for number, (cut, share) in enumerate(zip(layer.cuts, given.shares, strict=True)):
+        for number, (cut, group) in enumerate(zip(layer.cuts, given.groups, strict=True)):
             q, k, v = (
                 cut.split(part[number], layer.grid).unflatten(-1, (layer.heads, -1)).transpose(1, 2) for part in parts
             )
             mask, inner = cut.mask(layer.grid, DEVICE), cut.inner(layer.grid)
-            bias = _bias(share, inner).to(q.dtype) if share.table.numel() else None
+            bias = _bias(group, inner).to(q.dtype) if group.table.numel() else None
             if mask is not None:
                 mask = mask.repeat(len(q) // len(mask), 1, 1, 1)
                 bias = mask if bias is None else bias.masked_fill(~mask, -1e4)
             answer = F.scaled_dot_product_attention(q, k, v, bias, scale=given.scale)
-            if share.taps.numel():
+            if group.taps.numel():
                 tiles = v.transpose(1, 2).flatten(2).transpose(1, 2).unflatten(2, (inner.height, inner.width))
-                taps, constant = share.taps.to(v.dtype), share.constant.to(v.dtype)
+                taps, constant = group.taps.to(v.dtype), group.constant.to(v.dtype)
                 local = F.conv2d(tiles, taps, constant, padding=1, groups=len(taps))
                 answer = answer + local.flatten(2).unflatten(1, (layer.heads, -1)).transpose(2, 3)
             answers.append(cut.merge(answer.transpose(1, 2).flatten(2), layer.grid))
@@ -140,9 +140,9 @@ def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
     return run
 
 
-def _bias(share: Share, inner: Grid) -> Tensor:
+def _bias(group: HeadGroup, inner: Grid) -> Tensor:
     member = torch.arange(inner.height * inner.width, device=DEVICE)
     span = 2 * inner.width - 1
     along = member // inner.width * span + member % inner.width
     offset = along[:, None] - along[None, :] + (inner.height - 1) * span + inner.width - 1
-    return share.table[offset].permute(2, 0, 1)
+    return group.table[offset].permute(2, 0, 1)

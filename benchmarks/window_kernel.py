@@ -24,7 +24,7 @@ from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers
 
 from patchword.bench.result import as_typed
 from patchword.core.device import machine
-from patchword.kernels.window_attention.operation import Share
+from patchword.kernels.window_attention.operation import HeadGroup
 
 MODELS = ("swin-tiny", "swin-base", "cswin-tiny", "pale-tiny")
 BOUNDS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
@@ -34,8 +34,8 @@ def errors(layer: Layer, dtype: torch.dtype, seed: int) -> tuple[float, float]:
     """relative to float64: of the answer, and the worst of all gradients"""
     given = case(layer, 2, dtype, seed)
     exact = Case(
-        [part.detach().double().requires_grad_() for part in given.held],
-        [Share(s.cut, *(part.detach().double().requires_grad_() for part in s[1:])) for s in given.shares],
+        [part.detach().double().requires_grad_() for part in given.qkv],
+        [HeadGroup(s.cut, *(part.detach().double().requires_grad_() for part in s[1:])) for s in given.groups],
         given.heads,
         given.scale,
     )
@@ -80,8 +80,8 @@ def check(count: int) -> list[str]:
 
 def bytes_moved(given: Case) -> tuple[int, int]:
     """that must be: q, k, v and the answer; backwards also its gradient and those of q, k and v"""
-    held = sum(part.nbytes for part in given.held)
-    return held + held // 3, 2 * (held + held // 3) + held
+    qkv = sum(part.nbytes for part in given.qkv)
+    return qkv + qkv // 3, 2 * (qkv + qkv // 3) + qkv
 
 
 def measure(model: str, batch: int) -> list[str]:

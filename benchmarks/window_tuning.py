@@ -15,10 +15,10 @@ from torch import Tensor
 from triton.testing import do_bench
 from window_cases import Case, Layer, by_kernel, case, layers, lists
 
-from patchword.kernels.window_attention import tuning as window_plan
+from patchword.kernels.window_attention import tuning as tuning
 from patchword.kernels.window_attention.launch import forward
 from patchword.kernels.window_attention.launch_backward import backward
-from patchword.kernels.window_attention.torch_op import attend_back, attend_forward
+from patchword.kernels.window_attention.torch_op import window_attention_backward, window_attention_forward
 
 
 class Choice(NamedTuple):
@@ -49,12 +49,12 @@ def timed(way: Callable[[Case], Tensor], given: Case) -> tuple[float, float]:
 def works(given: Case) -> dict[str, Callable[[], object]]:
     """the two operations that a compiled model calls"""
     tensors = [[part.detach() for part in parts] for parts in lists(given)]
-    numbers = [number for share in given.shares for number in share.cut.numbers()], given.heads, given.scale
-    merged, sums = attend_forward(*tensors, *numbers)
+    numbers = [number for group in given.groups for number in group.cut.numbers()], given.heads, given.scale
+    merged, sums = window_attention_forward(*tensors, *numbers)
     slopes = torch.randn_like(merged)
     return {
-        "forward": lambda: attend_forward(*tensors, *numbers),
-        "backward": lambda: attend_back(slopes, *tensors, merged, sums, *numbers),
+        "forward": lambda: window_attention_forward(*tensors, *numbers),
+        "backward": lambda: window_attention_backward(slopes, *tensors, merged, sums, *numbers),
     }
 
 
@@ -97,13 +97,13 @@ def cost_of_a_call(layer: Layer, calls: int = 300) -> list[str]:
 
 
 def _tile(work: str, layer: Layer) -> int:
-    return window_plan.launch(work, layer.cuts[0].cut(layer.grid).size, layer.head, torch.bfloat16).tile
+    return tuning.launch(work, layer.cuts[0].cut(layer.grid).size, layer.head, torch.bfloat16).tile
 
 
 @contextmanager
 def _chosen(work: str, tile: int, choice: Choice, waves: int) -> Iterator[None]:
     """Inside, the rules of one work are these."""
-    plan = window_plan
+    plan = tuning
     changed: list[dict[Any, Any]] = [plan.WARPS, plan.STAGES, plan.REGISTERS, plan.WAVES]
     kept = [dict(rules) for rules in changed]
     plan.WARPS[work, tile], plan.REGISTERS[work], plan.WAVES[work, tile] = choice.warps, choice.registers, waves

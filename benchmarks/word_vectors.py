@@ -29,8 +29,8 @@ from gensim.models.word2vec import LineSentence
 from gensim.test.utils import datapath
 
 from patchword.core.device import machine, pick_device
-from patchword.data.progress import nothing
-from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
+from patchword.data.progress import no_progress
+from patchword.data.text.corpus.word_counts import Vocabulary, number_words, word_splitter
 from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.recipes.vectors.words_training import Wish, learn_numbers
 
@@ -40,9 +40,9 @@ Found = tuple[KeyedVectors, dict[str, float]]
 
 def written(files: list[Path], path: Path) -> None:
     """A sentence a line, as both read it."""
-    cut = cut_of("words")
+    cut = word_splitter("words")
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(" ".join(words) + "\n" for text in texts_in(files, nothing) if (words := cut(text)))
+        file.writelines(" ".join(words) + "\n" for text in texts_in(files, no_progress) if (words := cut(text)))
 
 
 def timed(learn: Callable[[], Any], words: int) -> dict[str, float]:
@@ -57,7 +57,7 @@ def timed(learn: Callable[[], Any], words: int) -> dict[str, float]:
 
 
 def ours(path: Path, wish: Wish) -> Found:
-    cut = cut_of("spaces")
+    cut = word_splitter("spaces")
     with path.open(encoding="utf-8") as file:
         vocabulary = Vocabulary.count(file, cut, wish.least)
     found = KeyedVectors(wish.width)

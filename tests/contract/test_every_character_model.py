@@ -1,8 +1,5 @@
 """What holds for every model that reads words by their characters; a new family is held to all of it."""
 
-from dataclasses import fields
-from typing import Literal, get_args, get_origin, get_type_hints
-
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +10,7 @@ from patchword.analysis.cost import count, text_of
 from patchword.core.text import Packed, Text
 from patchword.data.text.tokenizers.characters import CharacterReader
 from patchword.models import REGISTRY
-from support.helpers import character_models, difference, randomise, smallest
+from support.helpers import character_models, difference, randomise, smallest, structures
 
 TINY = {
     "characters": 12,
@@ -30,18 +27,7 @@ BATCH = CharacterReader(limit=12, spare=3)(SENTENCES)
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in character_models()))
 
 
-def structures(name: str) -> list[dict[str, str]]:
-    """The config as it is, and with each choice that it has a name for."""
-    config = REGISTRY.find(name)[1].config
-    hints = get_type_hints(type(config))
-    choices = [field.name for field in fields(config) if get_origin(hints[field.name]) is Literal]
-    default = {field: getattr(config, field) for field in choices}
-    return [default] + [
-        {field: value} for field in choices for value in get_args(hints[field]) if value != default[field]
-    ]
-
-
-TWINS = {
+STRUCTURES = {
     f"{smallest(family)} {' '.join(structure.values())}": (smallest(family), structure)
     for family in FAMILIES
     for structure in structures(smallest(family))
@@ -57,9 +43,9 @@ def tiny(name: str, **overrides: object):
     return model
 
 
-@pytest.fixture(params=TWINS)
+@pytest.fixture(params=STRUCTURES)
 def model(request):
-    name, structure = TWINS[request.param]
+    name, structure = STRUCTURES[request.param]
     return tiny(name, dropout=0.0, head_dropout=0.0, **structure)
 
 

@@ -1,7 +1,5 @@
 """The Hessian of every family: second derivatives are exact, whatever parts the family is made of."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,24 +11,12 @@ from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.kernels.mlp import gelu
 from patchword.layers.activation import Gelu
 from patchword.models import REGISTRY
-from support.helpers import image_models, pixels, randomise, smallest, text_models, texts, tiny_text
+from support.helpers import image_structures, pixels, randomise, smallest, text_models, texts, tiny_text
 
 STEP = 1e-6
 
 
-def structures() -> dict[str, tuple[str, dict[str, object]]]:
-    """Each structure of images at its family's smallest size; variants that differ in sizes only are one."""
-    found: dict[str, tuple[str, dict[str, object]]] = {}
-    for name in image_models():
-        family, variant = REGISTRY.find(name)
-        chosen = {field: value for field, value in asdict(variant.config).items() if isinstance(value, str | bool)}
-        twin = (smallest(family.name), asdict(REGISTRY.find(smallest(family.name))[1].config) | chosen)
-        if twin not in found.values():
-            found[name] = twin
-    return found
-
-
-IMAGES = structures()
+IMAGES = image_structures()
 VIT = next(name for name in IMAGES if name.startswith("vit"))
 TEXTS = sorted({smallest(REGISTRY.find(name)[0].name) for name in text_models()})
 
@@ -56,7 +42,7 @@ def error(loss: SampleLoss) -> float:
     direction = normal(loss.weights, 3).double()
     direction = direction / direction.norm()
     ours = loss.products(direction[None])[0]
-    with loss.walking() as go:
+    with loss.moved_weights() as go:
         go(STEP * direction)
         above = loss.gradient()[1]
         go(-STEP * direction)

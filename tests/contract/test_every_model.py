@@ -1,7 +1,5 @@
 """What holds for every model of images; a new family is held to all of it without a line here."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 from torch import nn
@@ -11,33 +9,29 @@ import patchword
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.layers import TokenMixing, checkpoint_activations, plain_attention, record_attention
+from patchword.layers import TokenMixing, checkpoint_activations, record_attention, reference_attention
 from patchword.models import REGISTRY
-from support.helpers import assert_sharp, difference, image_families, image_models, pixels, randomise, smallest
+from support.helpers import (
+    assert_sharp,
+    difference,
+    image_families,
+    image_models,
+    image_structures,
+    pixels,
+    randomise,
+    smallest,
+)
 from support.sweeps import sweep
 
 SIZES = [(29, 31), (20, 36)]  # divisible by nothing; not square
 
 
-def twins() -> dict[str, tuple[str, dict[str, object]]]:
-    """Each structure in the registry at its family's smallest size: variants that differ in sizes only are twins."""
-    found: dict[str, tuple[str, dict[str, object]]] = {}
-    for name in image_models():
-        family, variant = REGISTRY.find(name)
-        structure = {field: value for field, value in asdict(variant.config).items() if isinstance(value, str | bool)}
-        base = smallest(family.name)
-        twin = (base, asdict(REGISTRY.find(base)[1].config) | structure)
-        if twin not in found.values():
-            found[name] = twin
-    return found
+STRUCTURES = image_structures()
 
 
-TWINS = twins()
-
-
-@pytest.fixture(params=TWINS)
+@pytest.fixture(params=STRUCTURES)
 def model(request):
-    name, config = TWINS[request.param]
+    name, config = STRUCTURES[request.param]
     return randomise(patchword.create(name, **config)).eval()
 
 
@@ -53,8 +47,8 @@ def takes_one_size(model) -> bool:
     return any(isinstance(module, TokenMixing) for module in model.modules())
 
 
-def test_every_family_has_a_twin():
-    assert {REGISTRY.find(name)[0].name for name in TWINS} == set(image_families())
+def test_every_family_has_a_structure():
+    assert {REGISTRY.find(name)[0].name for name in STRUCTURES} == set(image_families())
 
 
 # By default one model of every structure in the registry, and the smallest of every family; the other sizes are slow.
@@ -166,7 +160,7 @@ def test_fused_equals_plain_where_attention_is_sharp(model, size):
         return
     batch = images(model, 2, size)
     assert_sharp(model, batch)
-    with plain_attention(model):
+    with reference_attention(model):
         plain = model(batch)
     assert difference(model(batch), plain) < 1e-5
 

@@ -1,8 +1,5 @@
 """What holds for every model that writes a text for a text; a new family is held to all of it without a line here."""
 
-from dataclasses import fields
-from typing import Literal, get_args, get_origin, get_type_hints
-
 import pytest
 import torch
 from torch import Tensor
@@ -12,36 +9,25 @@ import patchword
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
-from patchword.layers import checkpoint_activations, plain_attention, record_attention
+from patchword.layers import checkpoint_activations, record_attention, reference_attention
 from patchword.models import REGISTRY
 from patchword.objectives.generation.translating import alignment, looks_back
-from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, tiny_pair
+from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, structures, tiny_pair
 
 BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
 FAMILIES = list(dict.fromkeys(REGISTRY.find(name)[0].name for name in pair_models()))
 
 
-def structures(name: str) -> list[dict[str, str]]:
-    """The config as it is, and with each choice that it has a name for."""
-    config = REGISTRY.find(name)[1].config
-    hints = get_type_hints(type(config))
-    choices = [field.name for field in fields(config) if get_origin(hints[field.name]) is Literal]
-    default = {field: getattr(config, field) for field in choices}
-    return [default] + [
-        {field: value} for field in choices for value in get_args(hints[field]) if value != default[field]
-    ]
-
-
-TWINS = {
+STRUCTURES = {
     f"{smallest(family)} {' '.join(structure.values())}": (smallest(family), structure)
     for family in FAMILIES
     for structure in structures(smallest(family))
 }
 
 
-@pytest.fixture(params=TWINS)
+@pytest.fixture(params=STRUCTURES)
 def model(request):
-    name, structure = TWINS[request.param]
+    name, structure = STRUCTURES[request.param]
     return tiny_pair(name, dropout=0.0, **structure)
 
 
@@ -88,7 +74,7 @@ def test_the_working_adds_up(model):
     for tokens in (3, 7):
         cost = count(model.card, inputs=text_of(model.card, tokens))
         pair = REGISTRY.configure(model.card.model, model.card.config).example(tokens).to("meta")
-        with plain_attention(model), FlopCounterMode(display=False) as counter:
+        with reference_attention(model), FlopCounterMode(display=False) as counter:
             model.to("meta")(pair)
         assert 2 * cost.macs == counter.get_total_flops()
         assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
@@ -178,7 +164,7 @@ def test_fused_equals_plain_where_attention_is_sharp(model):
         return
     assert_sharp(model, BATCH)
     fused = real(model(BATCH), BATCH)
-    with plain_attention(model):
+    with reference_attention(model):
         assert difference(real(model(BATCH), BATCH), fused) < 1e-5
 
 

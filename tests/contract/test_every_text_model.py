@@ -13,7 +13,7 @@ import patchword
 from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.text import Packed, Text
-from patchword.layers import checkpoint_activations, plain_attention, record_attention
+from patchword.layers import checkpoint_activations, record_attention, reference_attention
 from patchword.models import REGISTRY
 from support.helpers import (
     TINY_TEXT,
@@ -42,11 +42,11 @@ def options(head: str) -> dict[str, object]:
     return {"head": head, "classes": CLASSES if head in ("classes", "tags") else 0}
 
 
-TWINS = [(smallest(family), head) for family in FAMILIES for head in allowed(smallest(family), "head")]
+STRUCTURES = [(smallest(family), head) for family in FAMILIES for head in allowed(smallest(family), "head")]
 POOLED = [(smallest(family), pool) for family in FAMILIES for pool in allowed(smallest(family), "pool")]
 
 
-@pytest.fixture(params=TWINS, ids=" ".join)
+@pytest.fixture(params=STRUCTURES, ids=" ".join)
 def model(request):
     name, head = request.param
     return tiny_text(name, **options(head), **STILL)
@@ -125,7 +125,7 @@ def test_heads_of_bert_have_their_published_sizes(name, fields, parameters):
 def assert_it_adds_up(model, tokens: int | None) -> None:
     text = None if tokens is None else text_of(model.card, tokens)
     cost = count(model.card, inputs=text)
-    with plain_attention(model), FlopCounterMode(display=False) as counter:
+    with reference_attention(model), FlopCounterMode(display=False) as counter:
         model.to("meta")(REGISTRY.configure(model.card.model, model.card.config).example(tokens).to("meta"))
     assert 2 * cost.macs == counter.get_total_flops()
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
@@ -267,7 +267,7 @@ def test_a_text_over_the_positions_is_refused(model):
 # Words
 
 
-WORDS = [(name, head) for name, head in TWINS if head in ("words", "pretraining")]
+WORDS = [(name, head) for name, head in STRUCTURES if head in ("words", "pretraining")]
 
 
 @pytest.mark.parametrize(("name", "head"), WORDS, ids=str)
@@ -282,8 +282,8 @@ def test_only_the_places_asked_for_go_through_the_vocabulary(name, head):
     found = parts(model(Text(*BATCH[:3], predict_at=places)))
     assert [shape[:-1] for shape in seen] == [(4,)]
     assert difference(found[0], whole.flatten(0, 1)[places]) < 1e-5
-    in_row = torch.tensor([3, 17 + 8, 26 + 23, 0])
-    assert difference(parts(model(Text(*one_row(BATCH)[:4], predict_at=in_row)))[0], found[0]) < 1e-5
+    packed = torch.tensor([3, 17 + 8, 26 + 23, 0])
+    assert difference(parts(model(Text(*one_row(BATCH)[:4], predict_at=packed)))[0], found[0]) < 1e-5
     assert all(torch.equal(one, other) for one, other in zip(found[1:], parts(model(BATCH))[1:], strict=True))
 
 
@@ -318,7 +318,7 @@ def test_fused_equals_plain_where_attention_is_sharp(model):
     assert_sharp(model, BATCH)
     for text in (BATCH, one_row(BATCH)):
         fused = real(model(text), text)
-        with plain_attention(model):
+        with reference_attention(model):
             plain = real(model(text), text)
         assert all(difference(one, other) < 1e-5 for one, other in zip(fused, plain, strict=True))
 

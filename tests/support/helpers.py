@@ -1,6 +1,8 @@
-"""What several tests share: random weights, tiny models, comparing, asking for an error."""
+"""Helpers that several tests share: random weights, tiny models, comparisons, expected errors."""
 
+from dataclasses import asdict, fields
 from functools import cache
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -150,3 +152,27 @@ def swap_heads(model: Pyramid | TextModel, block: int, first: int = 0, second: i
     with torch.no_grad():
         heads = weight.view(len(weight), attention.core.heads * len(attention.patterns), -1)
         heads[:, [first, second]] = heads[:, [second, first]]
+
+
+def structures(name: str) -> list[dict[str, str]]:
+    """Return the choices of a variant's config that have names, and each other value of one of them."""
+    config = REGISTRY.find(name)[1].config
+    hints = get_type_hints(type(config))
+    choices = [field.name for field in fields(config) if get_origin(hints[field.name]) is Literal]
+    default = {field: getattr(config, field) for field in choices}
+    return [default] + [
+        {field: value} for field in choices for value in get_args(hints[field]) if value != default[field]
+    ]
+
+
+def image_structures() -> dict[str, tuple[str, dict[str, object]]]:
+    """Return each structure of an image family at the family's smallest size; variants of other sizes count once."""
+    found: dict[str, tuple[str, dict[str, object]]] = {}
+    for name in image_models():
+        family, variant = REGISTRY.find(name)
+        structure = {field: value for field, value in asdict(variant.config).items() if isinstance(value, str | bool)}
+        base = smallest(family.name)
+        reduced = (base, asdict(REGISTRY.find(base)[1].config) | structure)
+        if reduced not in found.values():
+            found[name] = reduced
+    return found

@@ -11,7 +11,7 @@ from PIL import Image
 from rich.console import Console
 from safetensors.torch import load_file
 
-from patchword.data.image.named_datasets import SETS
+from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes import find_recipe
 from patchword.recipes.recipe import Recipe
 
@@ -83,9 +83,9 @@ def write_classes(folder: Path, classes: Sequence[str] = ("cat", "dog"), count: 
 def without_sets(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Simulate a machine with an empty data folder, no Debian package, no apt-get and no network."""
     monkeypatch.setenv("PATCHWORD_DATA", str(folder))
-    for name, known in SETS.items():
+    for name, known in DATASETS.items():
         gone = {**vars(known), "package_folder": str(folder / "no such package")}
-        monkeypatch.setitem(SETS, name, type(known)(**gone))
+        monkeypatch.setitem(DATASETS, name, type(known)(**gone))
     monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setattr("urllib.request.urlopen", _no_network)
 

@@ -44,7 +44,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take a second; a test that does not look at them does without."""
     from patchword.reports.comparison import scatter
 
-    monkeypatch.setattr(scatter, "picture", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
+    monkeypatch.setattr(scatter, "scatter_figure", lambda points, *_, **__: {"png": b"", "svg": b""} if points else {})
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
-from patchword.data.text.batching.packing import filled, fitted
+from patchword.data.text.batching.batches import IGNORE, BatchFormat, TextBatch
+from patchword.data.text.batching.packing import batches_by_tokens, pack_by_tokens
 from patchword.data.text.batching.ragged import Ragged, ends
 
 MASKED = 0.15
@@ -49,10 +49,10 @@ class Texts:
         """all of one length, so that nothing is padded anyhow"""
         return bool((self.lengths == self.lengths[0]).all())
 
-    def batch(self, index: Tensor, form: Form) -> TextBatch:
+    def batch(self, index: Tensor, form: BatchFormat) -> TextBatch:
         ids, targets = self.ids.take(index), self.targets.take(index)
         segments = Ragged(torch.zeros_like(ids.values), ids.offsets)
-        return TextBatch(ids, segments, index, form, targets=targets, asks_places=True).ready()
+        return TextBatch(ids, segments, index, form, targets=targets, targets_only=True).ready()
 
     def padded(self, batch: int, device: torch.device) -> list[Padded]:
         """As they come, so many at a time, each batch as long as its longest text."""
@@ -67,18 +67,22 @@ class Texts:
     def packed(self, batch: int, device: torch.device) -> list[TextBatch]:
         """As many tokens a step as `batch` texts have on average; without padding where there is a kernel for it."""
         if self.is_even:
-            form = Form(0, False, device)
+            form = BatchFormat(0, False, device)
             return [self.batch(index, form) for index in torch.arange(len(self.ids)).split(batch)]
         tokens = round(batch * float(self.lengths.double().mean()))
-        form = Form(0, device.type == "cuda", device)
+        form = BatchFormat(0, device.type == "cuda", device)
         order = torch.arange(len(self.ids))
-        cuts = filled(order, self.lengths, tokens) if form.in_row else fitted(self.lengths, tokens, form.in_row)
+        cuts = (
+            pack_by_tokens(order, self.lengths, tokens)
+            if form.packed
+            else batches_by_tokens(self.lengths, tokens, form.packed)
+        )
         return [self.batch(index, form) for index in cuts]
 
     def sorted(self, tokens: int, device: torch.device) -> list[TextBatch]:
         """For reading: the longest first, so many tokens at a time."""
-        form = Form(0, device.type == "cuda" and not self.is_even, device)
-        return [self.batch(index, form) for index in fitted(self.lengths, tokens, form.in_row)]
+        form = BatchFormat(0, device.type == "cuda" and not self.is_even, device)
+        return [self.batch(index, form) for index in batches_by_tokens(self.lengths, tokens, form.packed)]
 
     def macs(self, config: dict[str, Any], words: bool) -> float:
         """Of one pass forwards: of every token what it needs, of the vocabulary only what is asked for.

@@ -54,9 +54,9 @@ def _run() -> None:
 
 def _whole_list(error: UserError) -> list[str]:
     """Write all faults of a data set to a file if the message does not show them all; return the line that names it."""
-    from patchword.data.faults import SHOWN, DataError, told
+    from patchword.data.faults import SHOWN, DataError, fault_lines
 
-    if not isinstance(error, DataError) or len(told(error.faults)) == len(told(error.faults, None)):
+    if not isinstance(error, DataError) or len(fault_lines(error.faults)) == len(fault_lines(error.faults, None)):
         return []
     import tempfile
     from pathlib import Path
@@ -65,7 +65,7 @@ def _whole_list(error: UserError) -> list[str]:
 
     for folder in (Path.cwd(), Path(tempfile.gettempdir())):
         try:
-            write_text(folder / FAULTS, "\n".join(told(error.faults, None)) + "\n")
+            write_text(folder / FAULTS, "\n".join(fault_lines(error.faults, None)) + "\n")
             return [f"these are the first {SHOWN} of each kind; the full list is in {folder / FAULTS}"]
         except UserError:
             continue

@@ -149,9 +149,9 @@ def finish(run: "Run", out: "Console", device: str = "auto") -> None:
 def stopped(folder: Path, out: "Console") -> NoReturn:
     """Print how to resume a stopped run, and exit."""
     from patchword.recipes.run import resume_command
-    from patchword.training.signals import stop_code
+    from patchword.training.signals import stop_exit_code
 
     begun = (folder / "recipe.yaml").is_file()
     message = f"everything is saved. Resume with:\n  {resume_command(folder)}" if begun else "nothing was written yet"
     out.print(f"\nstopped; {message}", highlight=False, markup=False)
-    raise typer.Exit(stop_code())
+    raise typer.Exit(stop_exit_code())

@@ -103,10 +103,10 @@ def _optional(module: str, purpose: str, fix: str) -> Check:
 
 def _data() -> Iterator[Check]:
     from patchword.core.errors import UserError
-    from patchword.data.image.named_datasets import SETS, open_source, whereabouts
+    from patchword.data.image.named_datasets import DATASETS, find_dataset, open_source
 
-    for name in SETS:
-        found = whereabouts(name)
+    for name in DATASETS:
+        found = find_dataset(name)
         if found is None:
             yield Check(name, "absent", "", f"patchword data get {name}")
             continue

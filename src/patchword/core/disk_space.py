@@ -14,7 +14,7 @@ class DiskFullError(RecoverableError):
     """A disk or a quota is full. The previous version of the file is unchanged."""
 
 
-def in_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a number of bytes, e.g. 1.3 GB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if abs(count) < 1000:
@@ -40,9 +40,9 @@ def disk_full(what: str, path: Path, reason: str, needed: int | None = None) -> 
     """Return the error for a full disk: what cannot be written, why, how much it needs and how much is free."""
     free = free_bytes(path)
     quota = "; a quota may allow less" if needed is not None and free >= needed else ""
-    need = f"{in_bytes(needed)} needed, " if needed is not None else ""
-    got = f"{reason}: {need}{in_bytes(free)} free on the disk of {_there(path).absolute()}{quota}"
-    missing = f"make room for {in_bytes(max(needed - free, needed if quota else 0))} more there" if needed else ""
+    need = f"{format_bytes(needed)} needed, " if needed is not None else ""
+    got = f"{reason}: {need}{format_bytes(free)} free on the disk of {_there(path).absolute()}{quota}"
+    missing = f"make room for {format_bytes(max(needed - free, needed if quota else 0))} more there" if needed else ""
     return DiskFullError(what, got=got, hint=missing or "make room there")
 
 
@@ -52,7 +52,7 @@ def check_disk_space(what: str, path: Path, needed: int) -> None:
         raise disk_full(what, path, "too little room", needed)
 
 
-def unwritten(what: str, path: Path, error: Exception, needed: int | None = None) -> UserError:
+def write_error(what: str, path: Path, error: Exception, needed: int | None = None) -> UserError:
     """Return the error for a file that could not be written: a full disk or another reason."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return disk_full(what, path, reason, needed) if is_full(error) else UserError(what, got=reason)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patchword.core.disk_space import unwritten
+from patchword.core.disk_space import write_error
 from patchword.core.errors import UserError
 
 
@@ -22,13 +22,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         flush(path.parent)
     except OSError as error:
-        raise unwritten(f"cannot write {path}", path, error) from None
+        raise write_error(f"cannot write {path}", path, error) from None
     finally:
         if temporary.exists():
             temporary.unlink()
 
 
-def clear_litter(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Remove the temporary files that a killed process left behind."""
     for temporary in folder.glob(".*.tmp"):
         if temporary.is_file():

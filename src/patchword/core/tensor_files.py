@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from patchword.core.disk_space import unwritten
+from patchword.core.disk_space import write_error
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
 
@@ -45,7 +45,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         try:
             save_file(whole, temporary, dict(metadata or {}))
         except SafetensorError as error:  # a full disk, among others
-            raise unwritten(
+            raise write_error(
                 f"cannot write {path}", path, error, sum(tensor.nbytes for tensor in whole.values())
             ) from None
         temporary.chmod(0o644)  # safetensors writes files that only the owner may read

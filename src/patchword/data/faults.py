@@ -48,7 +48,7 @@ class DataError(UserError):
         self.faults = tuple(faults)
         kinds = len({fault.kind for fault in faults})
         what = f"{len(faults):,} faults in the data{f', of {kinds} kinds' if kinds > 1 else ''}"
-        super().__init__(what, hint="\n".join(told(faults)))
+        super().__init__(what, hint="\n".join(fault_lines(faults)))
 
 
 @dataclass
@@ -84,7 +84,7 @@ _current: ContextVar[FaultReport | None] = ContextVar("report", default=None)
 
 
 @contextmanager
-def one_report() -> Iterator[FaultReport]:
+def collect_faults() -> Iterator[FaultReport]:
     """Collect the faults reported inside the block and raise them at its end; a nested report joins the outer one."""
     if (outer := _current.get()) is not None:
         yield outer
@@ -100,7 +100,7 @@ def one_report() -> Iterator[FaultReport]:
     report.finish()
 
 
-def tell(error: UserError, kind: str = "") -> None:
+def report_fault(error: UserError, kind: str = "") -> None:
     """Raise the error, or add it to the current report; the caller then skips the faulty item."""
     report = _current.get()
     if report is None:
@@ -119,7 +119,7 @@ def give_up() -> NoReturn:
     raise DataError(())
 
 
-def doubt(kind: str, what: str) -> None:
+def warn(kind: str, what: str) -> None:
     """Add a warning to the current report: something that looks like a mistake but may be intended."""
     if (report := _current.get()) is not None:
         report.doubts.append(Fault(kind, UserError(what)))
@@ -130,7 +130,7 @@ def is_collecting() -> bool:
     return _current.get() is not None
 
 
-def told(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
+def fault_lines(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
     """Format faults as lines: each kind with its count, its faults in order (at most `most`), then the first hint."""
     groups: dict[str, list[Fault]] = {}
     for fault in faults:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from patchword.core.text import Packed, Text
 from patchword.kernels.varlen_attention.operation import has_varlen_attention_kernel
 from patchword.layers.attention.attention import Attention
-from patchword.layers.attention.core import Pattern, ScaledDotProduct, stays_in_row
+from patchword.layers.attention.core import Pattern, ScaledDotProduct, supports_varlen
 from patchword.layers.heads.text import LMHead, PretrainingHead
 
 _TOKENS, _OTHERS = 64, 16  # sizes per power of two; between a power of two and the next there are half as many
@@ -39,7 +39,7 @@ class BucketedGraphs:
         self.model, self.graphed, self.plain = model, graphed, plain
         attentions = [part for part in model.modules() if isinstance(part, Attention)]
         patterns = [part for part in model.modules() if isinstance(part, Pattern)]
-        known = all(type(part.core) is ScaledDotProduct for part in attentions) and all(map(stays_in_row, patterns))
+        known = all(type(part.core) is ScaledDotProduct for part in attentions) and all(map(supports_varlen, patterns))
         predicts_tokens = isinstance(getattr(model, "head", None), LMHead | PretrainingHead)
         self.fits = bool(attentions) and known and predicts_tokens
         self.heads = {(part.head_width, part.core.dropout) for part in attentions}

@@ -8,20 +8,26 @@ from torch import Tensor
 
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Cell, Geometry, token_at
-from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.maps import Layer, layers, patches, readout_row, require_attention
 from patchword.analysis.attention.relevance import relevance
-from patchword.analysis.attention.rollout import on_tokens, rolled_out
+from patchword.analysis.attention.rollout import on_tokens, rollout_rows
 from patchword.core.errors import UserError
-from patchword.data.augmentation.augmentation import prepared
-from patchword.inspection.attention_options import PREDICTED, Question, chosen_heads, chosen_layers, class_number
+from patchword.data.augmentation.augmentation import normalize
+from patchword.inspection.attention_options import (
+    PREDICTED,
+    AttentionOptions,
+    chosen_heads,
+    chosen_layers,
+    class_number,
+)
 from patchword.layers import Pyramid
-from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 
 BATCH = 16
 
 
 @dataclass(frozen=True)
-class LayerLook:
+class LayerAttention:
     """The attention of one layer, averaged over the images. weights: of all query-key pairs, if requested."""
 
     number: int  # counted from 1, as are the heads
@@ -34,14 +40,14 @@ class LayerLook:
 
 
 @dataclass(frozen=True)
-class Look:
+class ImageAttention:
     """The attention of a model over one image, or averaged over several. pixels: the image, or the mean image."""
 
     model: str
     pixels: Tensor  # (channels, height, width) uint8
     pictures: int
     asker: str  # in words
-    layers: tuple[LayerLook, ...]
+    layers: tuple[LayerAttention, ...]
     cell: Cell  # of the two maps below
     rollout: Tensor | None = None  # (rows, columns)
     relevance: Tensor | None = None
@@ -62,7 +68,9 @@ class _Sums:
     predicted: list[int] = field(default_factory=list)
 
 
-def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, advance: Advance = nobody) -> Look:
+def look(
+    model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: AttentionOptions, advance: Advance = ignore_progress
+) -> ImageAttention:
     """Compute attention maps. The model must be in evaluation mode.
 
     pixels: (images, channels, height, width) uint8, as one tensor or in batches
@@ -70,7 +78,7 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
     device, geometry, sums = next(model.parameters()).device, Geometry(model), _Sums()
     chosen: list[tuple[int, Layer]] = []
     for batch in _batches(pixels):
-        inputs = prepared(batch.to(device), model.card.normalization)
+        inputs = normalize(batch.to(device), model.card.normalization)
         found = layers(model, inputs, geometry)
         require_attention(model, found)
         chosen = list(chosen_layers(found, question))
@@ -79,7 +87,7 @@ def look(model: Pyramid, pixels: Sequence[Tensor] | Tensor, question: Question, 
         for number, layer in chosen:
             _add(sums, number, layer, geometry, _asker(question, layer, batch).to(device), bool(question.layers))
         if question.rollout:
-            rows = rolled_out(found, geometry, _asker(question, found[-1], batch).to(device))
+            rows = rollout_rows(found, geometry, _asker(question, found[-1], batch).to(device))
             sums.rollout = sums.rollout + patches(rows, found[0].grid)[:, 0].sum(0).cpu()
         if question.relevance:
             classes = _classes(model, inputs, question.relevance)
@@ -97,10 +105,10 @@ def _batches(pixels: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
         yield from part.split(BATCH)
 
 
-def _asker(question: Question, layer: Layer, pixels: Tensor) -> Tensor:
+def _asker(question: AttentionOptions, layer: Layer, pixels: Tensor) -> Tensor:
     """(1, 1, queries)"""
     if question.at is None:
-        return answering(layer.grid)
+        return readout_row(layer.grid)
     column, row = question.at
     height, width = pixels.shape[-2:]
     if not (0 <= row < height and 0 <= column < width):
@@ -112,7 +120,7 @@ def _asker(question: Question, layer: Layer, pixels: Tensor) -> Tensor:
 
 
 def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Tensor, whole: bool) -> None:
-    keys = layer.read_by(asking)[:, :, 0]
+    keys = layer.attended_by(asking)[:, :, 0]
     on_map = patches(on_tokens(layer, keys, geometry), layer.grid).sum(0).double().cpu()
     sums.maps[number] = sums.maps.get(number, 0) + on_map
     sums.distance[number] = sums.distance.get(number, 0) + distances(layer, geometry).sum(0).double().cpu()
@@ -128,15 +136,17 @@ def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:
     return torch.full((len(inputs),), class_number(model, name))
 
 
-def _result(model: Pyramid, sums: _Sums, question: Question, chosen: Sequence[tuple[int, Layer]], cell: Cell) -> Look:
+def _result(
+    model: Pyramid, sums: _Sums, question: AttentionOptions, chosen: Sequence[tuple[int, Layer]], cell: Cell
+) -> ImageAttention:
     found = []
     for number, layer in chosen:
         heads = chosen_heads(layer, question)
         picked = torch.tensor(heads) - 1
         weights = (sums.weights[number] / sums.count)[picked] if number in sums.weights else None
         mean = [(part[number] / sums.count)[picked].float() for part in (sums.maps, sums.distance)]
-        found.append(LayerLook(number, layer.stage + 1, tuple(heads), mean[0], mean[1], layer.cell, weights))
-    return Look(
+        found.append(LayerAttention(number, layer.stage + 1, tuple(heads), mean[0], mean[1], layer.cell, weights))
+    return ImageAttention(
         model.card.model,
         (torch.as_tensor(sums.pixels) / sums.count).round().to(torch.uint8).cpu(),
         sums.count,
@@ -149,7 +159,7 @@ def _result(model: Pyramid, sums: _Sums, question: Question, chosen: Sequence[tu
     )
 
 
-def _who(question: Question, has_token: set[bool]) -> str:
+def _who(question: AttentionOptions, has_token: set[bool]) -> str:
     if question.at is not None:
         return f"the patch at x = {question.at[0]}, y = {question.at[1]}"
     if len(has_token) > 1:

@@ -23,7 +23,7 @@ def opened(model: Any, device: str) -> Pyramid:
     return model.to(pick_device(device)).eval()
 
 
-def picture(model: Pyramid, given: str) -> list[Tensor]:
+def read_image(model: Pyramid, given: str) -> list[Tensor]:
     """Read one image in the size and channels of the model."""
     if not given:
         raise UserError("there is no image to inspect", expected="an image file, or --data test")
@@ -35,7 +35,7 @@ def picture(model: Pyramid, given: str) -> list[Tensor]:
     return [decode(Path(given), config["image"], config["channels"])[None]]
 
 
-def test_pictures(run: Run, model: Pyramid, part: str, count: int) -> list[Tensor]:
+def test_images_of(run: Run, model: Pyramid, part: str, count: int) -> list[Tensor]:
     """Return test images of a run, evenly spaced over its data set."""
     if part != "test":
         raise UserError("cannot inspect these images", expected="--data test", got=f"--data {part}")

@@ -11,7 +11,7 @@ PREDICTED = "predicted"
 
 
 @dataclass(frozen=True)
-class Question:
+class AttentionOptions:
     """Options of attention inspection. layers, heads: counted from 1; empty is all. at: the query pixel, as x and y.
 
     relevance: the name or number of a class, "predicted" for the predicted class, or "" for none.
@@ -24,7 +24,7 @@ class Question:
     relevance: str = PREDICTED
 
 
-def chosen_layers(found: Sequence[Layer], question: Question) -> Iterator[tuple[int, Layer]]:
+def chosen_layers(found: Sequence[Layer], question: AttentionOptions) -> Iterator[tuple[int, Layer]]:
     """Yield the requested layers with their numbers; in a pyramid, only those that have the requested heads."""
     for number in question.layers:
         if not 1 <= number <= len(found):
@@ -38,7 +38,7 @@ def chosen_layers(found: Sequence[Layer], question: Question) -> Iterator[tuple[
     yield from ((number, layer) for number, layer in chosen if chosen_heads(layer, question))
 
 
-def chosen_heads(layer: Layer, question: Question) -> list[int]:
+def chosen_heads(layer: Layer, question: AttentionOptions) -> list[int]:
     every = range(1, layer.heads + 1)
     return [head for head in every if head in (question.heads or every)]
 

@@ -7,13 +7,19 @@ from torch import Tensor
 
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry
-from patchword.analysis.attention.maps import Layer, answering, layers
-from patchword.analysis.attention.relevance import relevant
-from patchword.analysis.attention.rollout import rolled_out
+from patchword.analysis.attention.maps import Layer, layers, readout_row
+from patchword.analysis.attention.relevance import relevance_rows
+from patchword.analysis.attention.rollout import rollout_rows
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.text import Text
-from patchword.inspection.attention_options import PREDICTED, Question, chosen_heads, chosen_layers, class_number
+from patchword.inspection.attention_options import (
+    PREDICTED,
+    AttentionOptions,
+    chosen_heads,
+    chosen_layers,
+    class_number,
+)
 from patchword.recipes.text.inference.reader import Reader
 
 
@@ -26,7 +32,7 @@ class TextLayerLook:
 
 
 @dataclass(frozen=True)
-class TextLook:
+class TextAttention:
     """rollout: (tokens, tokens) over all layers. relevance: (tokens,) for the class `about`."""
 
     model: str
@@ -37,7 +43,7 @@ class TextLook:
     about: str = ""
 
 
-def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> TextLook:
+def text_attention(reader: Reader, text: str, pair: str, question: AttentionOptions) -> TextAttention:
     """Compute the attention over one text or a pair, with its special tokens."""
     if question.at is not None:
         raise UserError("a text has no pixels", expected="no --at")
@@ -54,11 +60,11 @@ def look_at_text(reader: Reader, text: str, pair: str, question: Question) -> Te
         shown.append(TextLayerLook(number, tuple(heads), weights[picked], far[picked]))
     whole = torch.eye(len(ids), device=read.device)[None]
     speaks, about = _relevance(reader, read, found, geometry, question.relevance)
-    return TextLook(
+    return TextAttention(
         reader.model.card.model,
         tuple(reader.tokenizer.tokens(ids)),
         tuple(shown),
-        rolled_out(found, geometry, whole)[0].cpu() if question.rollout else None,
+        rollout_rows(found, geometry, whole)[0].cpu() if question.rollout else None,
         speaks,
         about,
     )
@@ -92,7 +98,7 @@ def _relevance(
     else:
         label = class_number(reader.model, asked)
     answer = _answering(reader, found[-1].grid).to(read.device)
-    rows = relevant(reader.model, read, torch.tensor([label]), found, geometry, answer)
+    rows = relevance_rows(reader.model, read, torch.tensor([label]), found, geometry, answer)
     return rows[0, 0].cpu(), reader.labels[label]
 
 
@@ -100,7 +106,7 @@ def _answering(reader: Reader, grid: Grid) -> Tensor:
     """(1, 1, tokens): the tokens from which the head reads its output"""
     pool = reader.model.card.config.get("pool")
     if pool == "mean":
-        return answering(grid)
+        return readout_row(grid)
     row = torch.zeros(1, 1, grid.tokens)
     row[..., -1 if pool == "last" else 0] = 1
     return row

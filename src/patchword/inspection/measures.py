@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from patchword.analysis.sharpness.hessian import AT_ONCE
-from patchword.analysis.sharpness.sharpness import Wish
+from patchword.analysis.sharpness.sharpness import SharpnessOptions
 from patchword.core.files import read_json
 from patchword.inspection.robustness import Plan, known_robustness, of_these_weights, robustness
 from patchword.inspection.saved_sharpness import keep_sharpness, known_sharpness
-from patchword.inspection.sharpness import Asked, open_run
+from patchword.inspection.sharpness import SampleOptions, open_run
 from patchword.recipes.run import Run
 from patchword.recipes.text.inference.outputs import Advance
 
@@ -16,8 +16,8 @@ from patchword.recipes.text.inference.outputs import Advance
 class LeadingEigenvalue:
     """The largest eigenvalue of the Hessian of the training loss, saved in sharpness.json."""
 
-    asked: Asked
-    wish: Wish
+    asked: SampleOptions
+    options: SharpnessOptions
     name: str = "leading eigenvalue"
     unit: str = "loss per squared weight"
     logarithmic: bool = True
@@ -28,17 +28,17 @@ class LeadingEigenvalue:
         if not kept or (kept["sample"]["count"], kept["sample"]["seed"]) != (self._count(run), self.asked.seed):
             return None
         leading = kept["eigenvalues"][0]
-        settled = leading["converged"] or kept["products"] >= min(self.wish.products, kept["weights"])
+        settled = leading["converged"] or kept["products"] >= min(self.options.products, kept["weights"])
         return float(leading["value"]) if settled else None
 
     def measure(self, run: Run, device: str, advance: Advance) -> None:
         asked = replace(self.asked, device=device)
         opened = open_run(run, asked)
-        products = min(self.wish.products, opened.loss.weights)
-        passes = 1 + products + -(-self.wish.probes // AT_ONCE) + self.wish.steps + 3
+        products = min(self.options.products, opened.loss.weights)
+        passes = 1 + products + -(-self.options.probes // AT_ONCE) + self.options.steps + 3
         share = 1 / (passes * opened.loss.passes)
         reporting = replace(opened, loss=replace(opened.loss, tick=lambda: advance(share)))
-        keep_sharpness(reporting, asked, self.wish)
+        keep_sharpness(reporting, asked, self.options)
 
     def _count(self, run: Run) -> int:
         return min(self.asked.samples, int(read_json(run.folder / "data.json")["samples"]))

@@ -10,14 +10,14 @@ from torch import Tensor
 from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
-from patchword.data.augmentation.augmentation import prepared
-from patchword.data.corruptions import KINDS, SEVERITIES, corrupted
+from patchword.data.augmentation.augmentation import normalize
+from patchword.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
 from patchword.inspection.sharpness import weights_digest
 from patchword.layers.model import Model
 from patchword.recipes.run import Run
-from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 
 BATCH = 250
 FILE = "robustness.json"
@@ -27,7 +27,7 @@ FILE = "robustness.json"
 class Plan:
     """What is measured. count: test images, evenly spaced over the set; None is all. sizes: sides of square images."""
 
-    kinds: tuple[str, ...] = tuple(KINDS)
+    kinds: tuple[str, ...] = tuple(CORRUPTIONS)
     severities: tuple[int, ...] = SEVERITIES
     sizes: tuple[int, ...] = ()
     count: int | None = None
@@ -41,29 +41,29 @@ class Robustness:
     clean: float
     pictures: int
     seed: int
-    corrupted: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
+    corrupt: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
     sizes: Mapping[int, float] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> float:
         """the mean accuracy over the severities of a corruption"""
-        return sum(self.corrupted[kind].values()) / len(self.corrupted[kind])
+        return sum(self.corrupt[kind].values()) / len(self.corrupt[kind])
 
     @property
     def mean(self) -> float:
         """Mean corruption accuracy: the mean over the corruptions; nan if none was measured."""
-        return sum(map(self.of_kind, self.corrupted)) / len(self.corrupted) if self.corrupted else float("nan")
+        return sum(map(self.of_kind, self.corrupt)) / len(self.corrupt) if self.corrupt else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        corrupted = {
-            kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupted.items()
+        corrupt = {
+            kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupt.items()
         }
-        mean = {"mean_corruption_accuracy": self.mean} if self.corrupted else {}
+        mean = {"mean_corruption_accuracy": self.mean} if self.corrupt else {}
         sizes = {str(size): value for size, value in self.sizes.items()}
         first = {"clean_accuracy": self.clean, **mean, "pictures": self.pictures, "seed": self.seed}
-        return {**first, "corrupted": corrupted, "sizes": sizes}
+        return {**first, "corrupt": corrupt, "sizes": sizes}
 
 
-def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = nobody) -> Robustness:
+def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = ignore_progress) -> Robustness:
     """Measure the robustness of a run and save it in robustness.json. advance: called with each completed fraction."""
     target, before = pick_device(device), known_robustness(run)
     if before is not None and not of_these_weights(run):
@@ -101,7 +101,7 @@ def _completed(found: Robustness, before: Robustness | None) -> Robustness:
     """Add the saved corruptions or sizes if they were not measured now and were measured on the same images."""
     if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
         return found
-    return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
+    return replace(found, corrupt=found.corrupt or before.corrupt, sizes=found.sizes or before.sizes)
 
 
 def known_robustness(run: Run) -> Robustness | None:
@@ -113,7 +113,7 @@ def known_robustness(run: Run) -> Robustness | None:
     try:
         rows = {
             kind: {int(severity): float(value) for severity, value in row.items()}
-            for kind, row in saved["corrupted"].items()
+            for kind, row in saved["corrupt"].items()
         }
         sizes = {int(size): float(value) for size, value in saved["sizes"].items()}
         return Robustness(float(saved["clean_accuracy"]), int(saved["pictures"]), int(saved["seed"]), rows, sizes)
@@ -131,7 +131,7 @@ def accuracy(model: Model, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
     """Return the fraction of images that are classified correctly; the count stays on the device until the end."""
     right, count = torch.zeros((), dtype=torch.int64, device=next(model.parameters()).device), 0
     for pixels, labels in batches:
-        right += (model(prepared(pixels, model.card.normalization)).argmax(-1) == labels).sum()
+        right += (model(normalize(pixels, model.card.normalization)).argmax(-1) == labels).sum()
         count += len(labels)
     return int(right) / count
 
@@ -153,4 +153,4 @@ def _spoiled(
     """Yield batches of corrupted images. Random numbers depend on the index of an image, not on their count."""
     for index, (pixels, labels) in zip(torch.arange(len(images)).split(BATCH), _batches(images, device), strict=True):
         keys = images.keys[index.to(images.keys.device)].to(device)
-        yield corrupted(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels
+        yield corrupt(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels

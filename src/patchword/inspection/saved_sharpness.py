@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-from patchword.analysis.sharpness.hessian import Heard
-from patchword.analysis.sharpness.sharpness import Begun, Sharpness, Wish, measure
+from patchword.analysis.sharpness.hessian import SpectrumCallback
+from patchword.analysis.sharpness.sharpness import PhaseCallback, Sharpness, SharpnessOptions, measure
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
-from patchword.inspection.sharpness import Asked, Opened, weights_digest
+from patchword.inspection.sharpness import Opened, SampleOptions, weights_digest
 from patchword.recipes.run import Run
 
 FILE = "sharpness.json"
@@ -15,11 +15,15 @@ MODE = "Evaluation mode: no dropout, no augmentation, no smoothing; batch norms 
 
 
 def keep_sharpness(
-    opened: Opened, asked: Asked, wish: Wish, begun: Begun = lambda *_: None, heard: Heard = lambda _: None
+    opened: Opened,
+    asked: SampleOptions,
+    options: SharpnessOptions,
+    on_phase: PhaseCallback = lambda *_: None,
+    on_spectrum: SpectrumCallback = lambda _: None,
 ) -> dict[str, Any]:
     """Measure the sharpness, write it to sharpness.json and return it."""
     began = time.monotonic()
-    measured = measure(opened.loss, wish, begun, heard)
+    measured = measure(opened.loss, options, on_phase, on_spectrum)
     kept = _contents(opened.run, opened, asked, measured) | {"seconds": round(time.monotonic() - began, 1)}
     write_json(opened.run.folder / FILE, kept)
     return kept
@@ -34,7 +38,7 @@ def known_sharpness(run: Run) -> dict[str, Any]:
     return kept if kept.get("digest") == weights_digest(run) else {}
 
 
-def _contents(run: Run, opened: Opened, asked: Asked, found: Sharpness) -> dict[str, Any]:
+def _contents(run: Run, opened: Opened, asked: SampleOptions, found: Sharpness) -> dict[str, Any]:
     """Return the content of sharpness.json."""
     spectrum, ball = found.spectrum, found.ball
     leading = zip(spectrum.values.tolist(), spectrum.residuals.tolist(), spectrum.converged, strict=True)

@@ -40,7 +40,7 @@ from patchword.training.step import Objective
 
 
 @dataclass(frozen=True)
-class Asked:
+class SampleOptions:
     """Number and seed of the samples, and the batch size; a batch_size of 0 is the largest that fits into memory."""
 
     samples: int = 2048
@@ -67,7 +67,7 @@ class Opened:
     has_accuracy: bool = True
 
 
-def open_run(run: Run, asked: Asked) -> Opened:
+def open_run(run: Run, asked: SampleOptions) -> Opened:
     """Load the model of a run and a sample of its training data."""
     recipe = run.recipe()
     if recipe.kind not in _OPENERS:
@@ -81,7 +81,7 @@ def open_run(run: Run, asked: Asked) -> Opened:
     return replace(found, loss=fitting(found.loss))
 
 
-def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
+def _images(run: Run, recipe: ImageRecipe, asked: SampleOptions) -> Opened:
     device = pick_device(asked.device)
     model = _plain(run.model().to(device), run)
     config = model.card.config
@@ -100,7 +100,7 @@ def _images(run: Run, recipe: ImageRecipe, asked: Asked) -> Opened:
     return Opened(run, run.folder.absolute().name, loss, sample)
 
 
-def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
+def _texts(run: Run, recipe: TextRecipe, asked: SampleOptions) -> Opened:
     device, spec = pick_device(asked.device), task_spec_of(recipe)
     model = _plain(as_text(run.model().to(device), str(run.folder)), run)
     tokenizer, parts = Tokenizer.read(run.folder), read_parts(spec)
@@ -123,11 +123,16 @@ def _texts(run: Run, recipe: TextRecipe, asked: Asked) -> Opened:
 
 
 # The recipe kinds whose loss can be inspected.
-_OPENERS: Mapping[str, Callable[[Run, Any, Asked], Opened]] = {"images": _images, "text": _texts}
+_OPENERS: Mapping[str, Callable[[Run, Any, SampleOptions], Opened]] = {"images": _images, "text": _texts}
 
 
 def _loss(
-    model: Model, pieces: Callable[[int], Iterable[Any]], objective: Objective, weight: int, count: int, asked: Asked
+    model: Model,
+    pieces: Callable[[int], Iterable[Any]],
+    objective: Objective,
+    weight: int,
+    count: int,
+    asked: SampleOptions,
 ) -> SampleLoss:
     """weight: the number of terms in the mean over the whole sample"""
 

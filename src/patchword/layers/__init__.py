@@ -24,8 +24,8 @@ from patchword.layers.attention.recording import (
     Attended,
     AttentionMap,
     follow_attention,
-    plain_attention,
     record_attention,
+    reference_attention,
 )
 from patchword.layers.attention.relative_vectors import RelativeVectors
 from patchword.layers.attention.windows import Interlaced, Windows
@@ -43,10 +43,10 @@ from patchword.layers.convolution.stem import NormedStem, OverlapEmbed, PatchEmb
 from patchword.layers.drop_path import DropPath, drop_path_rates
 from patchword.layers.embedding.absolute import LearnedPositions, NoPositions, NoPrefix, Prefix, SinusoidalPositions
 from patchword.layers.embedding.characters import CharacterEmbedding
-from patchword.layers.embedding.floater import FloaterPlaces, FloaterPositions, Flow
+from patchword.layers.embedding.floater import FloaterPositions, FloaterTextPositions, Flow
 from patchword.layers.embedding.fourier import FourierFeatures, FourierPositions, FourierTextPositions
 from patchword.layers.embedding.image_position import POSITIONS, ImagePosition, ImagePositionName
-from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
+from patchword.layers.embedding.sinusoids import NoTextPositions, Sinusoids
 from patchword.layers.embedding.text_position import TEXT_POSITIONS, TextPosition, TextPositionName
 from patchword.layers.encoder import Encoder
 from patchword.layers.feed_forward import FeedForward
@@ -78,9 +78,9 @@ from patchword.layers.text.bottleneck import Bottleneck, BottleneckProjection, N
 from patchword.layers.text.encoder_decoder import EncoderDecoder, Memory, TokenEmbedding, Translator
 from patchword.layers.text.frozen_vectors import (
     Frozen,
-    LargestPool,
-    OverVectors,
-    VectorStem,
+    FrozenVectorModel,
+    MaxPool,
+    VectorEmbedding,
     WordByWord,
 )
 from patchword.layers.text.model import TextEmbedding, TextModel
@@ -120,14 +120,15 @@ __all__ = [
     "EncoderDecoder",
     "FeedForward",
     "FirstToken",
-    "FloaterPlaces",
     "FloaterPositions",
+    "FloaterTextPositions",
     "Flow",
     "FourierFeatures",
     "FourierPositions",
     "FourierTextPositions",
     "FromMemory",
     "Frozen",
+    "FrozenVectorModel",
     "Full",
     "Gelu",
     "Highway",
@@ -135,7 +136,6 @@ __all__ = [
     "ImagePositionName",
     "Interlaced",
     "LMHead",
-    "LargestPool",
     "LastLayer",
     "LastToken",
     "LayerScale",
@@ -143,6 +143,7 @@ __all__ = [
     "LinearProjection",
     "LocalEnhancement",
     "MLMTransform",
+    "MaxPool",
     "MeanPool",
     "Memory",
     "MemoryAttention",
@@ -150,13 +151,12 @@ __all__ = [
     "Model",
     "MultiplicativeProjection",
     "NoNorm",
-    "NoPlaces",
     "NoPositions",
     "NoPrefix",
+    "NoTextPositions",
     "NoTransform",
     "Norm",
     "NormedStem",
-    "OverVectors",
     "OverlapEmbed",
     "Partition",
     "PartlyTied",
@@ -196,7 +196,7 @@ __all__ = [
     "Tokens",
     "Translator",
     "Trigram",
-    "VectorStem",
+    "VectorEmbedding",
     "Windows",
     "WordByWord",
     "checkpoint_activations",
@@ -206,9 +206,9 @@ __all__ = [
     "mean_of_patches",
     "members",
     "overlapping",
-    "plain_attention",
     "pre_norm_block",
     "record_attention",
+    "reference_attention",
     "separate_heads",
     "shortcut",
     "token_losses",

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.kernels.common.availability import is_exporting
-from patchword.kernels.common.counter_rng import lowest_kept, mixed, seeds_on
+from patchword.kernels.common.counter_rng import lowest_kept, random_bits, seeds_on
 
 _LARGEST = 2**31  # elements that an index of 32 bits can number
 
@@ -36,7 +36,7 @@ def _is_on_gpu(tokens: Tensor) -> bool:
 
 
 def hashed_dropout(tokens: Tensor, rate: float) -> Tensor:
-    kept = mixed(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
+    kept = random_bits(tokens.shape, seeds_on(tokens.device)) >= lowest_kept(rate)
     return torch.where(kept, tokens * (1 / (1 - rate)), 0.0)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.layers.model import Model
-from patchword.training.journal import read_metrics
 from patchword.training.parallel.rank import launched
+from patchword.training.run_log import read_metrics
 from patchword.weights import load
 
 

@@ -72,7 +72,7 @@ def build_step(
     plain = PlainStep(
         objective,
         optimizer,
-        clip=recipe.clip_norm,
+        clip_norm=recipe.clip_norm,
         micro_batches=group.micro_batches(recipe.gradient_accumulation),
         precision=pick_precision(recipe.precision, task.device),
         gradient_sync=group.gradient_sync(model, [p for part in optimizer.param_groups for p in part["params"]]),

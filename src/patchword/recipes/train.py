@@ -9,7 +9,7 @@ from rich.console import Console
 
 from patchword.core.device import machine
 from patchword.core.errors import UserError
-from patchword.core.files import clear_litter, make_folder, read_json, write_json, write_text
+from patchword.core.files import make_folder, read_json, remove_temporary_files, write_json, write_text
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
@@ -23,7 +23,6 @@ from patchword.recipes.task import Task
 from patchword.training.checkpoint.background import BackgroundCheckpoints
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
-from patchword.training.journal import RunLog
 from patchword.training.lock.lock import check_unlocked, exclusive
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
@@ -31,6 +30,7 @@ from patchword.training.parallel.files import SilentLog, checkpoints_of
 from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
 from patchword.training.parallel.rank import is_main
 from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_launcher
+from patchword.training.run_log import RunLog
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.signals import interruptible, stop_requested
 
@@ -72,7 +72,7 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
 def begin(recipe: Recipe, task: Task, folder: Path) -> None:
     """Write the files that a run folder has before the first step."""
     check_data(task.fingerprint(), folder)
-    clear_litter(folder)
+    remove_temporary_files(folder)
     write_text(folder / "recipe.yaml", recipe.to_yaml())
     write_json(folder / "machine.json", machine(task.device))
 

@@ -7,10 +7,10 @@ nothing but SAM flattens the minimum. Augmentation, label smoothing and weight a
 from collections.abc import Sequence
 from statistics import fmean
 
-from patchword.analysis.sharpness.sharpness import Wish
+from patchword.analysis.sharpness.sharpness import SharpnessOptions
 from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
 from patchword.inspection.robustness import Plan
-from patchword.inspection.sharpness import Asked
+from patchword.inspection.sharpness import SampleOptions
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.recipe import ModelChoice
 from patchword.studies.study import Result, Study, field_of
@@ -21,7 +21,7 @@ MODELS = {
     "resnet": ("resnet-mini", 0.1),
     "mixer": ("mixer-mini", 0.2),
 }
-EIGENVALUE = LeadingEigenvalue(Asked(samples=2048), Wish(eigenvalues=1, products=100))
+EIGENVALUE = LeadingEigenvalue(SampleOptions(samples=2048), SharpnessOptions(eigenvalues=1, products=100))
 CORRUPTION = CorruptionAccuracy(Plan(count=2000))  # all kinds at all severities
 
 

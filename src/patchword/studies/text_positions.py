@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchword.layers import TEXT_POSITIONS, FloaterPlaces, RelativeVectors, TextModel, TextPositionName
+from patchword.layers import TEXT_POSITIONS, FloaterTextPositions, RelativeVectors, TextModel, TextPositionName
 from patchword.models import REGISTRY
 
 SCHEMES: tuple[TextPositionName, ...] = tuple(TEXT_POSITIONS)
@@ -76,7 +76,7 @@ def _find(scheme: TextPositionName, task: Exercise) -> Finding:
         after,
         None if after is None else roughness(after),
         None if before is None or after is None else float((after - before).norm() / before.norm()),
-        flow.flow.error(places) if isinstance(flow, FloaterPlaces) else None,
+        flow.flow.error(places) if isinstance(flow, FloaterTextPositions) else None,
     )
 
 

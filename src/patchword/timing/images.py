@@ -56,7 +56,7 @@ class AnySetting(Protocol):
         """the seconds per call, for each batch size"""
         ...
 
-    def tell(self, found: Any) -> str:
+    def describe(self, found: Any) -> str:
         """the result in a few words"""
         ...
 
@@ -81,7 +81,7 @@ class Setting:
     def taken(self, found: Speed) -> list[float]:
         return [found.seconds]
 
-    def tell(self, found: Speed) -> str:
+    def describe(self, found: Speed) -> str:
         return f"{found.rate:,.1f} images/s"
 
 

@@ -49,7 +49,7 @@ class TextSetting:
     def taken(self, found: TextSpeeds) -> list[float]:
         return [speed.seconds for speed in found.speeds]
 
-    def tell(self, found: TextSpeeds) -> str:
+    def describe(self, found: TextSpeeds) -> str:
         each = [f"batch {speed.batch}: {speed.rate * self.tokens:,.0f} tokens/s" for speed in found.speeds]
         return f"{self.device} {self.precision}, {', '.join(each)}"
 

@@ -21,7 +21,7 @@ def stop_requested() -> bool:
     return _received is not None
 
 
-def stop_code() -> int:
+def stop_exit_code() -> int:
     """Return the exit code of a stopped process: 130 after Ctrl-C, 143 after SIGTERM, as in shells."""
     return 128 + (_received or signal.SIGINT)
 

@@ -105,13 +105,13 @@ class PlainStep(Step):
         objective: Objective,
         optimizer: torch.optim.Optimizer,
         *,
-        clip: float = 0.0,
+        clip_norm: float = 0.0,
         micro_batches: int = 1,
         precision: Precision = "float32",
         gradient_sync: GradientSync = LOCAL,
     ) -> None:
         self.objective, self.optimizer, self.gradient_sync = objective, optimizer, gradient_sync
-        self.clip, self.micro_batches, self.precision = clip, micro_batches, precision
+        self.clip_norm, self.micro_batches, self.precision = clip_norm, micro_batches, precision
 
     def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
         loss, correct = self.gradient(batch)
@@ -146,8 +146,8 @@ class PlainStep(Step):
 
     def _clip(self) -> Tensor:
         """Return the norm of the gradient before clipping."""
-        if self.clip:
-            return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip, foreach=True))
+        if self.clip_norm:
+            return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip_norm, foreach=True))
         gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
         return _full(torch.nn.utils.get_total_norm(gradients, foreach=True))
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from patchword.analysis.attention.geometry import Geometry
 from patchword.analysis.attention.maps import class_attention, layers
-from patchword.analysis.attention.rollout import rolled_out, rollout
+from patchword.analysis.attention.rollout import rollout, rollout_rows
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
@@ -106,14 +106,14 @@ class Fixed:
         self.weights, self.stage, self.name = torch.tensor([rows]), 0, "attention"
         self.grid = self.key_grid = Grid(1, len(rows))
 
-    def mixed_by(self, readers: Tensor) -> Tensor:
+    def mean_attended_by(self, readers: Tensor) -> Tensor:
         return readers @ self.weights
 
 
 def test_rollout_of_two_layers_by_hand() -> None:
     first, second = Fixed([[0.5, 0.5], [0.0, 1.0]]), Fixed([[0.0, 1.0], [1.0, 0.0]])
     # with the residual: [[3/4, 1/4], [0, 1]] and [[1/2, 1/2], [1/2, 1/2]]; the other order would give 1/2 everywhere
-    whole = rolled_out([first, second], Geometry(nn.Identity()), torch.eye(2)[None])
+    whole = rollout_rows([first, second], Geometry(nn.Identity()), torch.eye(2)[None])
     assert torch.allclose(whole, torch.tensor([[[0.375, 0.625], [0.375, 0.625]]]))
 
 
@@ -130,7 +130,7 @@ def test_whole_models(name: str) -> None:
         # one patch at a time: row 1, column 3 is token prefix + 1 * 5 + 3
         assert torch.allclose(layer[2, 1, 3], attention.weights[2, :, 0, prefix + 8].mean())
     tokens = 2 * 5 + prefix
-    whole = rolled_out(layers(model, images), Geometry(model), torch.eye(tokens)[None])
+    whole = rollout_rows(layers(model, images), Geometry(model), torch.eye(tokens)[None])
     assert torch.allclose(whole.sum(-1), torch.ones(3, 2 * 5 + prefix), atol=1e-6)
     assert torch.allclose(rollout(model, images)[1, 0, 2], whole[1, 0, prefix + 2])
 

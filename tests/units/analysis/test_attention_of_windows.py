@@ -9,9 +9,9 @@ from torch import Tensor, nn
 import patchword
 from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry, to_pixels, token_at
-from patchword.analysis.attention.maps import Layer, answering, attention_to_patches, layers, patches, propagated
+from patchword.analysis.attention.maps import Layer, attention_to_patches, layers, patches, propagated, readout_row
 from patchword.analysis.attention.relevance import relevance
-from patchword.analysis.attention.rollout import rolled_out, rollout
+from patchword.analysis.attention.rollout import rollout, rollout_rows
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import Attention, AttentionMap, Full, Interlaced, Pattern, Windows, record_attention
@@ -54,7 +54,7 @@ def asked_by(model: nn.Module, image: Tensor, row: int, column: int) -> Tensor:
     (layer,) = layers(model, image)
     asking = torch.zeros(1, 1, layer.grid.tokens)
     asking[..., token_at((row, column), layer.grid, layer.cell)] = 1
-    return patches(layer.mixed_by(asking), layer.key_grid)[0, 0]
+    return patches(layer.mean_attended_by(asking), layer.key_grid)[0, 0]
 
 
 def test_a_window_with_the_square_looks_at_it_and_the_others_look_evenly() -> None:
@@ -110,11 +110,11 @@ def test_rollout_of_windows_and_shifted_windows_reaches_the_square_from_next_doo
     found = [*layers(plain, image), *layers(shifted, image)]
     asking = torch.zeros(1, 1, 64)
     asking[..., 4 * 8 + 4] = 1  # the window below the square's; only the shift brings it there
-    seen = patches(rolled_out(found, Geometry(plain), asking), Grid(8, 8))[0, 0]
+    seen = patches(rollout_rows(found, Geometry(plain), asking), Grid(8, 8))[0, 0]
     # shifted: half stays, half goes to (2, 5), where the plain window goes on to the whole square
     assert seen[2, 5] == pytest.approx(0.5 * 0.5 + 0.5 * 0.5 / 4, abs=1e-5)
     assert seen[1, 6] == pytest.approx(0.5 * 0.5 / 4, abs=1e-5)
-    alone = patches(rolled_out(found[:1], Geometry(plain), asking), Grid(8, 8))[0, 0]
+    alone = patches(rollout_rows(found[:1], Geometry(plain), asking), Grid(8, 8))[0, 0]
     assert float(alone[:4].sum()) == 0
 
 
@@ -132,11 +132,11 @@ def test_every_family_from_its_own_indices(family: str, size: tuple[int, int]) -
     for layer in found:
         readers = torch.rand(1, 3, layer.grid.tokens, generator=torch.Generator().manual_seed(3))
         by_matrix = torch.einsum("rq,bhqk->bhrk", readers[0], layer.dense())
-        assert torch.allclose(layer.read_by(readers), by_matrix, atol=1e-5)
-        assert torch.allclose(layer.mixed_by(readers), by_matrix.mean(1), atol=1e-5)
+        assert torch.allclose(layer.attended_by(readers), by_matrix, atol=1e-5)
+        assert torch.allclose(layer.mean_attended_by(readers), by_matrix.mean(1), atol=1e-5)
         assert torch.allclose(layer.summed(), layer.dense().sum(0), atol=1e-6)
     last = [layer for layer in found if layer.stage == found[-1].stage]
-    rows = rolled_out(last, geometry, torch.eye(last[0].grid.tokens)[None])
+    rows = rollout_rows(last, geometry, torch.eye(last[0].grid.tokens)[None])
     assert torch.allclose(rows.sum(-1), torch.ones(()), atol=1e-5)
     seen = rollout(model, images, geometry)
     assert seen.shape[1:] == (found[0].grid.height, found[0].grid.width)
@@ -219,4 +219,4 @@ def test_padding_reads_nothing_and_gets_nothing() -> None:
     whole = propagated(call, call.weights, torch.eye(64)[None])
     assert whole.shape == (1, 1, 64, 64)
     assert torch.allclose(whole.sum(-1), torch.ones(1, 1, 64), atol=1e-6)
-    assert float(answering(Grid(2, 2)).sum()) == 1
+    assert float(readout_row(Grid(2, 2)).sum()) == 1

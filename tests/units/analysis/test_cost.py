@@ -23,7 +23,7 @@ from patchword.layers import (
     Pattern,
     Residual,
     ScaledDotProduct,
-    plain_attention,
+    reference_attention,
 )
 from patchword.models import REGISTRY
 from support.helpers import smallest
@@ -139,7 +139,7 @@ def test_the_count_is_torchs_own(name, overrides):
     with torch.device("meta"):
         model = patchword.create(name, **overrides)
         images = torch.empty(1, card.config["channels"], *sides(card.config["image"]))
-    with plain_attention(model), FlopCounterMode(display=False, depth=None) as counter:
+    with reference_attention(model), FlopCounterMode(display=False, depth=None) as counter:
         model(images)
     cost = count(card)
     assert 2 * cost.macs == counter.get_total_flops()

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from patchword.analysis.sharpness.sharpness import Wish, highest, measure
+from patchword.analysis.sharpness.sharpness import SharpnessOptions, highest, measure
 from patchword.core.errors import UserError
-from patchword.inspection.sharpness import Asked, open_run
+from patchword.inspection.sharpness import SampleOptions, open_run
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run
@@ -64,7 +64,7 @@ def test_with_a_slope_the_maximum_is_the_known_one():
 def test_the_weights_are_back_bit_by_bit():
     loss = network()
     before = [parameter.detach().clone() for parameter in loss.parameters]
-    found = measure(loss, Wish(eigenvalues=2, products=10, probes=4, steps=3))
+    found = measure(loss, SharpnessOptions(eigenvalues=2, products=10, probes=4, steps=3))
     assert found.ball.rise >= found.ball.one_step > 0
     assert all(torch.equal(old, new) for old, new in zip(before, loss.parameters, strict=True))
 
@@ -72,19 +72,19 @@ def test_the_weights_are_back_bit_by_bit():
 @pytest.mark.parametrize("wrong", [{"rho": -1.0}, {"rho": float("nan")}, {"probes": 1}, {"products": 2}])
 def test_what_cannot_be_measured_is_refused(wrong):
     with pytest.raises(UserError):
-        Wish(**wrong)
+        SharpnessOptions(**wrong)
 
 
 def test_the_sample_is_what_the_run_learned_from_and_the_loss_is_plain(run):
-    opened = open_run(Run(run), Asked(samples=10_000, batch_size=100, device="cpu"))
-    again = open_run(Run(run), Asked(samples=10_000, batch_size=400, device="cpu"))
+    opened = open_run(Run(run), SampleOptions(samples=10_000, batch_size=100, device="cpu"))
+    again = open_run(Run(run), SampleOptions(samples=10_000, batch_size=400, device="cpu"))
     learned = json.loads((run / "data.json").read_text())["samples"]
     assert f"{learned:,} of {learned:,} training images of digits" in opened.sample
     assert opened.loss.value() == pytest.approx(again.loss.value(), rel=1e-5)
     direction = torch.ones_like(opened.loss.zeros(1))
     ours, theirs = opened.loss.products(direction), again.loss.products(direction)
     assert (ours - theirs).norm() < 1e-4 * ours.norm()
-    few = open_run(Run(run), Asked(samples=50, batch_size=64, device="cpu"))
+    few = open_run(Run(run), SampleOptions(samples=50, batch_size=64, device="cpu"))
     samples = torch.cat([piece.samples for piece in few.loss.pieces(64)])
     assert len(samples) == 50 == few.loss.count
 

@@ -17,12 +17,12 @@ from safetensors.torch import load_file as torch_load
 
 import patchword
 from patchword.core.text import Text
-from patchword.data.text.corpus.word_spans import places_of, word_places
+from patchword.data.text.corpus.word_spans import find_word, word_spans
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel
 from patchword.recipes.text.inference import embedding as embedding
 from patchword.recipes.text.inference.filling import put_in
-from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered
 from patchword.recipes.text.inference.reader import open_reader
 from patchword.recipes.text.inference.similarity import similar
@@ -246,7 +246,7 @@ def test_long_texts_are_cut_and_counted_or_read_in_windows(command, run, tokeniz
 
 def test_words_of_raw_text_keep_their_places():
     text = "It doesn't stop, 北京\tcafé\nx😀 हिन्दी. CAN'T Ada's 3.14 e-mail U.S. l'eau"
-    words = " ".join(text[start:end] for start, end in word_places(text))
+    words = " ".join(text[start:end] for start, end in word_spans(text))
     assert words == "It does n't stop , 北 京 café x😀 हिन्दी . CA N'T Ada 's 3.14 e - mail U.S. l ' eau"
 
 
@@ -623,8 +623,8 @@ def test_what_embed_refuses(minilm, refused):
 
 def test_a_word_is_found_as_a_whole():
     text = "Bank, banks, river-bank; embank the bank"
-    assert [text[start:end] for start, end in places_of("bank", text)] == ["VectorCache", "bank", "bank"]
-    assert places_of("京", "北京大学") == [(1, 2)]
+    assert [text[start:end] for start, end in find_word("bank", text)] == ["VectorCache", "bank", "bank"]
+    assert find_word("京", "北京大学") == [(1, 2)]
 
 
 def test_the_likeness_of_a_word_is_that_of_its_pieces_mean(command, minilm):
@@ -638,7 +638,7 @@ def test_the_likeness_of_a_word_is_that_of_its_pieces_mean(command, minilm):
         vectors = []
         for text, state in zip(sentences, by_hand(minilm, sentences, int(layer), length=40), strict=True):
             pieces = tokenizer.encode([text])[0]
-            for start, end in places_of("bank", text):
+            for start, end in find_word("bank", text):
                 inside = [1 + k for k in range(len(pieces)) if start <= pieces.starts[k] and pieces.ends[k] <= end]
                 vectors.append(state[inside].mean(0))
         unit = F.normalize(torch.stack(vectors), dim=-1)
@@ -655,7 +655,7 @@ def test_the_table_and_the_pictures(command, minilm):
 
 
 def test_many_uses_are_drawn_without_numbers(minilm):
-    found = similar(open_reader(str(minilm)), "cat", [Asked("The cat sat. " * 2)] * 30)
+    found = similar(open_reader(str(minilm)), "cat", [TextInput("The cat sat. " * 2)] * 30)
     assert (len(found.uses), found.left_out, found.unread) == (40, 0, 10)
     few = replace(found, uses=found.uses[:3], layers={layer: map[:3, :3] for layer, map in found.layers.items()})
     assert heat_maps(few, "svg").count(b"1.00") > 6 > heat_maps(found, "svg").count(b"1.00")
@@ -686,6 +686,6 @@ def test_a_device_that_does_not_exist(minilm, refused):
 
 def test_a_huge_cell_is_cut_and_counted(run):
     reader = open_reader(str(run("classes", ("a", "b"))))
-    asked = [Asked("cat " * 250_000), Asked("cat"), Asked("dog " * 250_000)]
+    asked = [TextInput("cat " * 250_000), TextInput("cat"), TextInput("dog " * 250_000)]
     answers = list(Predictor(reader, TextRecipe(length=LENGTH)).answers(asked))
     assert (len(answers), reader.counts.shortened) == (3, 2)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.corruptions import GROUPS, KINDS, SEVERITIES, corrupted
+from patchword.data.corruptions import CORRUPTIONS, GROUPS, SEVERITIES, corrupt
 from patchword.data.corruptions.random_fields import RandomFields
 from patchword.inspection.robustness import Robustness
 from patchword.reports.comparison.robustness_figures import severity_figure, size_figure
@@ -22,15 +22,15 @@ def pictures(count: int, channels: int, height: int, width: int) -> Tensor:
 
 
 def test_there_are_fifteen_in_four_groups():
-    assert len(KINDS) == 15
-    assert [kind for kinds in GROUPS.values() for kind in kinds] == list(KINDS)
+    assert len(CORRUPTIONS) == 15
+    assert [kind for kinds in GROUPS.values() for kind in kinds] == list(CORRUPTIONS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_shape_range_and_growth(kind):
     for channels, height, width in ((1, 28, 28), (3, 32, 40), (3, 96, 96)):
         clean, index = pictures(4, channels, height, width), torch.arange(4)
-        changed = [corrupted(clean, kind, severity, 0, index) for severity in SEVERITIES]
+        changed = [corrupt(clean, kind, severity, 0, index) for severity in SEVERITIES]
         assert all(pixels.shape == clean.shape and pixels.dtype == torch.uint8 for pixels in changed)
         far = [float((pixels.float() - clean.float()).abs().mean()) for pixels in changed]
         assert far[0] > 0.3  # of 255
@@ -39,33 +39,33 @@ def test_shape_range_and_growth(kind):
         assert far[-1] < 128  # something of the picture is left
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_a_picture_depends_on_the_seed_and_its_own_number_only(kind):
     clean = pictures(4, 3, 32, 32)
-    together = corrupted(clean, kind, 3, 0, torch.arange(4))
-    assert torch.equal(together, corrupted(clean, kind, 3, 0, torch.arange(4)))
-    alone = corrupted(clean[2:3], kind, 3, 0, torch.tensor([2]))
+    together = corrupt(clean, kind, 3, 0, torch.arange(4))
+    assert torch.equal(together, corrupt(clean, kind, 3, 0, torch.arange(4)))
+    alone = corrupt(clean[2:3], kind, 3, 0, torch.tensor([2]))
     assert (alone.int() - together[2:3].int()).abs().max() <= 1  # sums in another order
-    other = corrupted(clean[:1], kind, 3, 1, torch.tensor([0]))
-    renumbered = corrupted(clean[:1], kind, 3, 0, torch.tensor([7]))
+    other = corrupt(clean[:1], kind, 3, 1, torch.tensor([0]))
+    renumbered = corrupt(clean[:1], kind, 3, 0, torch.tensor([7]))
     is_random = kind not in ("defocus", "zoom", "brightness", "contrast", "pixelate", "jpeg")
     assert torch.equal(other, together[:1]) != is_random
     assert torch.equal(renumbered, together[:1]) != is_random
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_odd_pictures(kind):
     """One colour, tiny, and not square."""
     for clean in (torch.zeros(2, 3, 28, 28), torch.full((1, 1, 8, 8), 255), torch.zeros(1, 1, 17, 64)):
-        changed = corrupted(clean.to(torch.uint8), kind, 5, 0, torch.arange(len(clean)))
+        changed = corrupt(clean.to(torch.uint8), kind, 5, 0, torch.arange(len(clean)))
         assert changed.shape == clean.shape
 
 
 def test_shot_noise_has_the_mean_and_spread_of_counted_photons():
     for level in (60, 240):
         clean = torch.full((8, 1, 64, 64), level, dtype=torch.uint8)
-        noisy = corrupted(clean, "shot", 3, 0, torch.arange(8)).double() / 255
-        strength = KINDS["shot"].strength(3, 64)
+        noisy = corrupt(clean, "shot", 3, 0, torch.arange(8)).double() / 255
+        strength = CORRUPTIONS["shot"].strength(3, 64)
         mean, spread = level / 255, strength * (level / 255) ** 0.5
         if mean + 3 * spread < 1:  # nothing is cut off
             assert float(noisy.mean()) == pytest.approx(mean, rel=0.02)
@@ -86,24 +86,24 @@ def test_random_fields_are_uniform_and_normal():
 
 
 def test_strengths_change_between_the_two_sizes_they_are_given_for():
-    kind = KINDS["defocus"]
+    kind = CORRUPTIONS["defocus"]
     assert [kind.strength(5, side) for side in (8, 32, 224, 500)] == pytest.approx([1.6, 1.6, 10, 10])
     assert 1.6 < kind.strength(5, 64) < kind.strength(5, 128) < 10
-    for one in KINDS.values():
+    for one in CORRUPTIONS.values():
         assert list(one.small) == sorted(one.small)
         assert list(one.large) == sorted(one.large)
 
 
 def test_contrast_and_pixelate_by_hand():
     clean = torch.tensor([0, 200, 0, 200], dtype=torch.uint8).view(1, 1, 1, 4).expand(1, 1, 4, 4).contiguous()
-    flat = corrupted(clean, "contrast", 1, 0, torch.zeros(1))  # of 8 x 8 pixels or less, 30% is lost
+    flat = corrupt(clean, "contrast", 1, 0, torch.zeros(1))  # of 8 x 8 pixels or less, 30% is lost
     assert flat[0, 0, 0].tolist() == [30, 170, 30, 170]
-    blocks = corrupted(clean, "pixelate", 4, 0, torch.zeros(1))
+    blocks = corrupt(clean, "pixelate", 4, 0, torch.zeros(1))
     assert blocks[0, 0].unique().tolist() == [100]
 
 
 def test_no_legend_lies_over_the_lines():
-    found = Robustness(0.4, 10, 0, {kind: dict.fromkeys(SEVERITIES, 0.1) for kind in KINDS}, {20: 0.1})
+    found = Robustness(0.4, 10, 0, {kind: dict.fromkeys(SEVERITIES, 0.1) for kind in CORRUPTIONS}, {20: 0.1})
     figure = severity_figure(found)
     figure.draw_without_rendering()
     for axes in figure.axes:
@@ -114,6 +114,6 @@ def test_no_legend_lies_over_the_lines():
 def test_unknown_kinds_and_severities_are_told():
     clean = pictures(1, 1, 28, 28)
     with pytest.raises(UserError, match=r"unknown corruption 'fogg'\n.*'fog'"):
-        corrupted(clean, "fogg", 1, 0, torch.zeros(1))
+        corrupt(clean, "fogg", 1, 0, torch.zeros(1))
     with pytest.raises(UserError, match="1 to 5, got 6"):
-        corrupted(clean, "fog", 6, 0, torch.zeros(1))
+        corrupt(clean, "fog", 6, 0, torch.zeros(1))

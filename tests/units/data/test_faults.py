@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from patchword.core.errors import UserError
-from patchword.data.faults import DataError, Fault, attempt, doubt, one_report, tell, told
+from patchword.data.faults import DataError, Fault, attempt, collect_faults, fault_lines, report_fault, warn
 from patchword.data.image import decoding, image_file, images, listing
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import IdxSource
@@ -30,11 +30,13 @@ def faults_of(recipe) -> str:
     """What the one error says of a recipe's data, whole."""
     with pytest.raises(UserError) as caught:
         check_data(recipe)
-    return "\n".join(told(caught.value.faults, None)) if isinstance(caught.value, DataError) else str(caught.value)
+    return (
+        "\n".join(fault_lines(caught.value.faults, None)) if isinstance(caught.value, DataError) else str(caught.value)
+    )
 
 
 def notes_of(recipe) -> str:
-    return "\n".join(told(check_data(recipe)[1], None))
+    return "\n".join(fault_lines(check_data(recipe)[1], None))
 
 
 # The report
@@ -42,12 +44,12 @@ def notes_of(recipe) -> str:
 
 def test_without_a_report_the_first_fault_is_an_error():
     with pytest.raises(UserError, match="broken"):
-        tell(UserError("broken"))
+        report_fault(UserError("broken"))
 
 
 def test_a_report_gathers_all_and_one_fault_stays_as_it_is():
-    with pytest.raises(UserError, match=r"^only$") as caught, one_report():
-        tell(UserError("only"))
+    with pytest.raises(UserError, match=r"^only$") as caught, collect_faults():
+        report_fault(UserError("only"))
     assert not isinstance(caught.value, DataError)
     with pytest.raises(DataError, match=r"^3 faults in the data, of 2 kinds") as caught:
         several()
@@ -55,16 +57,16 @@ def test_a_report_gathers_all_and_one_fault_stays_as_it_is():
 
 
 def several():
-    with one_report():
-        tell(UserError("a.csv, line 2: empty"))
+    with collect_faults():
+        report_fault(UserError("a.csv, line 2: empty"))
         assert attempt(int, "3") == 3
-        tell(UserError("a.csv, line 9: empty"))
+        report_fault(UserError("a.csv, line 9: empty"))
         raise UserError("the end")
 
 
 def test_doubts_stop_nothing_and_reports_inside_reports_are_one():
-    with one_report() as outer, one_report() as inner:
-        doubt("odd", "here")
+    with collect_faults() as outer, collect_faults() as inner:
+        warn("odd", "here")
         assert inner is outer
     assert [fault.line for fault in outer.doubts] == ["here"]
 
@@ -170,7 +172,7 @@ def test_marks_and_line_ends_are_read_right_and_copies_are_notes(tmp_path):
     )
     counts, notes = check_data(recipe)
     assert counts == "6 texts to train on and to validate, 2 labels"
-    shown = "\n".join(told(notes, None))
+    shown = "\n".join(fault_lines(notes, None))
     assert f"{tmp_path}/b.csv, line 2 is {tmp_path}/a.csv, line 4" in shown
     assert f"{tmp_path}/c.csv, line 3 is {tmp_path}/a.csv, line 2" in shown
     assert "2 lines end in \\r\\n, 2 lines end in \\n, 1 lines end in \\r" in shown
@@ -331,12 +333,12 @@ def test_what_is_named_as_a_picture_and_is_no_file_is_never_opened(tmp_path, mon
     (classes / "dog" / "folder.png").mkdir()
     monkeypatch.setattr(listing, "ListedSource", lambda name, rows: [path.name for path, *_ in rows])
     listed = []
-    with pytest.raises(UserError) as told, one_report():
+    with pytest.raises(UserError) as fault_lines, collect_faults():
         listed = listing.folder_source(classes)
     assert len(listed) == 10
     assert not {"pipe.png", "linked.png", "folder.png"} & set(listed)
     for place in ("cat/pipe.png", "dog/linked.png", "dog/folder.png"):
-        assert f"{classes}/{place} has the suffix of an image but is not a file" in str(told.value)
+        assert f"{classes}/{place} has the suffix of an image but is not a file" in str(fault_lines.value)
 
 
 def test_training_makes_the_same_report_and_writes_no_run(spoilt, command, monkeypatch):
@@ -415,9 +417,9 @@ def test_idx_files_are_all_looked_at(tmp_path):
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError) as caught, one_report():
+    with pytest.raises(DataError) as caught, collect_faults():
         IdxSource("clothes", tmp_path, tuple("abc"), "here").examine()
-    lines = "\n".join(told(caught.value.faults, None))
+    lines = "\n".join(fault_lines(caught.value.faults, None))
     assert "train-images" in lines
     assert "train-labels-idx1-ubyte.gz is too long" in lines
     assert "the t10k images and labels do not belong together" in lines

@@ -7,7 +7,7 @@ import torch
 
 from patchword.bench.text_inputs import natural_lengths
 from patchword.core.text import Packed, Text
-from patchword.data.text.batching.packing import filled
+from patchword.data.text.batching.packing import pack_by_tokens
 from patchword.fusion import buckets as module
 from patchword.fusion.buckets import BucketedGraphs, cut, sizes_of, to_bucket
 from patchword.fusion.compile import compile
@@ -78,7 +78,7 @@ def test_sizes_that_are_steady_stay():
 def test_sizes_become_few():
     """of batches of natural texts, as a run fills them"""
     lengths = natural_lengths(80 * 128, 512)
-    met = [texts(lengths[index].tolist()) for index in filled(torch.arange(len(lengths)), lengths, 10_368)]
+    met = [texts(lengths[index].tolist()) for index in pack_by_tokens(torch.arange(len(lengths)), lengths, 10_368)]
     grown = [to_bucket(text, 512) for text in met]
     assert len({sizes_of(text) for text in met}) == len(met) > 70
     assert len({sizes_of(text) for text in grown}) < 16

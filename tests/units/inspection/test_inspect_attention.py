@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 import patchword
 from patchword.core.text import Text
 from patchword.inspection.attention import look
-from patchword.inspection.attention_options import Question
-from patchword.inspection.attention_texts import TextLayerLook, TextLook
+from patchword.inspection.attention_options import AttentionOptions
+from patchword.inspection.attention_texts import TextAttention, TextLayerLook
 from patchword.inspection.robustness import Plan, known_robustness, robustness
 from patchword.layers import record_attention
 from patchword.recipes.run import Run
@@ -73,8 +73,8 @@ def test_the_mean_over_test_pictures_is_that_of_each(trained):
     run = Run(trained)
     model = run.model()
     batch = run.test_images(model.card).pixels.take(torch.arange(20))  # more than go at once
-    whole = look(model, batch, Question())
-    ones = [look(model, batch[index : index + 1], Question()) for index in range(20)]
+    whole = look(model, batch, AttentionOptions())
+    ones = [look(model, batch[index : index + 1], AttentionOptions()) for index in range(20)]
     assert whole.pictures == 20
     for mean, each in [
         (whole.rollout, [one.rollout for one in ones]),
@@ -262,7 +262,7 @@ def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
 
 def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
     weights = torch.eye(3).expand(4, 3, 3)
-    seen = TextLook("model", ("a", "b", "c"), (TextLayerLook(1, (1, 2, 3, 4), weights, torch.zeros(4)),))
+    seen = TextAttention("model", ("a", "b", "c"), (TextLayerLook(1, (1, 2, 3, 4), weights, torch.zeros(4)),))
     lines = text_figures(seen, ["maps"])["heads"].axes[0].collections
     starts = [float(line.get_segments()[0][0][1]) for line in lines]
     assert len(set(starts)) == 4

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from patchword.kernels.lstm import steps as lstm_steps
-from patchword.kernels.lstm.operation import Bounds, Weights, quick_lstm
+from patchword.kernels.lstm.operation import Bounds, Weights, fused_lstm
 from patchword.kernels.lstm.steps import SavedSteps, TorchStepsBackward, TorchStepsForward
 from support.kernel_tests import DEVICE, assert_as_exact
 
@@ -90,14 +90,14 @@ def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(shape, generator=generator).to(DEVICE).requires_grad_() for shape in shapes]
     exact = [part.detach().double().requires_grad_() for part in given]
-    states = quick_lstm(exact[0], Weights(*exact[1:]), Bounds(0.5, 0.3), torch.float64)
+    states = fused_lstm(exact[0], Weights(*exact[1:]), Bounds(0.5, 0.3), torch.float64)
     exact = [states.detach(), *torch.autograd.grad(states.sin().sum(), exact)]
     found, taken = [], []
     original = triton_steps.TritonStepsBackward
     monkeypatch.setattr(triton_steps, "TritonStepsBackward", lambda *some: taken.append(some) or original(*some))
     for works in (True, False):
         monkeypatch.setattr(lstm_steps, "is_usable", lambda device, works=works: works)
-        states = quick_lstm(given[0], Weights(*given[1:]), Bounds(0.5, 0.3), torch.float32)
+        states = fused_lstm(given[0], Weights(*given[1:]), Bounds(0.5, 0.3), torch.float32)
         found.append([states.detach(), *torch.autograd.grad(states.sin().sum(), given)])
     assert_as_exact(*found, exact)
     assert len(taken) == 1

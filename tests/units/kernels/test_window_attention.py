@@ -18,8 +18,8 @@ from support.window_kernel_tests import KINDS, drawn, exactly, given, learned, n
 
 
 def by_kernel(qkv, tables, taps, cuts, heads, scale):
-    groups = [operation.Share(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
-    return operation.windows(qkv, groups, heads, scale)
+    groups = [operation.HeadGroup(*each) for each in zip(cuts, tables, taps[::2], taps[1::2], strict=True)]
+    return operation.window_attention_kernel(qkv, groups, heads, scale)
 
 
 def assert_matches_reference(lists, cuts, heads, head, factor=4.0):
@@ -215,7 +215,7 @@ def test_nothing_is_written_beside_what_is_asked_for(single_tile, monkeypatch):
     for work in ("forward", "backward"):
         monkeypatch.setitem(tuning.SINGLE_TILE, (work, False), single_tile)
     monkeypatch.setitem(tuning.TILE, False, 16)
-    monkeypatch.setattr(window_operation, "room", guarded)
+    monkeypatch.setattr(window_operation, "allocate", guarded)
     cuts = [Windows(4, 5, shift=1).cut(Grid(6, 7)), Windows(6, 3).cut(Grid(6, 7))]
     assert_matches_reference(given(cuts, 1, 12, table=True, taps=True), cuts, 1, 12)
     assert len(buffers) > 7

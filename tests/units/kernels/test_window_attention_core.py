@@ -20,8 +20,8 @@ from patchword.layers import (
     RelativeTable,
     SeparableProjection,
     Windows,
-    plain_attention,
     record_attention,
+    reference_attention,
 )
 from support.helpers import pixels, randomise
 from support.kernel_tests import DEVICE, assert_as_exact
@@ -33,8 +33,8 @@ def taken(monkeypatch):
     pytest.importorskip("triton")
     calls = []
     monkeypatch.setattr(operation, "has_window_kernel", lambda query, head: True)
-    original = operation.windows
-    monkeypatch.setattr(operation, "windows", lambda *given: calls.append(given) or original(*given))
+    original = operation.window_attention_kernel
+    monkeypatch.setattr(operation, "window_attention_kernel", lambda *given: calls.append(given) or original(*given))
     return calls
 
 
@@ -55,7 +55,7 @@ def differentiated(attention, dtype=torch.float32):
 
 def assert_as_reference(found, attention, run=differentiated):
     """`found` is about as exact as what the reference computes; run: (attention, dtype) -> tensors"""
-    with plain_attention(attention):
+    with reference_attention(attention):
         reference = run(attention, torch.float32)
         exact = run(deepcopy(attention).double(), torch.float64)
         # The gradients of the keys' biases are zero, so that both are rounding errors, which may differ by more.
@@ -221,7 +221,7 @@ def test_a_few_tokens_that_all_meet_are_one_rectangle_to_a_compiled_model(taken)
         with torch.set_grad_enabled(needs_grad):
             seen, answer = ways_to_attend(attention, tokens)
             assert (seen == ["patchword.window_attention.default"]) == expected
-            with plain_attention(attention):
+            with reference_attention(attention):
                 exact = deepcopy(attention).double()(tokens.double(), Scope())
                 assert_as_exact([answer], [attention(tokens, Scope())], [exact])
         torch.compiler.reset()

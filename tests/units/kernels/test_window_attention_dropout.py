@@ -108,7 +108,8 @@ def test_a_compiled_call_draws_anew_each_time():
     none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
     qkv = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
     run = torch.compile(
-        lambda x: operation.windows([x], [operation.Share(cut, none, none, none)], 1, 0.25, 0.4), backend="aot_eager"
+        lambda x: operation.window_attention_kernel([x], [operation.HeadGroup(cut, none, none, none)], 1, 0.25, 0.4),
+        backend="aot_eager",
     )
     one, two = run(qkv), run(qkv)
     assert not torch.equal(one, two)
@@ -124,7 +125,9 @@ def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, trai
     rates = []
     monkeypatch.setattr(operation, "has_window_kernel", lambda *given: True)
     monkeypatch.setattr(operation, "is_faster_than_sdpa", lambda *given: True)
-    monkeypatch.setattr(operation, "windows", lambda qkv, *rest: rates.append(rest[-1]) or qkv[0][..., :16])
+    monkeypatch.setattr(
+        operation, "window_attention_kernel", lambda qkv, *rest: rates.append(rest[-1]) or qkv[0][..., :16]
+    )
     patterns = [Pattern(partition)]
     attention = Attention(16, 2, patterns=patterns, dropout=0.2).train(training)
     attention(torch.randn(2, 4, 16), Scope(grid=Grid(2, 2)))

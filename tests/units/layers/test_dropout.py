@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from patchword.kernels.common.counter_rng import mixed
+from patchword.kernels.common.counter_rng import random_bits
 from patchword.layers import dropout as module
 from patchword.layers.dropout import Dropout, hashed_dropout, is_inactive
 
@@ -25,27 +25,27 @@ def bits(numbers):
 
 
 def test_every_bit_is_set_half_of_the_time():
-    found = bits(mixed(SHAPE, seeds(3, -7))).float().mean(0)
+    found = bits(random_bits(SHAPE, seeds(3, -7))).float().mean(0)
     assert (found - 0.5).abs().max() < 5 * 0.5 * COUNT**-0.5
 
 
 @pytest.mark.parametrize("other", [seeds(2, -7), seeds(3, -8), seeds(3 ^ 1, -7), seeds(3 - 2**31, -7)])
 def test_other_seeds_give_other_numbers(other):
     """Two masks agree as often as chance has it."""
-    one, two = (mixed(SHAPE, pair) >= 0 for pair in (seeds(3, -7), other))
+    one, two = (random_bits(SHAPE, pair) >= 0 for pair in (seeds(3, -7), other))
     assert abs((one == two).float().mean() - 0.5) < 5 * 0.5 * COUNT**-0.5
 
 
 @pytest.mark.parametrize("away", [1, 2, 48, 32 * 48, 2 * 32 * 48])
 def test_neighbours_do_not_tell_of_each_other(away):
-    kept = (mixed(SHAPE, seeds(-5, 11)) >= -(2**31) + round(0.1 * 2**32)).flatten().double()
+    kept = (random_bits(SHAPE, seeds(-5, 11)) >= -(2**31) + round(0.1 * 2**32)).flatten().double()
     one, two = kept[away:] - kept.mean(), kept[:-away] - kept.mean()
     assert abs((one * two).mean() / kept.var()) < 5 * COUNT**-0.5
 
 
 def test_no_two_places_have_one_number():
     """Each step can be undone, so that no number comes twice."""
-    assert mixed(SHAPE, seeds(123, 456)).unique().numel() == COUNT
+    assert random_bits(SHAPE, seeds(123, 456)).unique().numel() == COUNT
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

@@ -89,7 +89,7 @@ def test_pieces_add_up_and_rows_are_the_same(strong):
 
 def test_a_small_text_is_learned(model):
     whole, objective = batch(), TwoWays(model)
-    step = PlainStep(objective, torch.optim.Adam(model.parameters()), clip=10.0)
+    step = PlainStep(objective, torch.optim.Adam(model.parameters()), clip_norm=10.0)
     first, _ = step(whole, 0.02)
     assert float(first) / whole.weight == pytest.approx(math.log(len(WORDS)), rel=0.2)
     for _ in range(50):
@@ -160,7 +160,7 @@ def test_many_draws_are_the_whole_softmax():
 def test_a_small_text_is_learned_from_drawn_words(model):
     whole = batch()
     before = float(TwoWays(model)(whole, whole).loss.detach())
-    step = PlainStep(TwoWays(model, SampledSoftmax(8)), torch.optim.Adam(model.parameters()), clip=10.0)
+    step = PlainStep(TwoWays(model, SampledSoftmax(8)), torch.optim.Adam(model.parameters()), clip_norm=10.0)
     for _ in range(40):
         step(whole, 0.02)
     assert float(TwoWays(model)(whole, whole).loss.detach()) < 0.5 * before

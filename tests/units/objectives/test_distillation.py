@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
+from patchword.data.text.batching.batches import IGNORE, BatchFormat, TextBatch
 from patchword.data.text.batching.ragged import Ragged
-from patchword.layers import Attended, TextModel, follow_attention, plain_attention
+from patchword.layers import Attended, TextModel, follow_attention, reference_attention
 from patchword.objectives.classification import Outcome
 from patchword.objectives.distillation import answers as distillation_answers
 from patchword.objectives.distillation import layers as distillation_layers
@@ -47,7 +47,7 @@ from patchword.objectives.distillation.layers import (
 from patchword.objectives.text import AnswerSpan, MaskedWords, TextClasses, TextLabels, TextNumbers, TokenTags
 from support.helpers import randomise, texts, tiny_text
 
-PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
+PADDED, IN_ROW = BatchFormat(0, False, torch.device("cpu")), BatchFormat(0, True, torch.device("cpu"))
 LENGTHS = [7, 3, 12, 5, 2, 9]
 NOTHING = SimpleNamespace()  # a piece that no lesson here looks at
 
@@ -233,7 +233,7 @@ SOFT = {
 }
 
 
-def batch_of(task: str, form: Form) -> TextBatch:
+def batch_of(task: str, form: BatchFormat) -> TextBatch:
     generator = torch.Generator().manual_seed(5)
 
     def below(limit: int, *shape: int) -> Tensor:
@@ -256,7 +256,7 @@ def batch_of(task: str, form: Form) -> TextBatch:
         case "span":
             return replace(plain, labels=torch.stack([below(99, count) % torch.tensor(LENGTHS)] * 2, -1))
     labels = None if task == "words" else below(2, count)
-    return replace(plain, labels=labels, targets=Ragged(asked, ids.offsets), asks_places=True)
+    return replace(plain, labels=labels, targets=Ragged(asked, ids.offsets), targets_only=True)
 
 
 def pair_of(task: str) -> tuple[TextModel, TextModel, nn.Linear]:
@@ -270,7 +270,7 @@ def pair_of(task: str) -> tuple[TextModel, TextModel, nn.Linear]:
     return student, teacher, randomise(nn.Linear(16, 32))
 
 
-def distilled(task: str, form: Form, parts: int) -> tuple[float, float, Tensor]:
+def distilled(task: str, form: BatchFormat, parts: int) -> tuple[float, float, Tensor]:
     """The loss, the right answers and the gradient of every lesson there is at once."""
     student, teacher, fit = pair_of(task)
     layers = even_layers(2, 4)
@@ -373,7 +373,7 @@ def test_scores_are_what_weights_are_the_softmax_of_and_open_to_gradients():
         model(text)
     assert len(calls) == 2
     attention = model.encoder.blocks[0].attention.sublayer
-    with plain_attention(model):
+    with reference_attention(model):
         query, key, _ = attention.projection.joint(model.entrance(text)).chunk(3, -1)
     query, key = (part.unflatten(-1, (4, 8)).transpose(1, 2) for part in (query, key))
     scores = query @ key.transpose(-2, -1) / 8**0.5

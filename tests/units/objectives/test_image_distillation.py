@@ -14,9 +14,9 @@ from torch import Tensor
 
 import patchword
 from patchword.core.card import Card, Normalization
-from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.image.batches import Batch
-from patchword.data.image.images import fitted
+from patchword.data.image.images import resize
 from patchword.layers import separate_heads
 from patchword.objectives.distillation import images as distillation_images
 from patchword.objectives.distillation.answers import HardTargets, SoftTargets, SoftTargetsByClass
@@ -205,13 +205,13 @@ def card(channels: int, image: object, normalization: Normalization) -> Card:
 @pytest.mark.parametrize("side", [12, 9, (20, 16)])
 def test_the_teacher_gets_the_pixels_as_it_was_trained_on_them(own, other, side):
     pixels = torch.randint(60, 190, (4, own, 12, 12), dtype=torch.uint8)
-    pixels = fitted(pixels[..., ::4, ::4], 12, own)  # smooth: little is cut off when it is resized
+    pixels = resize(pixels[..., ::4, ::4], 12, own)  # smooth: little is cut off when it is resized
     preparations = [OWN if channels == 1 else OTHER for channels in (own, other)]
     preparations[1] = replace(preparations[1], std=tuple(2 * value for value in preparations[1].std))
     found = SamePixels(card(own, 12, preparations[0]), card(other, side, preparations[1]), torch.device("cpu"))(
-        prepared(pixels, preparations[0])
+        normalize(pixels, preparations[0])
     )
-    expected = prepared(fitted(pixels, side, other), preparations[1])
+    expected = normalize(resize(pixels, side, other), preparations[1])
     assert found.shape == expected.shape
     assert torch.allclose(found, expected, atol=1.1 / 255 / 0.4)  # whole numbers there, not here
 

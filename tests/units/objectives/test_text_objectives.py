@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.text import Text
-from patchword.data.text.batching.batches import IGNORE, Form, TextBatch
+from patchword.data.text.batching.batches import IGNORE, BatchFormat, TextBatch
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import TextModel
 from patchword.objectives.text import (
@@ -23,7 +23,7 @@ from patchword.objectives.text import (
 from patchword.training.step import PlainStep
 from support.helpers import tiny_text
 
-PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
+PADDED, IN_ROW = BatchFormat(0, False, torch.device("cpu")), BatchFormat(0, True, torch.device("cpu"))
 LENGTHS = [7, 3, 12, 5, 2, 9, 4]
 VOCABULARY = 61
 WEIGHTS = torch.tensor([0.5, 2.0, 1.25])
@@ -33,7 +33,7 @@ def drawn(*shape: int, below: int, seed: int = 0) -> Tensor:
     return torch.randint(0, below, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def batch_of(task: str, form: Form) -> TextBatch:
+def batch_of(task: str, form: BatchFormat) -> TextBatch:
     """Texts of very different length, with labels or targets of the task."""
     count, tokens = len(LENGTHS), sum(LENGTHS)
     ids = Ragged.of([[0] * length for length in LENGTHS])
@@ -56,9 +56,9 @@ def batch_of(task: str, form: Form) -> TextBatch:
             last = torch.minimum(first + drawn(count, below=4, seed=3), torch.tensor(LENGTHS) - 1)
             return replace(plain, labels=torch.stack([first, last], -1))
         case "words":
-            return replace(plain, targets=Ragged(asked, ids.offsets), asks_places=True)
+            return replace(plain, targets=Ragged(asked, ids.offsets), targets_only=True)
     labels = drawn(count, below=2)
-    return replace(plain, labels=labels, targets=Ragged(asked, ids.offsets), asks_places=True)
+    return replace(plain, labels=labels, targets=Ragged(asked, ids.offsets), targets_only=True)
 
 
 HEADS = {
@@ -91,7 +91,7 @@ def model_of(task: str) -> TextModel:
     return model
 
 
-def gradients(task: str, form: Form, parts: int) -> tuple[float, float, dict[str, Tensor]]:
+def gradients(task: str, form: BatchFormat, parts: int) -> tuple[float, float, dict[str, Tensor]]:
     """The loss, the right answers and the gradient of a batch taken in so many pieces."""
     model, batch = model_of(task), batch_of(task, form)
     objective, loss, right = OBJECTIVES[task](model), 0.0, 0.0
@@ -127,10 +127,10 @@ def test_pieces_add_up_to_the_whole(task, form):
 @pytest.mark.parametrize("task", HEADS)
 def test_without_padding_loss_and_gradients_are_the_same(task, parts):
     loss, right, padded = gradients(task, PADDED, parts)
-    again, answers, in_row = gradients(task, IN_ROW, parts)
+    again, answers, packed = gradients(task, IN_ROW, parts)
     assert again == pytest.approx(loss, abs=1e-5 * max(1, abs(loss)))
     assert answers == pytest.approx(right, nan_ok=True)
-    assert_alike(padded, in_row)
+    assert_alike(padded, packed)
 
 
 @pytest.mark.parametrize("task", HEADS)

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
-from patchword.data.text.corpus.word_pairs import CHUNK, Drawing, Sizes, false_probability, keep_probability
+from patchword.data.text.corpus.word_counts import Vocabulary, number_words, word_splitter
+from patchword.data.text.corpus.word_pairs import CHUNK, BlockSizes, PairSampler, keep_probability, negative_probability
 from patchword.objectives.word_vectors import OBJECTIVES, Tables, step
 from patchword.recipes.vectors.words_training import WordVectorOptions, learn, learn_numbers
 
@@ -20,7 +20,7 @@ def vocabulary(*counts: int) -> Vocabulary:
     return Vocabulary(tuple(f"w{number}" for number in range(len(counts))), np.array(counts, np.int64))
 
 
-def drawn(numbers: np.ndarray, drawing: Drawing, epoch: int = 0):
+def drawn(numbers: np.ndarray, drawing: PairSampler, epoch: int = 0):
     return [found for begin in range(0, len(numbers), CHUNK) for found in drawing.steps(numbers, begin, epoch)]
 
 
@@ -28,24 +28,24 @@ def drawn(numbers: np.ndarray, drawing: Drawing, epoch: int = 0):
 
 
 def test_words_are_counted_and_numbered():
-    found = Vocabulary.count(LINES, cut_of("spaces"), least=2)
+    found = Vocabulary.count(LINES, word_splitter("spaces"), least=2)
     assert found.words == ("the", "cat", "dog")
     assert found.counts.tolist() == [4, 3, 2]
-    numbers = number_words(LINES, cut_of("spaces"), found)
+    numbers = number_words(LINES, word_splitter("spaces"), found)
     assert numbers.tolist() == [0, 1, 0, 2, -1, 2, -1, 0, 1, 0, 1, -1, -1]
-    assert Vocabulary.count(LINES, cut_of("spaces"), least=1, most=2).words == ("the", "cat")
+    assert Vocabulary.count(LINES, word_splitter("spaces"), least=1, most=2).words == ("the", "cat")
 
 
 def test_words_are_cut_as_asked():
-    assert cut_of("words")("The U.S. isn't—Émile's, 3.5!") == ["the", "u", "s", "isn't", "émile's", "3", "5"]
-    assert cut_of("spaces")(" The U.S.\tisn't ") == ["The", "U.S.", "isn't"]
+    assert word_splitter("words")("The U.S. isn't—Émile's, 3.5!") == ["the", "u", "s", "isn't", "émile's", "3", "5"]
+    assert word_splitter("spaces")(" The U.S.\tisn't ") == ["The", "U.S.", "isn't"]
     with pytest.raises(UserError, match="expected words, marks, spaces, got letters"):
-        cut_of("letters")
+        word_splitter("letters")
 
 
 def test_too_little_text():
     with pytest.raises(UserError, match=r"at least two words that occur 5 times, got 5 different words, 12 in all"):
-        Vocabulary.count(["a b c d e", "a b c d e a b"], cut_of("words"))
+        Vocabulary.count(["a b c d e", "a b c d e a b"], word_splitter("words"))
 
 
 # What is drawn
@@ -62,7 +62,7 @@ def test_the_keep_probability_is_that_of_word2vec():
 def test_words_are_thinned_out_by_it():
     words = vocabulary(900_000, 100_000)
     numbers = np.random.default_rng(0).choice(2, 200_000, p=[0.9, 0.1]).astype(np.int32)
-    drawing = Drawing(words, window=1, sample=1e-2, sizes=Sizes())
+    drawing = PairSampler(words, window=1, sample=1e-2, sizes=BlockSizes())
     kept = torch.cat([windows.around[:, 1:-1].flatten() for _, windows in drawn(numbers, drawing)])
     for word in (0, 1):
         wanted = (numbers == word).sum() * keep_probability(words.counts, 1e-2)[word]
@@ -71,9 +71,9 @@ def test_words_are_thinned_out_by_it():
 
 def test_false_words_are_drawn_by_their_count_to_the_three_quarters():
     words = vocabulary(10_000, 1_000, 100, 10)
-    share = false_probability(words.counts)
+    share = negative_probability(words.counts)
     assert share[1] / share[0] == pytest.approx(0.1**0.75)
-    numbers, drawing = np.zeros(100_000, np.int32), Drawing(words, sample=0, sizes=Sizes())
+    numbers, drawing = np.zeros(100_000, np.int32), PairSampler(words, sample=0, sizes=BlockSizes())
     false = torch.cat([windows.negatives.flatten() for _, windows in drawn(numbers, drawing)])
     assert len(false) >= 100_000
     assert np.bincount(false, minlength=4) / len(false) == pytest.approx(share, abs=0.005)
@@ -84,7 +84,7 @@ def test_every_pair_is_there_once_and_windows_shrink(centres):
     """Against a loop over places; each reach from 1 to the window is as frequent as any other."""
     numbers = np.arange(3000, dtype=np.int32)
     numbers[[500, 503, 1200]] = -1
-    drawing = Drawing(vocabulary(*[1] * 3000), window=3, sample=0, seed=5, sizes=Sizes(centres, 2, 7))
+    drawing = PairSampler(vocabulary(*[1] * 3000), window=3, sample=0, seed=5, sizes=BlockSizes(centres, 2, 7))
     reach, pairs = {}, []
     for _, windows in drawn(numbers, drawing):
         block, centre, other = windows.near.nonzero(as_tuple=True)
@@ -108,7 +108,7 @@ def test_what_is_drawn_depends_on_the_seed_and_the_pass():
     words, numbers = vocabulary(*[5] * 50), np.arange(50, dtype=np.int32)
 
     def near(seed: int, epoch: int) -> list[float]:
-        return drawn(numbers, Drawing(words, seed=seed), epoch)[0][1].near.flatten().tolist()
+        return drawn(numbers, PairSampler(words, seed=seed), epoch)[0][1].near.flatten().tolist()
 
     assert near(1, 0) == near(1, 0)
     assert near(1, 0) != near(2, 0)
@@ -116,10 +116,10 @@ def test_what_is_drawn_depends_on_the_seed_and_the_pass():
 
 
 def test_few_words_make_small_steps():
-    assert Sizes.fitting(np.full(100_000, 1e-5)) == Sizes()
-    assert Sizes.fitting(np.full(100, 0.01)) == Sizes(blocks=9)  # 300 words
-    assert Sizes.fitting(np.array([0.1, *[0.9 / 10_000] * 10_000])) == Sizes(blocks=5)  # 160 words
-    assert Sizes.fitting(np.array([0.9, 0.1])) == Sizes(centres=4, blocks=1)
+    assert BlockSizes.fitting(np.full(100_000, 1e-5)) == BlockSizes()
+    assert BlockSizes.fitting(np.full(100, 0.01)) == BlockSizes(blocks=9)  # 300 words
+    assert BlockSizes.fitting(np.array([0.1, *[0.9 / 10_000] * 10_000])) == BlockSizes(blocks=5)  # 160 words
+    assert BlockSizes.fitting(np.array([0.9, 0.1])) == BlockSizes(centres=4, blocks=1)
 
 
 # The step
@@ -212,7 +212,7 @@ def stale(kind: str, rate: float, threads: int, crowd: tuple[torch.Tensor, torch
     """The last loss, where as many steps as there are threads see the same vectors and all of them are then added."""
     shares = FREQUENT.counts / FREQUENT.counts.sum()
     numbers = np.random.default_rng(0).choice(3000, 50_000, p=shares).astype(np.int32)
-    steps = [windows for _, windows in drawn(numbers, Drawing(FREQUENT, sizes=Sizes()))]
+    steps = [windows for _, windows in drawn(numbers, PairSampler(FREQUENT, sizes=BlockSizes()))]
     tables, loss = Tables.start(3000, 16, seed=0), 0.0
     for first in range(0, len(steps), threads):
         copies = [Tables(*map(torch.clone, tables)) for _ in steps[first : first + threads]]
@@ -227,14 +227,14 @@ def stale(kind: str, rate: float, threads: int, crowd: tuple[torch.Tensor, torch
 @pytest.mark.parametrize("threads", [1, 8])
 def test_frequent_words_do_not_grow_without_end(kind, rate, threads):
     """A false word that is in every step of every thread some hundred times, while all its pairs see old vectors."""
-    start, drawing = 6 * np.log(2), Drawing(FREQUENT, sizes=Sizes())
+    start, drawing = 6 * np.log(2), PairSampler(FREQUENT, sizes=BlockSizes())
     assert stale(kind, rate, threads, drawing.crowd(threads)) < 0.95 * start
     assert not stale(kind, rate, threads, any_distance(3000)) < 20 * start
     assert threads == 1 or stale(kind, rate, threads, drawing.crowd(1)) > 2 * start
 
 
 def test_a_crowd_is_of_frequent_words():
-    drawing = Drawing(vocabulary(10**6, *[5] * 10**5), sizes=Sizes())
+    drawing = PairSampler(vocabulary(10**6, *[5] * 10**5), sizes=BlockSizes())
     for crowd in drawing.crowd(8):
         assert crowd[0] == 8
         assert 1 < crowd[1] < 1.2
@@ -263,8 +263,8 @@ QUICK = WordVectorOptions(width=16, window=3, epochs=3, sample=0, learning_rate=
 
 
 def learned(wish: WordVectorOptions):
-    words = Vocabulary.count(grouped(), cut_of("words"))
-    return learn_numbers(words, number_words(grouped(), cut_of("words"), words), wish)
+    words = Vocabulary.count(grouped(), word_splitter("words"))
+    return learn_numbers(words, number_words(grouped(), word_splitter("words"), words), wish)
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)
@@ -290,9 +290,9 @@ def twins(sentences: int = 2000, count: int = 12) -> list[str]:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_words_in_the_same_company_become_near_though_they_never_meet(kind):
     """Not if only one table learns, nor if a step sums so many pairs of a frequent word that it overshoots."""
-    words = Vocabulary.count(twins(), cut_of("words"))
+    words = Vocabulary.count(twins(), word_splitter("words"))
     wish = replace(QUICK, kind=kind, epochs=6, sample=1e-2)
-    found = learn_numbers(words, number_words(twins(), cut_of("words"), words), wish).vectors
+    found = learn_numbers(words, number_words(twins(), word_splitter("words"), words), wish).vectors
     pairs = [(f"a{each}", f"b{each}") for each in range(12)]
     assert all(name in found for pair in pairs for name in pair)
     right = [found.near(one, 1)[0].word == other for pair in pairs for one, other in (pair, pair[::-1])]

@@ -10,8 +10,8 @@ from patchword.core.errors import UserError
 from patchword.core.text import Packed, Text
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.ragged import Ragged
-from patchword.data.text.corpus.word_corpus import SpelledTexts, WordCorpus, by_words, pieces
-from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.text.corpus.word_corpus import SpelledTexts, WordCorpus, batches_by_length, split_long
+from patchword.data.text.corpus.word_counts import word_splitter
 from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList, followed
 from patchword.models.text.elmo import Elmo
 from patchword.recipes import find_recipe
@@ -32,7 +32,7 @@ SIZES = (
     "model.character_width=6",
     "model.dropout=0",
 )
-CUT = cut_of("marks")
+CUT = word_splitter("marks")
 QUIET = Console(quiet=True)
 
 
@@ -64,7 +64,7 @@ def test_words_are_numbered_by_how_often_they_are_seen():
 
 def test_long_texts_are_learned_in_parts_of_like_length():
     texts = Ragged.of([list(range(7)), [1, 2], list(range(10, 26))])
-    found = pieces(texts, 6)
+    found = split_long(texts, 6)
     assert found.lengths.tolist() == [3, 4, 2, 5, 5, 6]
     assert torch.equal(found.values, texts.values)
     assert found.row(1).tolist() == [3, 4, 5, 6]
@@ -73,7 +73,7 @@ def test_long_texts_are_learned_in_parts_of_like_length():
 @pytest.mark.parametrize("most", [1, 40, 1000])
 def test_batches_have_every_text_once_and_as_many_in_every_epoch(most):
     lengths = torch.randint(2, 30, (200,), generator=torch.Generator().manual_seed(0))
-    epochs = [by_words(lengths, most, 3, epoch) for epoch in (0, 1)]
+    epochs = [batches_by_length(lengths, most, 3, epoch) for epoch in (0, 1)]
     assert len(epochs[0]) == len(epochs[1])
     for batches in epochs:
         assert torch.equal(torch.cat(batches).sort().values, torch.arange(200))

@@ -13,7 +13,7 @@ from PIL import Image
 import patchword
 from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
-from patchword.layers import Frozen, VectorStem
+from patchword.layers import Frozen, VectorEmbedding
 from patchword.models import REGISTRY
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
@@ -82,17 +82,17 @@ def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
 
 def test_what_all_vectors_of_a_source_have_in_common_is_not_heard():
     """The same words far from zero and squeezed give the same answers, and a word that is not known stays zero."""
-    entrance = VectorStem([(2, 6), (1, 4)], 8).eval()
+    entrance = VectorEmbedding([(2, 6), (1, 4)], 8).eval()
     values = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
-    entrance.learn_scale(values)
+    entrance.fit_scale(values)
     answers = entrance(values[None])
     unknown = torch.cat([values[:1, :12], torch.zeros(1, 4)], dim=1)
     moved = 40 + 0.1 * values
     assert not torch.allclose(entrance(moved[None]), answers, atol=0.1)
-    entrance.learn_scale(moved)
+    entrance.fit_scale(moved)
     torch.testing.assert_close(entrance(moved[None]), answers, atol=1e-3, rtol=0)
-    entrance.learn_scale(values)
-    alone = VectorStem([(2, 6)], 8).eval()
+    entrance.fit_scale(values)
+    alone = VectorEmbedding([(2, 6)], 8).eval()
     alone.load_state_dict(
         entrance.state_dict()
         | {"linear.weight": entrance.linear.weight[:, :6]}

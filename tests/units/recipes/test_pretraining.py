@@ -189,11 +189,11 @@ def corpus_of_short_documents(share: float, documents: int = 3000) -> object:
 def test_half_of_the_pairs_have_a_random_partner(share):
     corpus, frame = corpus_of_short_documents(share), Frame.bert(2, 3)
     documents = np.arange(len(corpus))
-    chosen = NextPairs.balanced(corpus, frame, 64, documents).random_share
+    chosen = NextPairs.balanced(corpus, frame, 64, documents).random_probability
     assert 0 < chosen < 0.5
     long = documents[np.diff(corpus.documents) > 1]
     for seed, epoch in ((1, 0), (2, 5)):
-        plan = plan_pairs(corpus, frame, 64, seed, epoch, long, random_share=chosen)
+        plan = plan_pairs(corpus, frame, 64, seed, epoch, long, random_probability=chosen)
         assert abs(plan.label.mean() - 0.5) < 0.02
         assert plan_pairs(corpus, frame, 64, seed, epoch, long).label.mean() > 0.53  # with 0.5 there would be too many
 
@@ -487,9 +487,9 @@ def test_a_sentence_stands_beside_its_translation(words):
         assert ends[3] == length - 1
         assert text.languages[row, :length].tolist() == [0] * ends[2] + [1] * (length - ends[2])
         assert text.positions[row, :length].tolist() == [*range(ends[2]), *range(length - ends[2])]
-    in_row = replace(batch, form=replace(batch.form, in_row=True)).text
-    assert in_row.positions[0].equal(text.positions[batch.ids.mask()])
-    assert in_row.languages[0].equal(text.languages[batch.ids.mask()])
+    packed = replace(batch, form=replace(batch.form, packed=True)).text
+    assert packed.positions[0].equal(text.positions[batch.ids.mask()])
+    assert packed.languages[0].equal(text.languages[batch.ids.mask()])
     assert train(recipe.with_settings(["epochs=1", "warmup=0"]), Path("run"), silent())
 
 

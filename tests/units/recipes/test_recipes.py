@@ -4,7 +4,7 @@ from pydantic import BaseModel
 
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
-from patchword.data.image.named_datasets import SETS
+from patchword.data.image.named_datasets import DATASETS
 from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
@@ -36,7 +36,7 @@ def test_a_recipe_of_images_has_a_set_and_a_size_that_fits(name):
     recipe = find_recipe(name)
     config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     assert config.image % getattr(config, "patch", 1) == 0
-    assert recipe.data in {*SETS, "digits", "pictures"}
+    assert recipe.data in {*DATASETS, "digits", "pictures"}
 
 
 @pytest.mark.parametrize("name", OF_TEXTS)

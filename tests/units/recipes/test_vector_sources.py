@@ -7,7 +7,7 @@ import torch
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.batching.batches import Form
+from patchword.data.text.batching.batches import BatchFormat
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.elmo.run import vectors as elmo_vectors
 from patchword.recipes.vectors.sources import Random, Table, listed_sources, random_of
@@ -101,7 +101,7 @@ def test_the_states_of_a_word_are_the_mean_over_its_pieces(bert):
 def test_a_long_sentence_is_read_on(bert):
     source = open_source(str(bert), CPU)
     model = patchword.create("bert-tiny", **{**source.model.card.config, "max_length": 6}).eval()
-    short = Bert(model, source.tokenizer, "short", Form(0, False, CPU))
+    short = Bert(model, source.tokenizer, "short", BatchFormat(0, False, CPU))
     (found,) = short.vectors([["is", "good", "walking", "bad", "walking", "is"]])
     first, second = short.vectors([["is", "good", "walking"], ["bad", "walking", "is"]])
     torch.testing.assert_close(found, torch.cat([first, second], 1))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from patchword.cli.app import app
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
-from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.augmentation.randaugment import LISTS
 from patchword.reports.plots.augmentations import label_text, operation_rows, other_rows, shown
 from support.material import write_picture
@@ -72,7 +72,7 @@ def test_a_mistake_is_explained(words, message):
 
 def test_inputs_are_pixels_again():
     pixels = torch.randint(0, 256, (3, 1, 5, 5), dtype=torch.uint8)
-    assert torch.equal(shown(prepared(pixels, PREPARATION), PREPARATION), pixels)
+    assert torch.equal(shown(normalize(pixels, PREPARATION), PREPARATION), pixels)
 
 
 def test_a_label_is_told_with_its_shares():

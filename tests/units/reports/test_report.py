@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Normalization
-from patchword.data.image.images import Held, Images
+from patchword.data.image.images import Images, InMemory
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
@@ -50,7 +50,7 @@ def made(
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics(epochs)))
     labels = torch.arange(len(predictions)) % len(classes)
     scores = Scores(0.25, labels, predictions, torch.linspace(0.999, 0.1, len(labels)), classes)
-    held = Held(torch.randint(0, 256, (len(labels), channels, 8, 16), dtype=torch.uint8))
+    held = InMemory(torch.randint(0, 256, (len(labels), channels, 8, 16), dtype=torch.uint8))
     images = Images("clothes", "a test", held, labels, classes, torch.arange(len(labels)))
     return Run(folder), ImageEvaluation(model, scores, images)
 

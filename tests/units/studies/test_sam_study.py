@@ -11,12 +11,12 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from patchword.analysis.sharpness.sharpness import Wish
+from patchword.analysis.sharpness.sharpness import SharpnessOptions
 from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
 from patchword.inspection.robustness import Plan
-from patchword.inspection.sharpness import Asked
+from patchword.inspection.sharpness import SampleOptions
 from patchword.recipes.run import Run
 from patchword.reports.comparison.with_and_without import Comparison
 from patchword.studies import STUDIES
@@ -25,7 +25,9 @@ from patchword.studies.seeds import study_over_seeds
 from patchword.studies.study import Result, Study, results
 from support.material import TINY_MODEL
 
-EIGENVALUE = LeadingEigenvalue(Asked(samples=32), Wish(eigenvalues=1, products=3, probes=2, steps=1))
+EIGENVALUE = LeadingEigenvalue(
+    SampleOptions(samples=32), SharpnessOptions(eigenvalues=1, products=3, probes=2, steps=1)
+)
 CORRUPTION = CorruptionAccuracy(Plan(("contrast", "fog"), (1, 5), count=40))
 QUICK = ("data=digits", "epochs=1", "batch_size=512", "device=cpu", *TINY_MODEL, "model.image=8")
 
@@ -95,7 +97,7 @@ def test_the_runs_differ_in_sam_and_nothing_else_flattens():
 
 def test_what_is_measured_is_all_that_was_asked_for():
     eigenvalue, corruption = sharpness_aware().measured
-    assert (eigenvalue.asked.samples, eigenvalue.wish.eigenvalues) == (2048, 1)
+    assert (eigenvalue.asked.samples, eigenvalue.options.eigenvalues) == (2048, 1)
     assert (len(corruption.plan.kinds), corruption.plan.severities, corruption.plan.count) == (
         15,
         (1, 2, 3, 4, 5),
@@ -141,9 +143,11 @@ def test_what_is_missing_or_of_other_weights_is_measured_again(trained: Path):
 def test_other_samples_are_not_taken_for_these(trained: Path):
     run = Run(trained / "vit")
     assert EIGENVALUE.known(run) is not None
-    assert replace(EIGENVALUE, asked=Asked(samples=33)).known(run) is None
-    assert replace(EIGENVALUE, asked=Asked(samples=32, seed=1)).known(run) is None
-    assert replace(EIGENVALUE, wish=Wish(eigenvalues=1, products=50)).known(run) is None  # three do not converge
+    assert replace(EIGENVALUE, asked=SampleOptions(samples=33)).known(run) is None
+    assert replace(EIGENVALUE, asked=SampleOptions(samples=32, seed=1)).known(run) is None
+    assert (
+        replace(EIGENVALUE, options=SharpnessOptions(eigenvalues=1, products=50)).known(run) is None
+    )  # three do not converge
     assert CORRUPTION.known(run) is not None
     for other in (replace(CORRUPTION.plan, count=39), replace(CORRUPTION.plan, kinds=("fog",)), Plan(count=40)):
         assert CorruptionAccuracy(other).known(run) is None
@@ -155,8 +159,8 @@ def test_a_measure_takes_what_the_verb_kept(trained: Path):
     words += ["--probes", "2", "--steps", "1", "--device", "cpu"]
     assert CliRunner().invoke(app, words).exit_code == 0
     kept = json.loads((run.folder / "sharpness.json").read_text())
-    wish = Wish(eigenvalues=1, products=4)
-    assert LeadingEigenvalue(Asked(samples=24), wish).known(run) == kept["eigenvalues"][0]["value"]
+    options = SharpnessOptions(eigenvalues=1, products=4)
+    assert LeadingEigenvalue(SampleOptions(samples=24), options).known(run) == kept["eigenvalues"][0]["value"]
 
 
 def test_the_share_of_the_work_that_is_done_is_told(trained: Path):
@@ -183,7 +187,7 @@ def test_the_table_has_mean_and_spread():
     assert found.grid().rows[0] == ["vit", "no", "91.00 ± 1.41", "200 ± 141", "52.00 ± 2.83"]
     assert found.grid().rows[3] == ["resnet", "yes", "90.00", "20.0", "40.00"]
     assert "over 2 seeds" in found.note
-    axes = found.picture().axes
+    axes = found.figure().axes
     assert [one.get_yscale() for one in axes] == ["linear", "log", "linear"]
     assert [one.get_ylabel() for one in axes] == [
         "test accuracy (%)",
@@ -191,4 +195,4 @@ def test_the_table_has_mean_and_spread():
         "corruption accuracy (%)",
     ]
     flat = Comparison.of(sharpness_aware(), [row("vit", 0.9, -1.0, 0.5), row("vit-sam", 0.9, 1.0, 0.5)])
-    assert flat.picture().axes[1].get_yscale() == "linear"
+    assert flat.figure().axes[1].get_yscale() == "linear"

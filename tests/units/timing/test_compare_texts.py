@@ -318,7 +318,7 @@ def test_every_family_of_texts_has_a_colour_and_a_mark_of_its_own():
 
 def test_pictures_of_nothing_are_not_drawn(undrawn):
     rows = [text_row_of("bert-minilm", 128)]
-    found = text_scatter.pictures(rows, [], "")
+    found = text_scatter.figures(rows, [], "")
     assert set(found) == {"mnli-over-parameters", "mnli-over-speed", "speed-over-macs"}
     assert not any(found.values())
 

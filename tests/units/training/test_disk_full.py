@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from patchword.core import disk_space as room
-from patchword.core.disk_space import DiskFullError, check_disk_space, disk_full, free_bytes, in_bytes, is_full
+from patchword.core.disk_space import DiskFullError, check_disk_space, disk_full, format_bytes, free_bytes, is_full
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.recipes.train import assemble, build_task, train
 from patchword.training.checkpoint import checkpoint
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.disk_check import checkpoint_bytes, run_bytes
-from patchword.training.journal import RunLog
+from patchword.training.run_log import RunLog
 from support.material import RANDOM, TINY_MODEL, WHOLE, differing, settings, silent, tiny_recipe
 
 
@@ -25,7 +25,7 @@ from support.material import RANDOM, TINY_MODEL, WHOLE, differing, settings, sil
     ("count", "words"), [(0, "0 bytes"), (999, "999 bytes"), (1300, "1.3 kB"), (2.5e9, "2.5 GB"), (4e15, "4000.0 TB")]
 )
 def test_bytes_in_words(count, words):
-    assert in_bytes(count) == words
+    assert format_bytes(count) == words
 
 
 def test_free_space_for_a_path_that_does_not_exist_yet(tmp_path):
@@ -102,7 +102,7 @@ def test_whichever_file_fails_the_run_reports_it_and_can_be_resumed(whole, tmp_p
         f"then resume with:\npatchword train {folder}/recipe.yaml --name run --runs {folder.parent} --resume"
     )
     if place not in ("weights", "log"):
-        assert f"{in_bytes(room_of(whole))} needed" in text
+        assert f"{format_bytes(room_of(whole))} needed" in text
     kept = Checkpoints(folder / "checkpoints")
     found = kept.newest(pytest.fail)  # no half-written checkpoint exists
     assert (found is None) == (after == 0 and place not in ("weights", "log"))

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batch
-from patchword.data.image.images import Held, decode
+from patchword.data.image.images import InMemory, decode
 from patchword.data.image.sources import DigitsSource
 from patchword.recipes import train as recipe_run
 from patchword.recipes.evaluation import evaluate
@@ -22,8 +22,8 @@ from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.manifest import Digest, manifest_of
-from patchword.training.journal import RunLog
 from patchword.training.lock.lock import exclusive
+from patchword.training.run_log import RunLog
 from patchword.training.state import _OLD_NAMES
 from support.material import differing, everything_below, silent, tiny_recipe, write_classes
 
@@ -275,7 +275,7 @@ def test_validation_samples_are_never_trained_on(tmp_path, monkeypatch):
         pixels = images.pixels.pixels.clone()
         pixels[:, 0, 0, 0] = (torch.arange(len(images)) // 256).to(torch.uint8)
         pixels[:, 0, 0, 1] = (torch.arange(len(images)) % 256).to(torch.uint8)
-        return replace(images, pixels=Held(pixels))
+        return replace(images, pixels=InMemory(pixels))
 
     seen: dict[str, list[int]] = {"trained": [], "validated": []}
 

@@ -16,8 +16,8 @@ from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training import signals
 from patchword.training.cancellation import Cancelled, cancellable
-from patchword.training.journal import RunLog
-from patchword.training.signals import breakable, interruptible, stop_code, stop_requested
+from patchword.training.run_log import RunLog
+from patchword.training.signals import breakable, interruptible, stop_exit_code, stop_requested
 from support.material import TINY_MODEL, differing, settings, silent, tiny_recipe
 
 STEPS = 10  # of an epoch of the tiny recipe
@@ -35,10 +35,10 @@ def test_the_exit_code_is_that_of_the_signal(number):
         ask(number)
         assert asked()
         assert stop_requested()
-    assert stop_code() == 128 + number
+    assert stop_exit_code() == 128 + number
     with interruptible() as asked:
         assert not asked()  # a new context starts without a request
-    assert stop_code() == 130
+    assert stop_exit_code() == 130
 
 
 @pytest.mark.parametrize("number", BOTH)
@@ -52,7 +52,7 @@ def test_while_reading_either_signal_is_an_interrupt(number):
     with pytest.raises(KeyboardInterrupt):
         read()
     assert signal.getsignal(number) is before
-    assert stop_code() == 128 + number
+    assert stop_exit_code() == 128 + number
 
 
 def test_two_signals_at_the_same_time_count_as_one():
@@ -61,7 +61,7 @@ def test_two_signals_at_the_same_time_count_as_one():
         ask(signal.SIGINT)
         ask(signal.SIGTERM)
         assert asked()
-    assert stop_code() == 130
+    assert stop_exit_code() == 130
 
 
 SECOND = """

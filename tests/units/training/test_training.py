@@ -13,10 +13,10 @@ from patchword.core.errors import UserError
 from patchword.data.image.batches import Batch
 from patchword.objectives.classification import Classification
 from patchword.training.checkpoint.checkpoint import Checkpoints
-from patchword.training.journal import read_metrics
 from patchword.training.lock.lock import exclusive
 from patchword.training.loop import Loop, State, Validation
 from patchword.training.optimizer import adamw, optimizer_tensors, restore_optimizer
+from patchword.training.run_log import read_metrics
 from patchword.training.schedule import WarmupCosine
 from patchword.training.signals import interruptible
 from patchword.training.step import PlainStep
@@ -117,7 +117,7 @@ def test_without_warmup_and_floor_it_is_half_a_cosine():
 # The step
 
 
-def gradients_and_weights(micro_batches: int, clip: float = 0.0, count: int = 10, smoothing: float = 0.1):
+def gradients_and_weights(micro_batches: int, clip_norm: float = 0.0, count: int = 10, smoothing: float = 0.1):
     """One step of a tiny model; the gradient is copied before the weights change."""
     model = tiny().train()
     optimizer = adamw(model, 1e-3, 0.05)
@@ -129,7 +129,7 @@ def gradients_and_weights(micro_batches: int, clip: float = 0.0, count: int = 10
     optimizer.register_step_pre_hook(catch)
     torch.manual_seed(3)
     inputs, labels = torch.randn(count, 3, 32, 32), torch.randint(0, 7, (count,))
-    step = PlainStep(Classification(model, smoothing), optimizer, clip=clip, micro_batches=micro_batches)
+    step = PlainStep(Classification(model, smoothing), optimizer, clip_norm=clip_norm, micro_batches=micro_batches)
     result = step(batch_of(inputs, labels), 1e-3)
     return caught, dict(model.named_parameters()), result, (model, inputs, labels)
 
@@ -166,11 +166,11 @@ def test_a_step_returns_the_summed_loss_and_the_correct_predictions():
 def test_gradients_are_clipped_to_their_norm():
     free, *_ = gradients_and_weights(micro_batches=1)
     norm = norm_of(free.values())
-    clipped, *_ = gradients_and_weights(micro_batches=1, clip=norm / 4)
+    clipped, *_ = gradients_and_weights(micro_batches=1, clip_norm=norm / 4)
     assert norm_of(clipped.values()) == pytest.approx(norm / 4, rel=1e-4)
     for name, gradient in free.items():
         assert torch.allclose(clipped[name], gradient / 4, rtol=1e-3, atol=1e-8), name
-    untouched, *_ = gradients_and_weights(micro_batches=1, clip=norm * 4)
+    untouched, *_ = gradients_and_weights(micro_batches=1, clip_norm=norm * 4)
     assert all(torch.equal(untouched[name], gradient) for name, gradient in free.items())
 
 

@@ -65,11 +65,11 @@ class Layer:
         """(batch, queries, keys): the mean of the heads."""
         return self.dense().mean(1)
 
-    def read_by(self, readers: Tensor) -> Tensor:
+    def attended_by(self, readers: Tensor) -> Tensor:
         """(batch or 1, rows, queries) query weights -> (batch, heads, rows, keys): what these queries attend to."""
         return torch.cat([propagated(call, call.weights, readers) for call in self.calls], dim=1)
 
-    def mixed_by(self, readers: Tensor) -> Tensor:
+    def mean_attended_by(self, readers: Tensor) -> Tensor:
         """(batch, rows, keys): the same, as the mean of the heads."""
         parts = [propagated(call, call.weights.mean(1, keepdim=True), readers)[:, 0] for call in self.calls]
         return torch.stack(parts).mean(0)  # patterns have equal numbers of heads
@@ -131,7 +131,7 @@ def require_attention(model: nn.Module, found: list[Layer]) -> None:
     )
 
 
-def answering(grid: Grid) -> Tensor:
+def readout_row(grid: Grid) -> Tensor:
     """(1, 1, queries): 1 for [CLS], from which the class is predicted, or the mean of all queries if there is none."""
     row = torch.zeros(1, 1, grid.tokens)
     if grid.prefix:
@@ -153,7 +153,9 @@ def class_attention(model: nn.Module, images: Tensor) -> list[Tensor]:
 
 def attention_to_patches(layer: Layer) -> Tensor:
     """(batch, rows, columns): attention to each patch, from [CLS] or the mean of all queries, on the keys' grid."""
-    return patches(layer.mixed_by(answering(layer.grid).to(layer.calls[0].weights.device)), layer.key_grid)[:, 0]
+    return patches(layer.mean_attended_by(readout_row(layer.grid).to(layer.calls[0].weights.device)), layer.key_grid)[
+        :, 0
+    ]
 
 
 def patches(keys: Tensor, grid: Grid) -> Tensor:

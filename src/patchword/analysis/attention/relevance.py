@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.analysis.attention.geometry import Geometry
-from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.maps import Layer, layers, patches, readout_row, require_attention
 from patchword.analysis.attention.rollout import carried_back, on_tokens
 from patchword.core.grid import Grid
 from patchword.layers import DistilledHead, follow_attention
@@ -27,12 +27,12 @@ def relevance(model: nn.Module, images: Tensor, classes: Tensor, geometry: Geome
     geometry = geometry or Geometry(model)
     found = layers(model, images, geometry)
     require_attention(model, found)
-    readers = _both(found[-1].grid) if isinstance(model.head, DistilledHead) else answering(found[-1].grid)
-    rows = relevant(model, images, classes, found, geometry, readers.to(images.device))
+    readers = _both(found[-1].grid) if isinstance(model.head, DistilledHead) else readout_row(found[-1].grid)
+    rows = relevance_rows(model, images, classes, found, geometry, readers.to(images.device))
     return patches(rows, found[0].grid)[:, 0]
 
 
-def relevant(
+def relevance_rows(
     model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer], geometry: Geometry, readers: Tensor
 ) -> Tensor:
     """(1, rows, tokens of the last layer) -> (batch, rows, tokens of the first layer)"""
@@ -40,7 +40,7 @@ def relevant(
 
     def step(number: int, rows: Tensor) -> Tensor:
         layer = positive[number]
-        return rows + on_tokens(layer, layer.mixed_by(rows), geometry)
+        return rows + on_tokens(layer, layer.mean_attended_by(rows), geometry)
 
     alone = carried_back(found, geometry, readers, lambda number, rows: rows)
     return carried_back(found, geometry, readers, step) - alone

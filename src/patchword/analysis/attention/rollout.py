@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.analysis.attention.geometry import Geometry
-from patchword.analysis.attention.maps import Layer, answering, layers, patches, require_attention
+from patchword.analysis.attention.maps import Layer, layers, patches, readout_row, require_attention
 from patchword.core.grid import Grid
 
 Step = Callable[[int, Tensor], Tensor]  # layer index, rows over its tokens -> rows over the same tokens
@@ -23,16 +23,16 @@ def rollout(model: nn.Module, images: Tensor, geometry: Geometry | None = None) 
     geometry = geometry or Geometry(model)
     found = layers(model, images, geometry)
     require_attention(model, found)
-    readers = answering(found[-1].grid).to(images.device)
-    return patches(rolled_out(found, geometry, readers), found[0].grid)[:, 0]
+    readers = readout_row(found[-1].grid).to(images.device)
+    return patches(rollout_rows(found, geometry, readers), found[0].grid)[:, 0]
 
 
-def rolled_out(found: Sequence[Layer], geometry: Geometry, readers: Tensor) -> Tensor:
+def rollout_rows(found: Sequence[Layer], geometry: Geometry, readers: Tensor) -> Tensor:
     """(batch or 1, rows, tokens of the last layer) -> (batch, rows, tokens of the first layer)"""
 
     def step(number: int, rows: Tensor) -> Tensor:
         layer = found[number]
-        return 0.5 * rows + 0.5 * on_tokens(layer, layer.mixed_by(rows), geometry)
+        return 0.5 * rows + 0.5 * on_tokens(layer, layer.mean_attended_by(rows), geometry)
 
     return carried_back(found, geometry, readers, step)
 

@@ -10,7 +10,7 @@ TOLERANCE = 1e-3  # an eigenvalue has converged when its residual is below this 
 AT_ONCE = 4  # probes per pass over the sample
 
 Product = Callable[[Tensor], Tensor]  # (count, weights) -> (count, weights)
-Heard = Callable[["Spectrum"], None]
+SpectrumCallback = Callable[["Spectrum"], None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Spectrum:
         return self.mixes.to(self.basis) @ self.basis
 
 
-def lanczos(product: Product, start: Tensor, wanted: int, most: int, heard: Heard = lambda _: None) -> Spectrum:
+def lanczos(
+    product: Product, start: Tensor, wanted: int, most: int, on_spectrum: SpectrumCallback = lambda _: None
+) -> Spectrum:
     """Compute the `wanted` largest eigenvalues with at most `most` products, fewer if all converge earlier.
 
     Every new vector is orthogonalised against all before it, twice: without that, rounding brings back copies of
@@ -68,7 +70,7 @@ def lanczos(product: Product, start: Tensor, wanted: int, most: int, heard: Hear
         found = _spectrum(middle, beside, length, wanted, basis[:count])
         history.append(tuple(found.values.tolist()))
         found = replace(found, history=tuple(history))
-        heard(found)
+        on_spectrum(found)
         if count == most or (len(found.values) == wanted and all(found.converged) and not exhausted):
             return found
         beside.append(0.0 if exhausted else length)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchword.analysis.sharpness.hessian import Heard, lanczos, normal, numbers
+from patchword.analysis.sharpness.hessian import SpectrumCallback, lanczos, normal, numbers
 from patchword.analysis.sharpness.loss import SampleLoss, flat
 from patchword.core.errors import UserError
 
@@ -64,13 +64,18 @@ def _scaled_like(noise: Tensor, weight: Tensor) -> Tensor:
 
 
 def directions(
-    loss: SampleLoss, kind: Kind, count: int, seed: int = 0, products: int = 60, heard: Heard = lambda _: None
+    loss: SampleLoss,
+    kind: Kind,
+    count: int,
+    seed: int = 0,
+    products: int = 60,
+    on_spectrum: SpectrumCallback = lambda _: None,
 ) -> Tensor:
     """Return the directions, (count, weights)."""
     if kind == "random":
         return torch.stack([filter_normalised(loss, seed + number) for number in range(count)])
     start = normal(loss.weights, seed).to(loss.zeros())
-    found = lanczos(loss.products, start, min(count, loss.weights), products, heard)
+    found = lanczos(loss.products, start, min(count, loss.weights), products, on_spectrum)
     if len(found.values) < count:
         raise UserError("too few Hessian-vector products for the eigenvectors", expected=count, got=products)
     return found.vectors()
@@ -85,7 +90,7 @@ def loss_landscape(
     """
     size = len(at)
     found = []
-    with loss.walking() as move_to:
+    with loss.moved_weights() as move_to:
         for point in _points(at, len(along)):
             step = (distance * way for distance, way in zip(point, along, strict=True))
             move_to(sum(step, torch.zeros_like(along[0])))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.layers import plain_attention
+from patchword.layers import reference_attention
 
 
 class Value(NamedTuple):
@@ -93,7 +93,7 @@ class SampleLoss:
     def products(self, vectors: Tensor) -> Tensor:
         """(count, weights) -> (count, weights): exact Hessian-vector products, by differentiating the gradient."""
         total = torch.zeros_like(vectors)
-        with evaluating(self.model), plain_attention(self.model):
+        with evaluating(self.model), reference_attention(self.model):
             for batch in self._batches():
                 self._add_products(batch, vectors, total)
         if not bool(total.isfinite().all()):
@@ -122,7 +122,7 @@ class SampleLoss:
         return [part.view_as(parameter) for part, parameter in zip(flat_parts, self.parameters, strict=True)]
 
     @contextmanager
-    def walking(self) -> Iterator[Callable[[Tensor], None]]:
+    def moved_weights(self) -> Iterator[Callable[[Tensor], None]]:
         """Yield a function that moves the weights by (weights,) from their start; on exit they are restored exactly."""
         kept = [parameter.detach().clone() for parameter in self.parameters]
 

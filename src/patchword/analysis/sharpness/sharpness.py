@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from patchword.analysis.sharpness.hessian import AT_ONCE, Estimate, Heard, Spectrum, lanczos, normal, trace
+from patchword.analysis.sharpness.hessian import AT_ONCE, Estimate, Spectrum, SpectrumCallback, lanczos, normal, trace
 from patchword.analysis.sharpness.loss import SampleLoss, Value
 from patchword.core.errors import UserError
 
@@ -27,7 +27,7 @@ class Ball:
 
 
 @dataclass(frozen=True)
-class Wish:
+class SharpnessOptions:
     """The options of the measurement, and its limits."""
 
     eigenvalues: int = 5
@@ -58,20 +58,25 @@ class Sharpness:
 
 
 # called with the name of a phase, and the maximum number of passes over the sample
-Begun = Callable[[str, int], None]
+PhaseCallback = Callable[[str, int], None]
 
 
-def measure(loss: SampleLoss, wish: Wish, begun: Begun = lambda *_: None, heard: Heard = lambda _: None) -> Sharpness:
+def measure(
+    loss: SampleLoss,
+    options: SharpnessOptions,
+    on_phase: PhaseCallback = lambda *_: None,
+    on_spectrum: SpectrumCallback = lambda _: None,
+) -> Sharpness:
     """Measure eigenvalues, trace and epsilon-sharpness at the model's weights, which are not changed."""
-    begun("loss", 1)
+    on_phase("loss", 1)
     at = loss.value()
-    begun("eigenvalues", min(wish.products, loss.weights))
-    start = normal(loss.weights, wish.seed).to(loss.zeros())
-    spectrum = lanczos(loss.products, start, min(wish.eigenvalues, loss.weights), wish.products, heard)
-    begun("trace", -(-wish.probes // AT_ONCE))
-    found = trace(loss.products, start, wish.probes, wish.seed + 1, spectrum)
-    begun("highest loss nearby", wish.steps + 3)
-    return Sharpness(at, spectrum, found, highest(loss, wish.rho, wish.steps, spectrum.vectors()[0]))
+    on_phase("eigenvalues", min(options.products, loss.weights))
+    start = normal(loss.weights, options.seed).to(loss.zeros())
+    spectrum = lanczos(loss.products, start, min(options.eigenvalues, loss.weights), options.products, on_spectrum)
+    on_phase("trace", -(-options.probes // AT_ONCE))
+    found = trace(loss.products, start, options.probes, options.seed + 1, spectrum)
+    on_phase("highest loss nearby", options.steps + 3)
+    return Sharpness(at, spectrum, found, highest(loss, options.rho, options.steps, spectrum.vectors()[0]))
 
 
 def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None = None) -> Ball:
@@ -80,7 +85,7 @@ def highest(loss: SampleLoss, radius: float, steps: int, curved: Tensor | None =
     The first step is as long as the radius; a step that does not climb is undone and the next is half as long. The
     result is a loss that was evaluated, so it is at most the true maximum.
     """
-    with loss.walking() as move_to:
+    with loss.moved_weights() as move_to:
         low, gradient = loss.gradient()
         slope = float(gradient.norm())
         starts = [_onto(gradient, radius)]

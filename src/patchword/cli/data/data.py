@@ -26,12 +26,12 @@ def listing(context: typer.Context) -> None:
         return
     from rich.table import Table
 
-    from patchword.data.image.named_datasets import SETS, data_folder, whereabouts
+    from patchword.data.image.named_datasets import DATASETS, data_folder, find_dataset
 
     table = Table("data set", "content")
     table.add_column("location", overflow="fold")
-    for name, known in SETS.items():
-        found = whereabouts(name)
+    for name, known in DATASETS.items():
+        found = find_dataset(name)
         table.add_row(name, known.about, found[1] if found else f"[dim]absent: patchword data get {name}[/dim]")
     table.add_row("digits", "1,797 grey 8 x 8 handwritten digits", "scikit-learn, if it is installed")
     out = console()
@@ -45,7 +45,7 @@ def listing(context: typer.Context) -> None:
 
 
 @app.command("get")
-def get(
+def fetch(
     name: Annotated[str, typer.Argument(help="The name of the data set.")],
     yes: Annotated[bool, typer.Option("--yes", help="Install or download without asking.")] = False,
 ) -> None:
@@ -56,12 +56,12 @@ def get(
       patchword data get fashion-mnist
     """
     from patchword.core.errors import UserError, nearest
-    from patchword.data.image.named_datasets import SETS, whereabouts
-    from patchword.data.image.named_datasets import get as bring
+    from patchword.data.image.named_datasets import DATASETS, find_dataset
+    from patchword.data.image.named_datasets import fetch as bring
 
-    if name not in SETS:
-        raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
-    if not yes and whereabouts(name) is None:
-        typer.confirm(f"install or download {name} from {SETS[name].address}?", abort=True)
+    if name not in DATASETS:
+        raise UserError(f"no data set is called {name!r}", hint=nearest(name, DATASETS))
+    if not yes and find_dataset(name) is None:
+        typer.confirm(f"install or download {name} from {DATASETS[name].address}?", abort=True)
     out = console()
     bring(name, lambda text: out.print(text, highlight=False))

@@ -8,7 +8,7 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from patchword.data.shards.writing import Contents
+    from patchword.data.shards.writing import ShardContents
 
 
 def shard(
@@ -39,12 +39,12 @@ def shard(
       patchword data shard corpus.txt --out texts
       patchword train bert-pretrain text=texts
     """
-    from patchword.core.disk_space import in_bytes
-    from patchword.data.shards.folders import Folders, size_of
+    from patchword.core.disk_space import format_bytes
+    from patchword.data.shards.folders import Folders, parse_size
     from patchword.data.shards.writing import write_shards
     from patchword.reports.plots.numbers import counted
 
-    shard_size, screen = size_of(size), console()
+    shard_size, screen = parse_size(size), console()
     with screen.status(f"reading {what}") as status:
 
         def checking(done: int, of: int) -> None:
@@ -56,14 +56,14 @@ def shard(
         contents = _contents(what, documents)
         manifest = write_shards(contents, Folders(tuple(out)), shard_size, checking, writing)
     files = counted(len(manifest.shards), "shard")
-    held = in_bytes(sum(shard.bytes for shard in manifest.shards))
+    held = format_bytes(sum(shard.bytes for shard in manifest.shards))
     samples = counted(manifest.samples, "image" if manifest.kind == "pictures" else "document")
     screen.print(f"{samples} in {files}, {held}: {out[0]}", highlight=False, markup=False)
 
 
-def _contents(what: str, documents: str) -> "Contents":
+def _contents(what: str, documents: str) -> "ShardContents":
     from patchword.data.image.named_datasets import open_source
-    from patchword.data.shards.image_contents import pictures_of
-    from patchword.data.shards.text_contents import holds_texts, texts_of
+    from patchword.data.shards.image_contents import image_contents
+    from patchword.data.shards.text_contents import holds_texts, text_contents
 
-    return texts_of(Path(what), documents) if holds_texts(Path(what)) else pictures_of(open_source(what), what)
+    return text_contents(Path(what), documents) if holds_texts(Path(what)) else image_contents(open_source(what), what)

@@ -76,14 +76,14 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     """Return the recipe of a run, a file or a name; for a data set, a minimal recipe with a model of its size."""
     from patchword.cli.common import find_run
     from patchword.core.errors import UserError
-    from patchword.data.image.named_datasets import SETS
+    from patchword.data.image.named_datasets import DATASETS
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.reading import read_recipe
     from patchword.recipes.recipe import ModelChoice
 
     path = Path(what)
-    if what in SETS or what == "digits":
+    if what in DATASETS or what == "digits":
         side = 8 if what == "digits" else 28
         model = {"name": "vit-exercise", "image": side, "patch": side // 4, "channels": 1}
         return ImageRecipe(model=ModelChoice.model_validate(model), data=what)

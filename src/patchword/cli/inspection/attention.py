@@ -9,9 +9,9 @@ import typer
 from patchword.cli.common import Device, Json, Settings, console
 
 if TYPE_CHECKING:
-    from patchword.inspection.attention import Look
-    from patchword.inspection.attention_options import Question
-    from patchword.inspection.attention_texts import TextLook
+    from patchword.inspection.attention import ImageAttention
+    from patchword.inspection.attention_options import AttentionOptions
+    from patchword.inspection.attention_texts import TextAttention
 
 
 def attention(
@@ -51,7 +51,7 @@ def attention(
       patchword attention runs/vit --data test --count 200 --distance
       patchword attention runs/reviews "What a film!" --layer 2
     """
-    from patchword.inspection.attention_options import PREDICTED, Question
+    from patchword.inspection.attention_options import PREDICTED, AttentionOptions
     from patchword.reports.attention.files import check_out, write_attention
 
     named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
@@ -61,7 +61,7 @@ def attention(
     every = wanted or (["maps"] if one else ["maps", *(name for name, _ in named)])
     check_out(out, every)
     target = relevance or (PREDICTED if "relevance" in every else "")
-    question = Question(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, target)
+    question = AttentionOptions(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, target)
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
@@ -97,17 +97,17 @@ def _pixel(at: str) -> tuple[int, int] | None:
     return column, row
 
 
-def _text(model: str, given: str, pair: str, data: str, question: "Question", device: str) -> "TextLook":
+def _text(model: str, given: str, pair: str, data: str, question: "AttentionOptions", device: str) -> "TextAttention":
     from patchword.core.errors import UserError
-    from patchword.data.image.sources import PICTURES
-    from patchword.inspection.attention_texts import look_at_text
+    from patchword.data.image.sources import IMAGE_SUFFIXES
+    from patchword.inspection.attention_texts import text_attention
     from patchword.recipes.text.inference.reader import open_reader
 
     if data or not given.strip():
         raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"--data {data}" if data else "none")
-    if Path(given).suffix.lower() in PICTURES and Path(given).is_file():
+    if Path(given).suffix.lower() in IMAGE_SUFFIXES and Path(given).is_file():
         raise UserError(f"{model} reads texts", expected="a text in quotes", got=f"the image {given}")
-    return look_at_text(open_reader(model, device), given, pair, question)
+    return text_attention(open_reader(model, device), given, pair, question)
 
 
 def _images(
@@ -116,15 +116,15 @@ def _images(
     pair: str,
     data: str,
     count: int,
-    question: "Question",
+    question: "AttentionOptions",
     settings: list[str] | None,
     device: str,
-) -> "Look":
+) -> "ImageAttention":
     from patchword.cli.common import find_run, model_of
     from patchword.cli.text.answers import messages, progress
     from patchword.core.errors import UserError
     from patchword.inspection.attention import look
-    from patchword.inspection.attention_images import opened, picture, test_pictures
+    from patchword.inspection.attention_images import opened, read_image, test_images_of
     from patchword.models import REGISTRY
 
     if pair:
@@ -134,15 +134,15 @@ def _images(
     if model in REGISTRY.names():
         messages(as_json=True).print(f"{model} has random weights: use a run to see what was learned", style="yellow")
     found = opened(model_of(model, settings), device)
-    pixels = test_pictures(find_run(Path(model)), found, data, count) if data else picture(found, given)
+    pixels = test_images_of(find_run(Path(model)), found, data, count) if data else read_image(found, given)
     with progress(sum(map(len, pixels)), "images") as bar:
         return look(found, pixels, question, bar)
 
 
-def _record(found: "Look | TextLook", files: list[Path]) -> dict[str, object]:
-    from patchword.inspection.attention import Look
+def _record(found: "ImageAttention | TextAttention", files: list[Path]) -> dict[str, object]:
+    from patchword.inspection.attention import ImageAttention
 
-    unit = "pixels" if isinstance(found, Look) else "tokens"
+    unit = "pixels" if isinstance(found, ImageAttention) else "tokens"
     rows = [
         {"layer": layer.number, "heads": list(layer.heads), f"distance_{unit}": layer.distance.tolist()}
         for layer in found.layers
@@ -150,12 +150,12 @@ def _record(found: "Look | TextLook", files: list[Path]) -> dict[str, object]:
     return {"model": found.model, "class": found.about, "layers": rows, "files": [str(file) for file in files]}
 
 
-def _print(found: "Look | TextLook") -> None:
+def _print(found: "ImageAttention | TextAttention") -> None:
     from rich.table import Table
 
-    from patchword.inspection.attention import Look
+    from patchword.inspection.attention import ImageAttention
 
-    unit = "pixels" if isinstance(found, Look) else "tokens"
+    unit = "pixels" if isinstance(found, ImageAttention) else "tokens"
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("layer", "heads", f"mean distance ({unit})", "lowest head", "highest head"):
         table.add_column(name, justify="right", no_wrap=True)

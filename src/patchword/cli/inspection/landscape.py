@@ -58,11 +58,11 @@ def landscape(
     from patchword.analysis.sharpness.landscape import places
     from patchword.core.errors import UserError
     from patchword.core.files import make_folder
-    from patchword.inspection.sharpness import Asked, open_run, same_data
+    from patchword.inspection.sharpness import SampleOptions, open_run, same_data
     from patchword.reports.landscape.landscape import paths, write_landscapes
     from patchword.reports.landscape.saved import save_landscape
 
-    at, options = places(size, radius), Asked(samples, batch, seed, device)
+    at, options = places(size, radius), SampleOptions(samples, batch, seed, device)
     files, found = paths(out), [find_run(run) for run in runs]
     if not same_data(run.recipe() for run in found):
         typer.echo("these runs were trained on different data: do not compare their losses", err=True)

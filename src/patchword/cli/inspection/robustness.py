@@ -67,16 +67,18 @@ def robustness(
 
 def _kinds(text: str) -> tuple[str, ...]:
     from patchword.core.errors import UserError, nearest
-    from patchword.data.corruptions import GROUPS, KINDS
+    from patchword.data.corruptions import CORRUPTIONS, GROUPS
 
     if text in ("all", "none"):
-        return tuple(KINDS) if text == "all" else ()
+        return tuple(CORRUPTIONS) if text == "all" else ()
     chosen: list[str] = []
     for word in text.split(","):
-        if word not in KINDS and word not in GROUPS:
-            raise UserError(f"no corruption is called {word!r}", hint=nearest(word, [*KINDS, *GROUPS, "all", "none"]))
+        if word not in CORRUPTIONS and word not in GROUPS:
+            raise UserError(
+                f"no corruption is called {word!r}", hint=nearest(word, [*CORRUPTIONS, *GROUPS, "all", "none"])
+            )
         chosen += GROUPS.get(word, (word,))
-    return tuple(kind for kind in KINDS if kind in chosen)
+    return tuple(kind for kind in CORRUPTIONS if kind in chosen)
 
 
 def _span(name: str, text: str, most: int) -> tuple[int, ...]:

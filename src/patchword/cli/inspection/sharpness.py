@@ -9,7 +9,7 @@ import typer
 from patchword.cli.common import Device, Json, RunArgument, console, find_run
 
 if TYPE_CHECKING:
-    from patchword.analysis.sharpness.sharpness import Wish
+    from patchword.analysis.sharpness.sharpness import SharpnessOptions
     from patchword.inspection.sharpness import Opened
 
 Samples = Annotated[int, typer.Option("--samples", metavar="N", help="Number of training samples to use.")]
@@ -43,13 +43,13 @@ def sharpness(
       patchword sharpness runs/vit --eigenvalues 10 --samples 8192 --rho 0.1
       patchword sharpness runs/vit --json
     """
-    from patchword.analysis.sharpness.sharpness import Wish
+    from patchword.analysis.sharpness.sharpness import SharpnessOptions
     from patchword.cli.inspection.sharpness_progress import progress_bars
     from patchword.inspection.saved_sharpness import FILE, keep_sharpness
-    from patchword.inspection.sharpness import Asked, open_run
+    from patchword.inspection.sharpness import SampleOptions, open_run
 
-    options = Wish(eigenvalues, iterations, probes, rho, steps, seed)
-    sample = Asked(samples, batch, seed, device)
+    options = SharpnessOptions(eigenvalues, iterations, probes, rho, steps, seed)
+    sample = SampleOptions(samples, batch, seed, device)
     found, out = find_run(run), console(100)
     with progress_bars() as bars:
         opened = open_run(found, sample)
@@ -67,7 +67,7 @@ def sharpness(
     )
 
 
-def _announce(opened: "Opened", options: "Wish") -> None:
+def _announce(opened: "Opened", options: "SharpnessOptions") -> None:
     """Print what is measured and how much work it is, before it starts."""
     from patchword.analysis.sharpness.hessian import AT_ONCE
     from patchword.inspection.saved_sharpness import MODE

@@ -55,7 +55,7 @@ def _one(row: Line, job: "Job", rates: "Rates", out: "Console") -> Line:
         out.print(f"{row.model:<32}failed: {error}", highlight=False, markup=False, style="red")
         return row.failed(job.setting, str(error))
     rates.saw(job, found)
-    out.print(f"{row.model:<32}{job.setting.tell(found)}", highlight=False)
+    out.print(f"{row.model:<32}{job.setting.describe(found)}", highlight=False)
     return row.measured(job.setting, found)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.recipes.text.inference.answers import TextAnswer
-    from patchword.recipes.text.inference.input import Asked
+    from patchword.recipes.text.inference.input import TextInput
     from patchword.recipes.text.inference.reader import Reader
 
 _SHOWN = 60  # characters of a text
@@ -26,7 +26,7 @@ class Answers:
 
     def __init__(
         self,
-        asked: "Sequence[Asked]",
+        asked: "Sequence[TextInput]",
         answers: "Sequence[TextAnswer]",
         asked_as: Sequence[str],
         others: Mapping[str, Mapping[int, Mapping[str, Any]]],
@@ -78,26 +78,26 @@ class Answers:
             first = {} if self.asked_as else {"number": number}
             yield from (first | self._with_others(one, row) for row in answer.rows())
 
-    def _with_others(self, one: "Asked", answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_others(self, one: "TextInput", answer: Mapping[str, Any]) -> dict[str, Any]:
         """Add the remaining columns of the input; a column whose name is taken becomes given_NAME."""
         record = self._head(one) | dict(answer)
         others = self.others.get(one.place.get("file", ""), {}).get(one.place.get("line", 0), {})
         kept = {f"given_{name}" if name in record else name: cell for name, cell in others.items()}
         return one.place | kept | record
 
-    def _pairs(self) -> "Iterator[tuple[Asked, TextAnswer]]":
+    def _pairs(self) -> "Iterator[tuple[TextInput, TextAnswer]]":
         return zip(self.asked, self.answers, strict=True)
 
-    def _head(self, one: "Asked") -> dict[str, Any]:
+    def _head(self, one: "TextInput") -> dict[str, Any]:
         inputs = {"text": one.text, "pair": one.pair, "question": one.pair}
         return one.place | {name: inputs[name] for name in self.asked_as if inputs[name] is not None}
 
-    def _rows(self, one: "Asked", answer: "TextAnswer") -> list[dict[str, str]]:
+    def _rows(self, one: "TextInput", answer: "TextAnswer") -> list[dict[str, str]]:
         """The input is shown in the first row of its prediction."""
         first, *others = answer.cells()
         return [self._shown(one) | first, *others]
 
-    def _shown(self, one: "Asked") -> dict[str, str]:
+    def _shown(self, one: "TextInput") -> dict[str, str]:
         from patchword.reports.plots.numbers import shortened
 
         record = self._head(one)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from patchword.data.text.formats.other_columns import Cells
-    from patchword.recipes.text.inference.input import Asked
-    from patchword.recipes.text.inference.requests import Words
+    from patchword.recipes.text.inference.input import TextInput
+    from patchword.recipes.text.inference.requests import TypedOptions
     from patchword.recipes.text.recipe import TextRecipe
 
 
-def others_of(recipe: "TextRecipe", texts: "Sequence[Asked]", words: "Words") -> "dict[str, dict[int, Cells]]":
+def others_of(
+    recipe: "TextRecipe", texts: "Sequence[TextInput]", words: "TypedOptions"
+) -> "dict[str, dict[int, Cells]]":
     """Return file -> line -> cells by column name."""
     from patchword.data.text.formats.other_columns import other_columns
     from patchword.recipes.text.inference.input import TABLES

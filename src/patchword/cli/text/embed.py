@@ -11,8 +11,8 @@ from patchword.cli.common import Device, Precision, console
 from patchword.cli.text.answers import progress, report_truncation
 
 if TYPE_CHECKING:
-    from patchword.recipes.text.inference.embedding import Embedded, Manner
-    from patchword.recipes.text.inference.input import Asked
+    from patchword.recipes.text.inference.embedding import Embedded, EmbeddingOptions
+    from patchword.recipes.text.inference.input import TextInput
     from patchword.recipes.text.inference.reader import Reader
 
 _POOLS = {"mean": "mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "one vector per token"}
@@ -61,7 +61,7 @@ def embed(
       patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
     """
     from patchword.core.errors import UserError
-    from patchword.recipes.text.inference.embedding import embed, manner_of
+    from patchword.recipes.text.inference.embedding import embed, embedding_options
     from patchword.recipes.text.inference.input import Columns, read_texts
     from patchword.recipes.text.inference.reader import open_reader
     from patchword.recipes.vectors.files import check_kind, write_vectors
@@ -72,7 +72,7 @@ def embed(
         check_kind(out, per_token=pool == "none")
     texts = read_texts(inputs or (), Columns(text))
     reader = open_reader(model, device, precision)
-    manner = manner_of(reader, layer, pool, normalize, length)
+    manner = embedding_options(reader, layer, pool, normalize, length)
     with progress(len(texts)) as bar:
         parts = embed(reader, [one.text for one in texts], manner, bar)
         if as_json:
@@ -84,7 +84,7 @@ def embed(
         console().print(f"{size} in {out}: {_description(reader, manner)}", highlight=False, markup=False)
 
 
-def _printed(texts: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
+def _printed(texts: "Sequence[TextInput]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
     """Print the vectors while they pass through to the file."""
     from patchword.recipes.vectors.files import dealt, records
 
@@ -94,6 +94,6 @@ def _printed(texts: "Sequence[Asked]", parts: "Iterator[Embedded]") -> "Iterator
         yield part
 
 
-def _description(reader: "Reader", manner: "Manner") -> str:
+def _description(reader: "Reader", manner: "EmbeddingOptions") -> str:
     scaled = ", length 1" if manner.normalize else ""
     return f"{_POOLS[manner.pool]}, layer {manner.layer} of {reader.depth}{scaled}, at most {manner.length} tokens"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
-    from patchword.data.text.tokenizers.vocabulary_config import Wanted
-    from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind, Learned
+    from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
+    from patchword.data.text.tokenizers.vocabulary_training import Casing, TrainedVocabulary, VocabularyKind
 
 _EXAMPLE = 100  # characters
 
@@ -66,11 +66,11 @@ def train(
       patchword tokenizer train wiki.jsonl --kind bytes --out bytes
     """
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
-    from patchword.data.text.tokenizers.vocabulary_config import Wanted
+    from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
 
     _check_place(out)
     casing: Casing | None = None if cased is None else "cased" if cased else "uncased"
-    wanted = Wanted(_kind(kind), vocabulary, casing, least)
+    wanted = VocabularyConfig(_kind(kind), vocabulary, casing, least)
     screen, start = console(), time.perf_counter()
     learned = _learn(files, wanted, screen)
     tokenizer = Tokenizer(wanted.library(learned))
@@ -79,16 +79,16 @@ def train(
     screen.print(f"\n{out}", highlight=False, markup=False)
 
 
-def _kind(name: str) -> "Kind":
+def _kind(name: str) -> "VocabularyKind":
     from typing import get_args
 
     from patchword.core.errors import UserError
-    from patchword.data.text.tokenizers.vocabulary_training import Kind
+    from patchword.data.text.tokenizers.vocabulary_training import VocabularyKind
 
-    for known in get_args(Kind):
+    for known in get_args(VocabularyKind):
         if known == name:
-            return cast("Kind", known)
-    raise UserError("unknown --kind", expected=", ".join(get_args(Kind)), got=name)
+            return cast("VocabularyKind", known)
+    raise UserError("unknown --kind", expected=", ".join(get_args(VocabularyKind)), got=name)
 
 
 def _check_place(out: Path) -> None:
@@ -104,7 +104,7 @@ def _check_place(out: Path) -> None:
         raise UserError(f"cannot write into {out}", expected="a folder you may write to", got=above)
 
 
-def _learn(files: Sequence[Path], wanted: "Wanted", out: "Console") -> "Learned":
+def _learn(files: Sequence[Path], wanted: "VocabularyConfig", out: "Console") -> "TrainedVocabulary":
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
@@ -118,7 +118,7 @@ def _learn(files: Sequence[Path], wanted: "Wanted", out: "Console") -> "Learned"
         return wanted.from_files(files, progress)
 
 
-def _print(out: "Console", tokenizer: "Tokenizer", learned: "Learned", seconds: float, example: str) -> None:
+def _print(out: "Console", tokenizer: "Tokenizer", learned: "TrainedVocabulary", seconds: float, example: str) -> None:
     pieces = " ".join(tokenizer.tokens(tokenizer.encode([example])[0].ids))
     for line in (
         f"vocabulary  {tokenizer.vocabulary:,} entries, {tokenizer.casing}",

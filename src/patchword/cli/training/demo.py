@@ -18,14 +18,14 @@ def demo(runs: Runs = Path("runs")) -> None:
     """
     from patchword.analysis.cost import blocks_of, count
     from patchword.cli.models.cost import print_cost
-    from patchword.data.image.named_datasets import whereabouts
+    from patchword.data.image.named_datasets import find_dataset
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
     from patchword.recipes.train import train
-    from patchword.training.signals import stop_code
+    from patchword.training.signals import stop_exit_code
 
     out = console()
-    if whereabouts("fashion-mnist"):
+    if find_dataset("fashion-mnist"):
         recipe, folder = find_recipe("fashion-mnist-vit-short"), runs / "demo"
     else:
         out.print("[yellow]Fashion-MNIST is not on this machine; the demo uses scikit-learn's digits instead.[/yellow]")
@@ -35,7 +35,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {data}: {recipe.expect.time}\n", highlight=False)
     if not train(recipe, folder, out, resume=True):
         out.print("\nstopped; `patchword demo` resumes from here")
-        raise typer.Exit(stop_code())
+        raise typer.Exit(stop_exit_code())
     out.print("\n[bold]2. Evaluation[/bold] on the test set, which training did not read")
     finish(Run(folder), out, recipe.device)
     out.print("\n[bold]3. The cost of one encoder layer[/bold], step by step\n")

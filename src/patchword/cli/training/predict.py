@@ -15,7 +15,7 @@ from patchword.cli.text.answers import Answers, check_places, messages, progress
 if TYPE_CHECKING:
     from patchword.recipes.image.prediction import Answer
     from patchword.recipes.text.inference.reader import Reader
-    from patchword.recipes.text.inference.requests import Words
+    from patchword.recipes.text.inference.requests import TypedOptions
 
 
 def predict(
@@ -56,13 +56,13 @@ def predict(
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
     from patchword.recipes.text.inference.reader import open_reader
-    from patchword.recipes.text.inference.requests import Words
+    from patchword.recipes.text.inference.requests import TypedOptions
 
     check_places(to, jsonl)
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         reader = open_reader(model, device, precision)
-        answers = _texts(reader, inputs or (), Words(text, pair, question), top, empty, kept)
+        answers = _texts(reader, inputs or (), TypedOptions(text, pair, question), top, empty, kept)
         if as_json:
             for line in answers.json_lines():
                 typer.echo(line, nl=False)
@@ -70,9 +70,9 @@ def predict(
         if not (as_json or to or jsonl):
             answers.print(console())
         return
-    from patchword.recipes.image.prediction import classify, pictures_of
+    from patchword.recipes.image.prediction import classify, images_of
 
-    found = classify(trained_model(Path(model)), pictures_of(map(Path, inputs or ())), top, device, precision)
+    found = classify(trained_model(Path(model)), images_of(map(Path, inputs or ())), top, device, precision)
     _output_images(found, to, jsonl, as_json)
 
 
@@ -91,7 +91,7 @@ def reads_texts(model: str) -> bool:
 
 
 def _texts(
-    reader: "Reader", inputs: Sequence[str], words: "Words", top: int, empty: bool | None, kept: bool
+    reader: "Reader", inputs: Sequence[str], words: "TypedOptions", top: int, empty: bool | None, kept: bool
 ) -> Answers:
     """kept: the output is a file or JSON, which repeats the other columns of a table."""
     from patchword.cli.text.columns import others_of

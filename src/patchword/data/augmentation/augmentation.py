@@ -11,12 +11,12 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, ThreeAugment
-from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
+from patchword.data.augmentation.color import ColorJitter, ThreeAugment
+from patchword.data.augmentation.flip_shift_square import BlackSquare, Flip, Shift
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import RandAugment, Version
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given, Stage, StagePlan
+from patchword.data.augmentation.stage import Stage, StageContext, StagePlan
 
 Erased = Literal["square", "const", "pixel"]
 
@@ -77,9 +77,9 @@ class Augmentation:
         if self.three_augment:
             yield ThreeAugment(self.three_augment)
         if self.color_jitter:
-            yield Jitter(self.color_jitter)
+            yield ColorJitter(self.color_jitter)
         if self.random_erasing and self.erasing_fill == "square":
-            yield Square(self.random_erasing)
+            yield BlackSquare(self.random_erasing)
 
     @cached_property
     def later(self) -> tuple[Stage, ...]:
@@ -103,14 +103,14 @@ class Augmentation:
 
     def apply(self, pixels: Tensor, changes: SampleChanges, colour: Sequence[float] = (0.5,)) -> Tensor:
         """(batch, channels, height, width) uint8 -> the same. colour: fill colour, the mean of the data set, 0 to 1."""
-        given = Given(changes.draws, colour)
+        given = StageContext(changes.draws, colour)
         for stage, plan in zip(self.stages, changes.plans, strict=True):
             pixels = stage(pixels, plan, given)
         return pixels
 
     def finish(self, inputs: Tensor, changes: SampleChanges) -> Tensor:
         """Apply the stages on normalised images."""
-        given = Given(changes.draws, (0.0,))
+        given = StageContext(changes.draws, (0.0,))
         for stage, plan in zip(self.later, changes.later, strict=True):
             inputs = stage(inputs, plan, given)
         return inputs
@@ -119,7 +119,7 @@ class Augmentation:
         return self.apply(pixels, self.changes(seed, epoch, index.to(pixels.device)))
 
 
-def prepared(pixels: Tensor, normalization: Normalization) -> Tensor:
+def normalize(pixels: Tensor, normalization: Normalization) -> Tensor:
     """uint8 -> float32, normalised; a single mean and std apply to all channels."""
     scale, offset = _constants(normalization, pixels.device)
     return torch.addcmul(offset, pixels.float(), scale)

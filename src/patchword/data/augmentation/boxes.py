@@ -10,7 +10,7 @@ from torch import Tensor
 from patchword.core.to_device import to_device
 from patchword.data.augmentation.geometry import bicubic, resampled
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, StagePlan, apply_to
+from patchword.data.augmentation.stage import StageContext, StagePlan, apply_to
 
 _TRIES = 10  # as in torchvision and timm
 
@@ -65,7 +65,7 @@ class Crop:
     def plan(self, draws: Draws) -> StagePlan:
         return self.boxes.plan(draws.host)
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         height, width = pixels.shape[-2:]
         box = torch.stack(self.boxes.placed(plan, height, width))
         whole = torch.tensor([0, 0, height, width])[:, None]
@@ -91,7 +91,7 @@ class Erasing:
         host = draws.host
         return host.uniform(Purpose.ERASE) < self.probability, *self.boxes.plan(host)
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         chosen, *drawn = plan
         top, left, rows, columns = self.boxes.placed(tuple(drawn), *pixels.shape[-2:])
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.geometry import resampled
-from patchword.data.augmentation.lookup_tables import blended, grey, looked_up
+from patchword.data.augmentation.lookup_tables import blended, grey, with_table
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, StagePlan, apply_to, broadcast, with_amounts
+from patchword.data.augmentation.stage import StageContext, StagePlan, apply_to, broadcast, with_amounts
 
 _ORDERS = torch.tensor([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
 
@@ -47,7 +47,7 @@ def _bells(sigma: Tensor, side: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Jitter:
+class ColorJitter:
     """Colour jitter: brightness, contrast and saturation by factors in 1 +- strength, in random order."""
 
     strength: float
@@ -58,9 +58,9 @@ class Jitter:
         factors = torch.stack([(1 + self.strength * (2 * host.uniform(kind) - 1)).clamp(min=0) for kind in kinds], 1)
         return factors, _ORDERS[host.integers(Purpose.JITTER_ORDER, 0, len(_ORDERS) - 1)]
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         factors, orders = plan
-        changes = (looked_up(tables.brightness), looked_up(tables.contrast), colour)
+        changes = (with_table(tables.brightness), with_table(tables.contrast), colour)
         for turn in range(3):
             kinds = orders[:, turn]
             for kind, change in enumerate(changes):
@@ -84,9 +84,9 @@ class ThreeAugment:
             low + (high - low) * host.uniform(Purpose.BLUR),
         )
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         kinds, sigma = plan
         half = torch.full((len(kinds),), 128.0)
         pixels = apply_to(pixels, kinds == 0, lambda chosen, rows: grey(chosen).expand_as(chosen))
-        pixels = apply_to(pixels, kinds == 1, with_amounts(looked_up(tables.solarize), half))
+        pixels = apply_to(pixels, kinds == 1, with_amounts(with_table(tables.solarize), half))
         return apply_to(pixels, kinds == 2, with_amounts(blur, sigma))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.data.augmentation.boxes import box_mask
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Given, StagePlan
+from patchword.data.augmentation.stage import StageContext, StagePlan
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Flip:
     def plan(self, draws: Draws) -> StagePlan:
         return (draws.uniform(Purpose.FLIP) < self.probability,)
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         return torch.where(plan[0].view(-1, 1, 1, 1), pixels.flip(-1), pixels)
 
 
@@ -33,13 +33,13 @@ class Shift:
     def plan(self, draws: Draws) -> StagePlan:
         return tuple(draws.integers(axis, -self.most, self.most) for axis in (Purpose.ROWS, Purpose.COLUMNS))
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         rows, columns = plan
         return shifted(pixels, rows, columns, self.most)
 
 
 @dataclass(frozen=True)
-class Square:
+class BlackSquare:
     """Random black square with sides of a quarter of the image's."""
 
     probability: float
@@ -48,7 +48,7 @@ class Square:
         blanked = draws.uniform(Purpose.SQUARE) < self.probability
         return blanked, draws.uniform(Purpose.SQUARE_TOP), draws.uniform(Purpose.SQUARE_LEFT)
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         blanked, *starts = plan
         boxes = []
         for side, start in zip(pixels.shape[-2:], starts, strict=True):

@@ -16,7 +16,7 @@ def look_up(pixels: Tensor, tables: Tensor) -> Tensor:
     return wide.gather(2, pixels.flatten(2).long()).view_as(pixels)
 
 
-def looked_up(table: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+def with_table(table: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the image operation of a table function of this module."""
     return lambda pixels, amount: look_up(pixels, table(pixels, amount))
 

@@ -24,7 +24,7 @@ _DEIT = ("crop", "flip", "randaugment", "random_erasing", "mixup", "cutmix", "re
 _THREE = ("crop", "flip", "three_augment", "color_jitter", "mixup", "cutmix")
 
 
-def together(*names: str) -> dict[str, float | int | str]:
+def combine(*names: str) -> dict[str, float | int | str]:
     """Combine the fields of several parts."""
     return {field: value for name in names for field, value in PARTS[name].items()}
 
@@ -33,7 +33,7 @@ PRESETS: Mapping[str, Fields] = MappingProxyType(
     {
         "none": {},
         "light": {"crop": 0.5, "flip": 0.5, "color_jitter": 0.2},
-        "deit": together(*_DEIT),
-        "3-augment": together(*_THREE),
+        "deit": combine(*_DEIT),
+        "3-augment": combine(*_THREE),
     }
 )

@@ -12,7 +12,7 @@ from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.random_draws import Draws, Purpose
-from patchword.data.augmentation.stage import Change, Given, StagePlan, apply_to, with_amounts
+from patchword.data.augmentation.stage import Change, StageContext, StagePlan, apply_to, with_amounts
 
 TABLES: dict[str, Change] = {
     "autocontrast": tables.autocontrast,
@@ -124,7 +124,7 @@ class RandAugment:
             amounts = torch.where(names == ALL.index(name), amount(name, strength, sign, self.version), amounts)
         return torch.where(applied, names, ALL.index("identity")), amounts
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor:
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor:
         names, amounts = plan
         for layer in range(self.layers):
             pixels = operate(pixels, names[:, layer], amounts[:, layer], given.colour)

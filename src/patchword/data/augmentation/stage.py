@@ -12,7 +12,7 @@ StagePlan = tuple[Tensor, ...]  # random choices of a stage, one entry per sampl
 Change = Callable[[Tensor, Tensor], Tensor]  # (images, amount per image) -> images
 
 
-class Given(NamedTuple):
+class StageContext(NamedTuple):
     """Context of a stage: the random draws, on the CPU, and the mean colour of the data set (0 to 1)."""
 
     draws: Draws
@@ -26,7 +26,7 @@ class Stage(Protocol):
         """Draw the random choices of each sample, for a whole epoch at once."""
         ...
 
-    def __call__(self, pixels: Tensor, plan: StagePlan, given: Given) -> Tensor: ...
+    def __call__(self, pixels: Tensor, plan: StagePlan, given: StageContext) -> Tensor: ...
 
 
 def apply_to(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

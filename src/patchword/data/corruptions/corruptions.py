@@ -38,7 +38,7 @@ class Corruption:
 
 
 _ZOOM: Strengths = (0.10, 0.15, 0.20, 0.26, 0.33)
-KINDS: dict[str, Corruption] = {
+CORRUPTIONS: dict[str, Corruption] = {
     "gaussian": Corruption(
         noise_and_blur.gaussian_noise, (0.04, 0.06, 0.08, 0.11, 0.15), (0.08, 0.12, 0.18, 0.26, 0.38)
     ),
@@ -65,18 +65,18 @@ GROUPS = {
 }
 
 
-def corrupted(pixels: Tensor, kind: str, severity: int, seed: int, index: Tensor) -> Tensor:
+def corrupt(pixels: Tensor, kind: str, severity: int, seed: int, index: Tensor) -> Tensor:
     """Corrupt (batch, 1 or 3 channels, height, width) uint8 images, on their device.
 
     severity: 1 to 5. index: (batch,) indices of the samples in the data set; with the seed they determine all
     randomness.
     """
-    if kind not in KINDS:
-        raise UserError(f"unknown corruption {kind!r}", hint=nearest(kind, KINDS))
+    if kind not in CORRUPTIONS:
+        raise UserError(f"unknown corruption {kind!r}", hint=nearest(kind, CORRUPTIONS))
     if severity not in SEVERITIES:
         raise UserError("invalid severity of a corruption", expected="1 to 5", got=severity)
-    chosen = KINDS[kind]
-    random = RandomFields(seed, list(KINDS).index(kind), index.to(pixels.device))
+    chosen = CORRUPTIONS[kind]
+    random = RandomFields(seed, list(CORRUPTIONS).index(kind), index.to(pixels.device))
     strength = chosen.strength(severity, min(pixels.shape[2:]))
     changed = chosen.change(pixels.float() / 255, strength, random)
     return (changed.clamp(0, 1) * 255).round().to(torch.uint8)

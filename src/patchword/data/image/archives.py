@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
 from patchword.core.errors import UserError
-from patchword.data.faults import tell
+from patchword.data.faults import report_fault
 
 SUFFIXES = (".zip", ".tar")
 PACKED = (".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".zst", ".7z", ".rar")
@@ -154,7 +154,7 @@ def _checked(path: Path, found: Iterator[tuple[str, bool, str]], count: int) -> 
     for name, is_folder, wrong in found:
         if problem := _wrong_name(name) or wrong or ("is a duplicate" if name in names else ""):
             hint = "do not unpack this archive; check its origin"
-            tell(
+            report_fault(
                 UserError(f"{path}, entry {name[:120]!r}: it {problem}", hint=hint),
                 "a malicious or broken archive entry",
             )

@@ -12,7 +12,7 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
-from patchword.data.augmentation.augmentation import Augmentation, SampleChanges, prepared
+from patchword.data.augmentation.augmentation import Augmentation, SampleChanges, normalize
 from patchword.data.augmentation.epoch_samples import (
     MixGroup,
     epoch_samples,
@@ -21,7 +21,7 @@ from patchword.data.augmentation.epoch_samples import (
     without_partners,
 )
 from patchword.data.augmentation.mixing import shares
-from patchword.data.image.images import Held, Images
+from patchword.data.image.images import Images, InMemory
 
 RESIDENT = 2 * 2**30  # a set of at most this many bytes is moved to the accelerator as a whole
 _SHARE, _MOST = 2048, 4096  # batches made together use at most 1 / _SHARE of the accelerator's memory and _MOST images
@@ -65,10 +65,10 @@ class Batches:
     def on_device(self) -> "Batches":
         """Return the batches with all pixels on the accelerator, if they fit."""
         pixels = self.images.pixels
-        if self.device.type == "cpu" or not isinstance(pixels, Held) or pixels.pixels.numel() > RESIDENT:
+        if self.device.type == "cpu" or not isinstance(pixels, InMemory) or pixels.pixels.numel() > RESIDENT:
             return self
         labels = self.images.labels.to(self.device)
-        moved = replace(self.images, pixels=Held(pixels.pixels.to(self.device)), labels=labels)
+        moved = replace(self.images, pixels=InMemory(pixels.pixels.to(self.device)), labels=labels)
         return replace(self, images=moved)
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class Batches:
         return max(1, len(self.images) // self.size)
 
     def _batch(self, index: Tensor, pixels: Tensor) -> Batch:
-        inputs = prepared(to_device(pixels, self.device), self.normalization)
+        inputs = normalize(to_device(pixels, self.device), self.normalization)
         return Batch(inputs, to_device(self.images.labels[index], self.device), index)
 
     def _changed(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
-from patchword.data.faults import is_collecting, tell
+from patchword.data.faults import is_collecting, report_fault
 from patchword.data.image.image_file import ALLOWING, decode_image, read_header, read_image, warn_image
 from patchword.data.progress import Progress
 
@@ -66,7 +66,7 @@ def map_images(
             some = paths[start : start + _AT_ONCE]
             for path, found in zip(some, pool.map(tried, some), strict=True):
                 if isinstance(found, UserError):
-                    tell(found, TOO_LARGE if ALLOWING in found.hint else "an image that cannot be read")
+                    report_fault(found, TOO_LARGE if ALLOWING in found.hint else "an image that cannot be read")
                 elif is_collecting():
                     warn_image(path)
                 yield None if isinstance(found, UserError) else found

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchword.data.faults import doubt, is_collecting
+from patchword.data.faults import is_collecting, warn
 from patchword.data.image.archives import opened
 
 
@@ -20,9 +20,9 @@ def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
             for path, label, part in others:
                 if part != first[2]:
                     what = f"{path} ({part}) is {first[0]} ({first[2]})"
-                    doubt("an image in both training and test data", what)
+                    warn("an image in both training and test data", what)
                 elif label != first[1]:
-                    doubt("an image in two classes", f"{path} is {first[0]}")
+                    warn("an image in two classes", f"{path} is {first[0]}")
 
 
 def _alike(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from patchword.core.errors import UserError
-from patchword.data.faults import doubt
+from patchword.data.faults import warn
 from patchword.data.image.archives import opened
 
 ALLOWING = "PATCHWORD_PIXELS"  # in the environment
@@ -48,10 +48,10 @@ def warn_image(path: Path) -> None:
     """Warn of a readable image that may be a mistake: a tiny one, or a wrong suffix."""
     kind, width, height = read_header(path)
     if min(width, height) < SMALLEST:
-        doubt("an image so small that it may be a placeholder", f"{path}: {width} x {height} pixels")
+        warn("an image so small that it may be a placeholder", f"{path}: {width} x {height} pixels")
     endings = _ENDINGS.get(kind, (f".{kind.lower()}",))
     if path.suffix.lower() not in endings:
-        doubt("an image with the suffix of another format (it is read correctly)", f"{path} is a {kind}")
+        warn("an image with the suffix of another format (it is read correctly)", f"{path} is a {kind}")
 
 
 @contextmanager

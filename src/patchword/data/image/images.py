@@ -46,7 +46,7 @@ class Pixels(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class InMemory:
     """In memory, on any device."""
 
     pixels: Tensor
@@ -58,8 +58,8 @@ class Held:
     def take(self, index: Tensor) -> Tensor:
         return self.pixels[index.to(self.pixels.device)]
 
-    def subset(self, index: Tensor) -> "Held":
-        return Held(self.take(index))
+    def subset(self, index: Tensor) -> "InMemory":
+        return InMemory(self.take(index))
 
     def order(self, seed: int, epoch: int) -> Tensor:
         return order(seed, epoch, len(self.pixels))
@@ -157,7 +157,7 @@ def load_pixels(paths: Sequence[Path], size: Size, channels: int, progress: Prog
     for row, pixels in enumerate(map_images(paths, lambda path: decode(path, size, channels), progress)):
         if pixels is not None:
             found[row] = pixels
-    return Held(found)
+    return InMemory(found)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Resized:
         return self.channels, *sides(self.size)
 
     def take(self, index: Tensor) -> Tensor:
-        return fitted(self.pixels[index.to(self.pixels.device)], self.size, self.channels)
+        return resize(self.pixels[index.to(self.pixels.device)], self.size, self.channels)
 
     def subset(self, index: Tensor) -> "Resized":
         return replace(self, pixels=self.pixels[index])
@@ -188,13 +188,13 @@ class Resized:
 def in_memory(pixels: Tensor, size: Size, channels: int) -> Pixels:
     """Resize pixels now if the result fits in memory, else per batch."""
     height, width = sides(size)
-    fitted(pixels[:1], size, channels)  # raises now if the channels cannot be converted
+    resize(pixels[:1], size, channels)  # raises now if the channels cannot be converted
     if len(pixels) * channels * height * width > MEMORY:
         return Resized(pixels, size, channels)
-    return Held(torch.cat([fitted(part, size, channels) for part in pixels.split(4096)]))
+    return InMemory(torch.cat([resize(part, size, channels) for part in pixels.split(4096)]))
 
 
-def fitted(pixels: Tensor, size: Size, channels: int) -> Tensor:
+def resize(pixels: Tensor, size: Size, channels: int) -> Tensor:
     """Convert (count, channels, height, width) uint8 to another size and number of channels."""
     if pixels.shape[1] != channels:
         if pixels.shape[1] == 1 and channels == 3:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, doubt, tell
+from patchword.data.faults import attempt, report_fault, warn
 from patchword.data.image.archives import entries
-from patchword.data.image.sources import PICTURES, ListedSource
+from patchword.data.image.sources import IMAGE_SUFFIXES, ListedSource
 from patchword.data.image.splits import Split
 
 NOT_AN_IMAGE = "a file in a class folder that is ignored: its suffix is not an image's"
@@ -46,7 +46,7 @@ def _classes(folder: Path) -> Iterator[tuple[Path, str]]:
     classes = [sub for sub in below if sub.is_dir()]
     for sub in below:
         if sub.is_symlink() and not sub.exists():
-            tell(UserError(f"{sub} is a broken link", hint="remove it"), "a broken link")
+            report_fault(UserError(f"{sub} is a broken link", hint="remove it"), "a broken link")
     if not classes:
         raise UserError(f"{folder} has no class folders", expected="one subfolder of images per class")
     for sub in classes:
@@ -59,17 +59,19 @@ def _image_files(folder: Path) -> list[Path]:
     if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python represents bytes that are not UTF-8
         raise UserError(f"the name of the class folder {str(folder)!r} is not UTF-8", hint="rename it")
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
-    named = [path for path in found if path.suffix.lower() in PICTURES]
+    named = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     files = [path for path in named if path.is_file() or not path.exists()]  # a broken link is reported when it is read
     for path in found:
         if path.is_symlink() and path.is_dir():
-            doubt("a linked folder inside a class, which is not followed", str(path))
-        elif path.suffix.lower() not in PICTURES and not path.is_dir():
-            doubt(NOT_AN_IMAGE, str(path))
+            warn("a linked folder inside a class, which is not followed", str(path))
+        elif path.suffix.lower() not in IMAGE_SUFFIXES and not path.is_dir():
+            warn(NOT_AN_IMAGE, str(path))
     for path in sorted(set(named) - set(files)):  # opening a pipe would block
-        tell(UserError(f"{path} has the suffix of an image but is not a file", hint="remove or rename it"), NOT_A_FILE)
+        report_fault(
+            UserError(f"{path} has the suffix of an image but is not a file", hint="remove or rename it"), NOT_A_FILE
+        )
     if not files:
-        kinds = " ".join(sorted(PICTURES))
+        kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise UserError(f"the class folder {folder} is empty", expected=f"images ({kinds})", hint="remove or fill it")
     return files
 
@@ -77,10 +79,10 @@ def _image_files(folder: Path) -> list[Path]:
 def archive_source(path: Path) -> ListedSource:
     """Read a .zip or .tar of a folder of classes, with or without the top folder."""
     names = [name for name in entries(path) if not any(part.startswith((".", "__MACOSX")) for part in name.parts)]
-    images = [name for name in names if name.suffix.lower() in PICTURES]
+    images = [name for name in names if name.suffix.lower() in IMAGE_SUFFIXES]
     for name in names:
-        if name.suffix.lower() not in PICTURES:
-            doubt(NOT_AN_IMAGE, str(path / name))
+        if name.suffix.lower() not in IMAGE_SUFFIXES:
+            warn(NOT_AN_IMAGE, str(path / name))
     tops = {name.parts[0] for name in images}
     depth = 1 if len(tops) == 1 and all(len(name.parts) > 2 for name in images) and not tops & _PARTS.keys() else 0
     has_parts = any(name.parts[depth] == "train" and len(name.parts) > depth + 2 for name in images)
@@ -122,7 +124,7 @@ def _row(path: Path, line: int, read: dict[str, object] | str) -> Row:
     if "\0" in str(image) or not image.is_file():
         raise UserError(f"{path}, line {line}: there is no image {image}".replace("\0", "\\0"))
     if not Path(os.path.normpath(image.absolute())).is_relative_to(path.parent.absolute()):
-        doubt("an image outside the manifest's folder", f"{path}, line {line}: {image}")
+        warn("an image outside the manifest's folder", f"{path}, line {line}: {image}")
     split = str(record.get("split") or "train").strip().lower()
     if split not in _PARTS:
         raise UserError(f"{path}, line {line}: split", expected="train, validation or test", got=record["split"])

@@ -17,7 +17,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.files import whole_file
 from patchword.data.image.archives import SUFFIXES, refuse_packed
 from patchword.data.image.listing import archive_source, folder_source, manifest_source
-from patchword.data.image.sources import DigitsSource, IdxSource, Source
+from patchword.data.image.sources import DigitsSource, IdxSource, ImageSource
 from patchword.data.shards.manifest import is_sharded
 from patchword.data.shards.shard_source import shard_source
 
@@ -40,7 +40,7 @@ def _digests(*values: str) -> dict[str, str]:
     return {f"{name}.gz": value for name, value in zip(_FILES, values, strict=True)}
 
 
-SETS: dict[str, NamedDataset] = {
+DATASETS: dict[str, NamedDataset] = {
     "fashion-mnist": NamedDataset(
         "70,000 grey 28 x 28 images of clothes, 10 classes (Xiao et al., 2017)",
         ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -86,24 +86,24 @@ def data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "patchword"
 
 
-def whereabouts(name: str) -> tuple[Path, str] | None:
+def find_dataset(name: str) -> tuple[Path, str] | None:
     """Return the folder of a named data set and its origin; None if it is not on this machine."""
-    known = SETS[name]
+    known = DATASETS[name]
     for folder, origin in ((data_folder() / name, "data folder"), (Path(known.package_folder or "-"), known.package)):
         if all((folder / f"{name}.gz").is_file() or (folder / name).is_file() for name in _FILES):
             return folder, f"{origin} ({folder})"
     return None
 
 
-def open_source(where: str) -> Source:
+def open_source(where: str) -> ImageSource:
     """Open a named data set, a folder of classes, a .zip or .tar of one, a folder of shards, or a manifest."""
     if where == "digits":
         return DigitsSource()
-    if where in SETS:
-        found = whereabouts(where)
+    if where in DATASETS:
+        found = find_dataset(where)
         if found is None:
             raise UserError(f"{where} is not on this machine", hint=how_to_get(where))
-        return IdxSource(where, found[0], SETS[where].classes, found[1])
+        return IdxSource(where, found[0], DATASETS[where].classes, found[1])
     path = Path(where)
     if path.is_dir():
         return shard_source(path) if is_sharded(path) else folder_source(path)
@@ -112,28 +112,28 @@ def open_source(where: str) -> Source:
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return archive_source(path)
     refuse_packed(path)
-    hint = nearest(where, [*SETS, "digits"])
+    hint = nearest(where, [*DATASETS, "digits"])
     raise UserError(
         f"there is no data set {where!r}", expected="a name, a folder, a .zip, .tar, .csv or .jsonl file", hint=hint
     )
 
 
 def how_to_get(name: str) -> str:
-    known = SETS[name]
+    known = DATASETS[name]
     ways = [f"put its four idx files into {data_folder() / name}"]
     ways += [f"apt-get install {known.package}"] if known.package else []
     ways += [f"patchword data get {name}   (downloads {known.address})"]
     return "get it in one of these ways:\n" + "\n".join(f"  {number}. {way}" for number, way in enumerate(ways, 1))
 
 
-def get(name: str, log: Callable[[str], None]) -> Path:
+def fetch(name: str, log: Callable[[str], None]) -> Path:
     """Install Debian's package of a named data set if permitted, else download and verify it."""
-    if name not in SETS:
-        raise UserError(f"no data set is called {name!r}", hint=nearest(name, SETS))
-    if (found := whereabouts(name)) is not None:
+    if name not in DATASETS:
+        raise UserError(f"no data set is called {name!r}", hint=nearest(name, DATASETS))
+    if (found := find_dataset(name)) is not None:
         log(f"{name} is already available: {found[1]}")
         return found[0]
-    if _install(SETS[name].package, log) and (found := whereabouts(name)) is not None:
+    if _install(DATASETS[name].package, log) and (found := find_dataset(name)) is not None:
         return found[0]
     return _download(name, log)
 
@@ -149,7 +149,7 @@ def _install(package: str, log: Callable[[str], None]) -> bool:
 
 
 def _download(name: str, log: Callable[[str], None]) -> Path:
-    known, folder = SETS[name], data_folder() / name
+    known, folder = DATASETS[name], data_folder() / name
     for file, digest in known.digests.items():
         address = f"{known.address}/{file}"
         log(f"downloading {address}")

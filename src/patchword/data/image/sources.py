@@ -11,25 +11,25 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
-from patchword.data.faults import attempt, doubt, give_up
+from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.decoding import check_images
 from patchword.data.image.duplicates import warn_duplicates
 from patchword.data.image.idx import read_idx
 from patchword.data.image.images import Images, in_memory, load_pixels
-from patchword.data.image.splits import Split, brings_validation, in_split
+from patchword.data.image.splits import Split, has_validation, in_split
 from patchword.data.progress import Progress
 
-PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
-class Source(Protocol):
+class ImageSource(Protocol):
     """A data set. A split is read only when requested, so the test split stays unread until the end."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def brings_validation(self) -> bool:
+    def has_validation(self) -> bool:
         """True if it has a validation split; otherwise some training data is held out"""
         ...
 
@@ -52,7 +52,7 @@ class IdxSource:
     folder: Path
     classes: tuple[str, ...]
     origin: str
-    brings_validation: bool = False
+    has_validation: bool = False
 
     def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         stem = "train" if part == "train" else "t10k"
@@ -94,7 +94,7 @@ class DigitsSource:
     """The 1,797 handwritten 8 x 8 digits of scikit-learn; every fifth is in the test split."""
 
     name: str = "digits"
-    brings_validation: bool = False
+    has_validation: bool = False
 
     def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         try:
@@ -125,8 +125,8 @@ class ListedSource:
     rows: tuple[tuple[Path, str, Split | None], ...]  # path, label, split or None
 
     @property
-    def brings_validation(self) -> bool:
-        return brings_validation(part for _, _, part in self.rows)
+    def has_validation(self) -> bool:
+        return has_validation(part for _, _, part in self.rows)
 
     def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         if not self.rows:
@@ -142,7 +142,7 @@ class ListedSource:
 
     def check(self, size: Size, channels: int) -> None:
         self._check_classes()
-        parts: list[Split] = ["validation", "test"] if self.brings_validation else ["test"]
+        parts: list[Split] = ["validation", "test"] if self.has_validation else ["test"]
         check_images([self.rows[row][0] for part in parts for row in self._rows_of(part)])
 
     def examine(self, progress: Progress | None = None) -> int:
@@ -157,7 +157,7 @@ class ListedSource:
             raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=labels.pop())
         parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
         for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):
-            doubt("a class without training images", f"{self.name}: {label}")
+            warn("a class without training images", f"{self.name}: {label}")
         warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
 
     def _rows_of(self, part: Split) -> list[int]:

@@ -13,7 +13,7 @@ Split = Literal["train", "validation", "test"]
 _TEST_SHARE = 0.1  # held out from a data set without a test split
 
 
-def brings_validation(given: Iterable[Split | None]) -> bool:
+def has_validation(given: Iterable[Split | None]) -> bool:
     """True if there are both a validation and a test split; a single one of them is used as test."""
     return {"validation", "test"} <= set(given)
 
@@ -29,7 +29,7 @@ def in_split(name: str, part: Split, given: Sequence[Split | None], labels: Tens
         in_test = torch.tensor([part == last for part in splits])
     else:
         in_test = held_out(labels, keys, _TEST_SHARE, purpose=11)
-    own = brings_validation(given)
+    own = has_validation(given)
     in_validation = torch.tensor([own and part == "validation" for part in splits])
     in_train = ~in_test & ~in_validation
     for title, chosen in (("training", in_train), ("test", in_test)):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from patchword.core.disk_space import disk_full, free_bytes, in_bytes
+from patchword.core.disk_space import disk_full, format_bytes, free_bytes
 from patchword.core.errors import UserError
-from patchword.core.files import clear_litter, make_folder, read_json, write_json
+from patchword.core.files import make_folder, read_json, remove_temporary_files, write_json
 from patchword.data.shards.manifest import MANIFEST, PLAN, read_manifest
 
 SMALLEST = 10**6  # minimum size of a shard in bytes
@@ -69,7 +69,7 @@ def lock_folders(folders: Folders, key: str) -> Iterator[bool]:
         planned = planned_key(folders)
         _same(planned or key, key, folders.first)
         for path in folders.paths:
-            clear_litter(path)
+            remove_temporary_files(path)
             if not planned and any(path.glob("shard-*")):
                 raise UserError(f"{path} has shards of other data", hint="remove them, or choose another --out")
         yield False
@@ -115,7 +115,7 @@ class HashingFile:
         return str(self.digest.hexdigest())
 
 
-def size_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """Parse a size such as 256MB or 1.5GB into bytes."""
     for unit, factor in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("B", 1)):
         number = text.strip().upper().removesuffix(unit).strip()
@@ -123,7 +123,7 @@ def size_of(text: str) -> int:
             size = int(float(number) * factor)
             if size >= SMALLEST:
                 return size
-            raise UserError("the shard size is too small", expected=f"{in_bytes(SMALLEST)} or more", got=text)
+            raise UserError("the shard size is too small", expected=f"{format_bytes(SMALLEST)} or more", got=text)
     raise UserError("invalid shard size", expected="e.g. 256MB or 1GB", got=text)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from patchword.core.errors import UserError
 from patchword.data.image.archives import opened
-from patchword.data.image.sources import ListedSource, Source
+from patchword.data.image.sources import ImageSource, ListedSource
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import HashingFile, key_of
 from patchword.data.shards.writing import Sample
@@ -84,7 +84,7 @@ class ImageContents:
         return [_state(path) for path, _, _ in self.source.rows]
 
 
-def pictures_of(source: Source, where: str) -> ImageContents:
+def image_contents(source: ImageSource, where: str) -> ImageContents:
     if not isinstance(source, ListedSource):
         raise UserError(
             f"{where} cannot be written as shards",

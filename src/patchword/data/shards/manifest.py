@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
-from patchword.data.faults import tell
+from patchword.data.faults import report_fault
 from patchword.data.image.splits import Split
-from patchword.data.progress import Progress, nothing
+from patchword.data.progress import Progress, no_progress
 
 MANIFEST, PLAN = "shards.json", "shards.plan.json"
 Kind = Literal["pictures", "texts"]  # the names in shards.json
@@ -117,19 +117,21 @@ class ShardLocations:
             try:
                 found.append(self.find(shard))
             except RecoverableError as error:
-                tell(error, "a missing or truncated shard")
+                report_fault(error, "a missing or truncated shard")
         return found
 
     def verify(self, paths: Iterable[Path], progress: Progress | None = None) -> None:
         """Full check: read every byte and compare the digests; report changed shards."""
-        done, report, shards = 0, progress or nothing, {shard.file: shard for shard in self.manifest.shards}
+        done, report, shards = 0, progress or no_progress, {shard.file: shard for shard in self.manifest.shards}
         for path in paths:
             with path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
             if found != shards[path.name].sha256:
                 expected = f"sha256 {shards[path.name].sha256}"
                 what = f"the shard {path} has changed since it was written"
-                tell(UserError(what, expected=expected, got=found, hint="copy it again"), "a shard that has changed")
+                report_fault(
+                    UserError(what, expected=expected, got=found, hint="copy it again"), "a shard that has changed"
+                )
             done += shards[path.name].samples
             report(done, self.manifest.samples)
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
-from patchword.data.faults import attempt, doubt, give_up
+from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.images import Images
-from patchword.data.image.splits import Split, brings_validation, in_split
+from patchword.data.image.splits import Split, has_validation, in_split
 from patchword.data.progress import Progress
 from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
 from patchword.data.shards.open_files import OpenFiles
-from patchword.data.shards.sharded_images import Sharded
+from patchword.data.shards.sharded_images import ShardedImages
 from patchword.data.shards.writing import index_file
 from patchword.data.text.corpus.documents import digest
 
@@ -35,8 +35,8 @@ class ShardSource:
         return self.places.manifest.name
 
     @property
-    def brings_validation(self) -> bool:
-        return brings_validation(shard.part for shard in self.places.manifest.shards)
+    def has_validation(self) -> bool:
+        return has_validation(shard.part for shard in self.places.manifest.shards)
 
     def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
         manifest = self.places.manifest
@@ -44,7 +44,9 @@ class ShardSource:
             give_up()
         chosen = self._in_split(part).nonzero()[:, 0]
         index = {name: values[chosen] for name, values in self._index.items()}
-        pixels = Sharded(OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels)
+        pixels = ShardedImages(
+            OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels
+        )
         origin = f"{manifest.samples:,} images in {len(manifest.shards):,} shards"
         return Images(self.name, origin, pixels, index["label"].long(), manifest.classes, index["key"])
 
@@ -55,7 +57,7 @@ class ShardSource:
             raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=classes[0])
         trained = set(self._index["label"][self._in_split("train")].unique().tolist())
         for label in sorted(set(range(len(classes))) - trained):
-            doubt("a class without training images", f"{self.name}: {classes[label]}")
+            warn("a class without training images", f"{self.name}: {classes[label]}")
 
     def examine(self, progress: Progress | None = None) -> int:
         attempt(self.check, 8, 3)

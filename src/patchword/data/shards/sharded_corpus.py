@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import RecoverableError
 from patchword.core.files import whole_file, write_json
-from patchword.data.progress import Progress, nothing
+from patchword.data.progress import Progress, no_progress
 from patchword.data.shards.manifest import text_shards
 from patchword.data.shards.open_files import OpenFiles
 from patchword.data.text.corpus.cache_shards import CorpusTokenizer
@@ -70,7 +70,7 @@ def _found(files: Sequence[Path], counts: Sequence[int], kind: type[np.unsignedi
     return path
 
 
-def build_spread(folder: Path, tokenizer: CorpusTokenizer, progress: Progress = nothing) -> Corpus:
+def build_sharded_corpus(folder: Path, tokenizer: CorpusTokenizer, progress: Progress = no_progress) -> Corpus:
     """Return the corpus of the shards in a folder, tokenised now or earlier; resumable like every cache."""
     shards = text_shards(folder)
     sizes = [path.stat().st_size for path in shards]

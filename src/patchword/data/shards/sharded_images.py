@@ -18,7 +18,7 @@ from patchword.data.shards.open_files import OpenFile, OpenFiles
 
 
 @dataclass(frozen=True, eq=False)
-class Sharded:
+class ShardedImages:
     """shard, begin, length: the position of each sample's bytes. No image is kept in memory."""
 
     files: OpenFiles
@@ -40,7 +40,7 @@ class Sharded:
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             return torch.stack(list(pool.map(self._decode, *places)))
 
-    def subset(self, index: Tensor) -> "Sharded":
+    def subset(self, index: Tensor) -> "ShardedImages":
         return replace(self, shard=self.shard[index], begin=self.begin[index], length=self.length[index])
 
     def order(self, seed: int, epoch: int) -> Tensor:

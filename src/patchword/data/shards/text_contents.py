@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt
-from patchword.data.image.sources import PICTURES
+from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.progress import Progress
 from patchword.data.shards.folders import HashingFile, key_of
 from patchword.data.shards.manifest import is_sharded
@@ -82,7 +82,7 @@ class JsonLinesWriter:
         return {}
 
 
-def texts_of(path: Path, documents: str = "auto") -> TextContents:
+def text_contents(path: Path, documents: str = "auto") -> TextContents:
     if path.is_dir() and is_sharded(path):
         raise UserError(f"{path} is already in shards")
     return TextContents(path.stem, text_files([path]), documents)
@@ -93,7 +93,7 @@ def holds_texts(path: Path) -> bool:
     if path.is_dir():
         files = (file.suffix.lower() for file in path.rglob("*") if file.is_file())
         kinds = {"texts" if suffix in {*_TEXTS, ".jsonl"} else suffix for suffix in files}
-        return "texts" in kinds and not kinds & PICTURES
+        return "texts" in kinds and not kinds & IMAGE_SUFFIXES
     if path.suffix.lower() == ".jsonl" and path.is_file():
         with path.open("rb") as file:
             return b'"text"' in file.readline(10_000)

@@ -13,9 +13,9 @@ from safetensors.numpy import save
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, whole_file, write_json
-from patchword.data.faults import one_report
+from patchword.data.faults import collect_faults
 from patchword.data.image.splits import Split
-from patchword.data.progress import Progress, nothing
+from patchword.data.progress import Progress, no_progress
 from patchword.data.shards.folders import Folders, HashingFile, lock_folders, planned_key, write_plan
 from patchword.data.shards.manifest import Manifest, Shard, read_manifest, write_manifest
 from patchword.data.text.corpus.documents import digest
@@ -40,7 +40,7 @@ class ShardWriter(Protocol):
         ...
 
 
-class Contents(Protocol):
+class ShardContents(Protocol):
     """The data to write. total: in the unit of progress. bytes: estimated size. suffix: of the shard files."""
 
     @property
@@ -65,7 +65,11 @@ class Contents(Protocol):
 
 
 def write_shards(
-    contents: Contents, folders: Folders, size: int, checking: Progress = nothing, writing: Progress = nothing
+    contents: ShardContents,
+    folders: Folders,
+    size: int,
+    checking: Progress = no_progress,
+    writing: Progress = no_progress,
 ) -> Manifest:
     """Write the shards, or resume; return their manifest."""
     key = f"{contents.key()}-{size}"
@@ -73,7 +77,7 @@ def write_shards(
         if finished:
             return read_manifest(folders.first)
         if planned_key(folders) != key:
-            with one_report():
+            with collect_faults():
                 contents.check(checking)
             folders.check_disk_space(contents.bytes)
             write_plan(folders, key)
@@ -93,7 +97,7 @@ def _record(folders: Folders, file: str) -> Path:
     return (folders.first / file).with_suffix(".json")
 
 
-def _shards(contents: Contents, folders: Folders, size: int, progress: Progress) -> Iterator[Shard]:
+def _shards(contents: ShardContents, folders: Folders, size: int, progress: Progress) -> Iterator[Shard]:
     samples = _Lookahead(contents.samples(), lambda done: progress(done, contents.total))
     number = 0
     while samples.next is not None:
@@ -121,7 +125,7 @@ def _finished_shard(folders: Folders, file: str) -> Shard | None:
     return shard if whole and folders.find(file, shard.bytes) else None
 
 
-def _write_shard(contents: Contents, folders: Folders, file: str, size: int, samples: "_Lookahead") -> Shard:
+def _write_shard(contents: ShardContents, folders: Folders, file: str, size: int, samples: "_Lookahead") -> Shard:
     """Write a shard of samples of one split until it reaches its size."""
     first = samples.next
     assert first is not None, "there is a sample to begin with"

@@ -27,7 +27,7 @@ def lowest_kept(rate: float) -> int:
     return round(rate * 2**32) - 2**31
 
 
-def mixed(shape: torch.Size, seeds: Tensor) -> Tensor:
+def random_bits(shape: torch.Size, seeds: Tensor) -> Tensor:
     """Returns a tensor of this shape with uniform 32-bit integers, from seeds (2,)."""
     index = torch.arange(math.prod(shape), dtype=torch.int32, device=seeds.device).view(shape)
     found = _hash(index ^ seeds[0]) + seeds[1]

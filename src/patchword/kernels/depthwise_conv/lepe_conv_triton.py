@@ -9,7 +9,7 @@ know of heads. Only to be imported where Triton is installed. taps: (channels, 9
 import triton
 import triton.language as tl
 
-from patchword.kernels.window_attention.index_triton import along
+from patchword.kernels.window_attention.index_triton import side_index
 
 
 @triton.jit
@@ -159,5 +159,5 @@ def _lanes(rows: tl.constexpr, columns: tl.constexpr, lane, batch):
 @triton.jit
 def _on(side: tl.constexpr, group, member):
     """its place on one side of the map, and whether there is one"""
-    place = along(side, group, member)
+    place = side_index(side, group, member)
     return place, (member >= 0) & (member < side[1]) & (place < side[0])

@@ -15,7 +15,7 @@ from patchword.kernels.depthwise_conv.reference import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import (
     GIVEN,
     LIBRARY,
-    SOUND,
+    TAGS,
     filter_back,
     filter_fake,
     filter_forward,
@@ -23,7 +23,7 @@ from patchword.kernels.depthwise_conv.torch_op import (
 )
 
 _KINDS = (torch.float32, torch.bfloat16, torch.float16)
-LIBRARY.define(f"depthwise_conv({GIVEN}) -> Tensor", tags=SOUND)
+LIBRARY.define(f"depthwise_conv({GIVEN}) -> Tensor", tags=TAGS)
 LIBRARY.impl("depthwise_conv", filter_map, "CompositeExplicitAutograd")
 torch.library.register_fake("patchword::depthwise_conv", filter_fake, lib=LIBRARY)
 _filter = torch.ops.patchword.depthwise_conv.default

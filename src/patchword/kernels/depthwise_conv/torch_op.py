@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from patchword.kernels.window_attention.torch_op import LIBRARY, SOUND, on_device, room
+from patchword.kernels.window_attention.torch_op import LIBRARY, TAGS, allocate, on_device
 
 if TYPE_CHECKING:
     from patchword.kernels.depthwise_conv.launch import Map
 
-__all__ = ["GIVEN", "LIBRARY", "SOUND", "filter_back", "filter_fake", "filter_forward", "filter_map"]
+__all__ = ["GIVEN", "LIBRARY", "TAGS", "filter_back", "filter_fake", "filter_forward", "filter_map"]
 _FILTER, _MAP = "Tensor tokens, Tensor weight, Tensor? bias", "SymInt height, SymInt width"
 GIVEN = f"{_FILTER}, {_MAP}, ScalarType kind"
-LIBRARY.define(f"depthwise_conv_forward({GIVEN}) -> Tensor", tags=SOUND)
-LIBRARY.define(f"depthwise_conv_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=SOUND)
+LIBRARY.define(f"depthwise_conv_forward({GIVEN}) -> Tensor", tags=TAGS)
+LIBRARY.define(f"depthwise_conv_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=TAGS)
 filter_forward = torch.ops.patchword.depthwise_conv_forward.default
 filter_back = torch.ops.patchword.depthwise_conv_back.default
 
@@ -28,7 +28,11 @@ def filter_map(
 ) -> Tensor:
     from patchword.kernels.depthwise_conv.launch import forward
 
-    tokens, weight, answer = _with_channels_side_by_side(tokens), weight.contiguous(), room(tokens, tokens.shape, kind)
+    tokens, weight, answer = (
+        _with_channels_side_by_side(tokens),
+        weight.contiguous(),
+        allocate(tokens, tokens.shape, kind),
+    )
     if not answer.numel():
         return answer
     bias = None if bias is None else bias.contiguous()
@@ -41,7 +45,7 @@ def filter_map(
 def filter_fake(
     tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
 ) -> Tensor:
-    return room(tokens, tokens.shape, kind)
+    return allocate(tokens, tokens.shape, kind)
 
 
 torch.library.register_fake("patchword::depthwise_conv_forward", filter_fake, lib=LIBRARY)
@@ -61,7 +65,7 @@ def _filter_back(
     with on_device(gradient):
         plan = backward(_map(height, width, tokens, weight, found[2], gradient))
         plan.tokens(gradient, weight, weight, gradient, found[0])
-        parts = room(gradient, plan.taps.parts, torch.float32)
+        parts = allocate(gradient, plan.taps.parts, torch.float32)
         plan.taps.main(tokens, gradient, parts)
         plan.taps.total(parts, *found[1:])
     return found
@@ -78,7 +82,7 @@ torch.library.register_fake("patchword::depthwise_conv_back", _back_fake, lib=LI
 
 def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     kind = weight.dtype if bias is None else bias.dtype
-    return room(tokens, tokens.shape), room(weight, weight.shape), room(weight, weight.shape[:1], kind)
+    return allocate(tokens, tokens.shape), allocate(weight, weight.shape), allocate(weight, weight.shape[:1], kind)
 
 
 def _map(height: int, width: int, tokens: Tensor, *others: Tensor | None) -> "Map":

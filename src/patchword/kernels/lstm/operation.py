@@ -27,11 +27,11 @@ def clipped_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.
     needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (tokens, *weights))
     is_traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if needs_grad and not is_traced:
-        return quick_lstm(tokens, weights, bounds, whole)
+        return fused_lstm(tokens, weights, bounds, whole)
     return lstm_reference(tokens, *weights, bounds, whole)
 
 
-def quick_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.dtype) -> Tensor:
+def fused_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.dtype) -> Tensor:
     """Computes `clipped_lstm` with a backward pass of its own."""
     states: Tensor = _FusedLstm.apply(tokens.contiguous(), *weights, bounds, whole)  # type: ignore[no-untyped-call]  # torch has no types
     return states

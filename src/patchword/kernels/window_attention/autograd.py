@@ -16,14 +16,14 @@ from patchword.kernels.window_attention.torch_op import (
     GIVEN,
     LIBRARY,
     NUMBERS,
-    SOUND,
+    TAGS,
     attend,
-    attend_back,
     attend_fake,
-    attend_forward,
+    window_attention_backward,
+    window_attention_forward,
 )
 
-LIBRARY.define(f"window_attention({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
+LIBRARY.define(f"window_attention({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=TAGS)
 LIBRARY.impl("window_attention", attend, "CompositeExplicitAutograd")
 torch.library.register_fake("patchword::window_attention", attend_fake, lib=LIBRARY)
 OutputAndLogSumExp = tuple[Tensor, Tensor]
@@ -37,7 +37,7 @@ class _WindowAttention(torch.autograd.Function):
     def forward(
         ctx: Any, counts: tuple[int, ...], numbers: tuple[Any, ...], seeds: Tensor | None, rate: float, *tensors: Tensor
     ) -> OutputAndLogSumExp:
-        output, logsumexp = attend_forward(*_in_lists(tensors, counts), *numbers, seeds, rate)
+        output, logsumexp = window_attention_forward(*_in_lists(tensors, counts), *numbers, seeds, rate)
         ctx.counts, ctx.numbers, ctx.rate = counts, numbers, rate
         ctx.save_for_backward(*tensors, output, logsumexp, seeds)
         ctx.mark_non_differentiable(logsumexp)
@@ -53,7 +53,7 @@ class _WindowAttention(torch.autograd.Function):
         rest = numbers, heads, scale, seeds, ctx.rate
         if torch.is_grad_enabled():  # second derivatives need a graph
             return None, None, None, None, *_reference_gradients(gradient, lists, *rest)
-        return None, None, None, None, *attend_back(gradient, *lists, output, logsumexp, *rest)
+        return None, None, None, None, *window_attention_backward(gradient, *lists, output, logsumexp, *rest)
 
 
 @torch.library.impl(LIBRARY, "window_attention", "Autograd")
@@ -67,7 +67,7 @@ def _with_autograd(
         given = (numbers, heads, scale), seeds, rate
         found = _WindowAttention.apply(counts, *given, *tensors)  # type: ignore[no-untyped-call]  # torch's own
         return cast(OutputAndLogSumExp, found)
-    return cast(OutputAndLogSumExp, attend_forward(qkv, tables, taps, numbers, heads, scale, seeds, rate))
+    return cast(OutputAndLogSumExp, window_attention_forward(qkv, tables, taps, numbers, heads, scale, seeds, rate))
 
 
 def _reference_gradients(

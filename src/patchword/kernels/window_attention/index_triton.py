@@ -13,7 +13,7 @@ FORBIDDEN = tl.constexpr(-1e30)  # finite, so that a row without any key is not 
 
 
 @triton.jit
-def along(side: tl.constexpr, group, member):
+def side_index(side: tl.constexpr, group, member):
     """Returns the index of a member along one side of the map."""
     index = group * side[4] + member * side[3] + side[5]
     if side[5] > 0:
@@ -38,7 +38,7 @@ def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member):
 @triton.jit
 def member_index_at(rows: tl.constexpr, columns: tl.constexpr, group, down, right):
     """Like member_index, for the member at row `down` and column `right` of its group; invalid outside."""
-    row, column = along(rows, group // columns[2], down), along(columns, group % columns[2], right)
+    row, column = side_index(rows, group // columns[2], down), side_index(columns, group % columns[2], right)
     inside = (down >= 0) & (down < rows[1]) & (right >= 0) & (right < columns[1])
     valid = inside & (row < rows[0]) & (column < columns[0])
     shift_region = 2 * (row < rows[5]).to(tl.int32) + (column < columns[5]).to(tl.int32)

@@ -14,14 +14,14 @@ from patchword.kernels.common.counter_rng import seeds_on
 from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.kernels.window_attention.tiling import Rectangles, Side
-from patchword.kernels.window_attention.torch_op import attend_back
+from patchword.kernels.window_attention.torch_op import window_attention_backward
 from patchword.kernels.window_attention.tuning import is_faster_than_sdpa
 
 WIDEST = 128  # channels of a head
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-class Share(NamedTuple):
+class HeadGroup(NamedTuple):
     """One group of heads: its rectangles and, where position enters, a bias table or a convolution.
 
     table: (offsets, heads), a bias per offset. taps and constant: (channels, 1, 3, 3) and (channels,), weight and bias
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 def window_attention(
     qkv: list[Tensor],
-    groups: Sequence[Callable[[], Share]],
+    groups: Sequence[Callable[[], HeadGroup]],
     heads: int,
     scale: float,
     dropout: float = 0.0,
@@ -58,10 +58,12 @@ def window_attention(
     worth_it = not dense or is_faster_than_sdpa(qkv[0], head)
     if (dropout and not has_dropout) or not worth_it or not has_window_kernel(qkv[0], head):
         return reference()
-    return windows(qkv, [build() for build in groups], heads, scale, dropout)
+    return window_attention_kernel(qkv, [build() for build in groups], heads, scale, dropout)
 
 
-def windows(qkv: list[Tensor], groups: list[Share], heads: int, scale: float, rate: float = 0.0) -> Tensor:
+def window_attention_kernel(
+    qkv: list[Tensor], groups: list[HeadGroup], heads: int, scale: float, rate: float = 0.0
+) -> Tensor:
     """Runs the kernel: -> (batch, tokens, width), where each group of heads has its part of the channels, in order.
 
     rate: of dropout, which needs groups that fit into one tile
@@ -102,7 +104,7 @@ def _matches_reference_at(
     expected = [answer, *torch.autograd.grad(answer.sin().sum(), exact)]
     lists, numbers = ([joint], tables, [none, none, *filters]), [number for cut in cuts for number in cut.numbers()]
     output, logsumexp = attend_windows(*lists, numbers, 1, 0.25, seeds, rate)
-    back = attend_back(output.cos(), *lists, output, logsumexp, numbers, 1, 0.25, seeds, rate)
+    back = window_attention_backward(output.cos(), *lists, output, logsumexp, numbers, 1, 0.25, seeds, rate)
     pairs = zip([output, *back[:3], *back[5:]], expected, strict=True)
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.common.counter_rng import lowest_kept, mixed
+from patchword.kernels.common.counter_rng import lowest_kept, random_bits
 from patchword.kernels.window_attention.tiling import Rectangles
 
 
@@ -16,10 +16,12 @@ def window_attention_reference(
     seeds: Tensor | None = None, rate: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """Computes window attention. taps: two tensors per head group, the weight and bias of its convolution"""
-    parts = [part.chunk(len(cuts), -1) for part in three(qkv)]
+    parts = [part.chunk(len(cuts), -1) for part in split_qkv(qkv)]
     outputs, (batch, tokens, _) = [], qkv[0].shape
     shape = torch.Size((batch, len(cuts) * heads, tokens, tokens))
-    dropout_factor = None if seeds is None else (mixed(shape, seeds) >= lowest_kept(rate)).to(qkv[0].dtype) / (1 - rate)
+    dropout_factor = (
+        None if seeds is None else (random_bits(shape, seeds) >= lowest_kept(rate)).to(qkv[0].dtype) / (1 - rate)
+    )
     for number, cut in enumerate(cuts):
         query, key, value = (part[number] for part in parts)
         own_factor = None if dropout_factor is None else dropout_factor[:, number * heads : (number + 1) * heads]
@@ -28,7 +30,7 @@ def window_attention_reference(
     return torch.cat(outputs, -1)
 
 
-def three(qkv: list[Tensor]) -> list[Tensor]:
+def split_qkv(qkv: list[Tensor]) -> list[Tensor]:
     """Returns queries, keys and values, which may be fused in one tensor."""
     return list(qkv[0].chunk(3, -1)) if len(qkv) == 1 else qkv
 

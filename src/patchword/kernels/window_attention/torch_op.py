@@ -22,12 +22,12 @@ GIVEN, NUMBERS = (
     "Tensor[] qkv, Tensor[] tables, Tensor[] taps",
     ("SymInt[] numbers, SymInt heads, float scale, Tensor? seeds=None, float rate=0.0"),
 )
-SOUND = (torch.Tag.pt2_compliant_tag,)
-LIBRARY.define(f"window_attention_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=SOUND)
+TAGS = (torch.Tag.pt2_compliant_tag,)
+LIBRARY.define(f"window_attention_forward({GIVEN}, {NUMBERS}) -> (Tensor, Tensor)", tags=TAGS)
 _BEFORE = f"Tensor gradient, {GIVEN}, Tensor output, Tensor logsumexp, {NUMBERS}"
-LIBRARY.define(f"window_attention_back({_BEFORE}) -> Tensor[]", tags=SOUND)
-attend_forward = torch.ops.patchword.window_attention_forward.default
-attend_back = torch.ops.patchword.window_attention_back.default
+LIBRARY.define(f"window_attention_back({_BEFORE}) -> Tensor[]", tags=TAGS)
+window_attention_forward = torch.ops.patchword.window_attention_forward.default
+window_attention_backward = torch.ops.patchword.window_attention_back.default
 
 
 @torch.library.impl(LIBRARY, "window_attention_forward", "CompositeExplicitAutograd")
@@ -71,7 +71,7 @@ def _attend_back(
     """Returns the gradients of qkv, tables and taps in one list; those of qkv have its layout."""
     from patchword.kernels.window_attention.launch_backward import backward
 
-    found = [room(part, part.shape) for part in (*qkv, *tables, *taps)]
+    found = [allocate(part, part.shape) for part in (*qkv, *tables, *taps)]
     if not output.numel():
         return [part.zero_() for part in found]
     qkv, gradient = _with_equal_strides(qkv), gradient.contiguous()
@@ -81,7 +81,7 @@ def _attend_back(
     with on_device(output):
         all_launches = backward(_call(qkv, tables, taps, numbers, heads, scale, rate))
         seeds_or_dummy = logsumexp if seeds is None else seeds
-        delta = room(logsumexp, logsumexp.shape) if any(launches.keys for launches in all_launches) else logsumexp
+        delta = allocate(logsumexp, logsumexp.shape) if any(launches.keys for launches in all_launches) else logsumexp
         for launches, table, grad_table in zip(all_launches, tables, of_tables, strict=True):
             _attention_back(
                 launches, qkv_parts, table, grad_table, output, gradient, logsumexp, delta, back, seeds_or_dummy
@@ -90,7 +90,7 @@ def _attend_back(
             if launches.local:
                 own, to_own = (parts[2 * number : 2 * number + 2] for parts in (taps, of_taps))
                 launches.local.values(gradient, *own, back[-1], back[-1])
-                parts = room(logsumexp, launches.local.taps.parts)
+                parts = allocate(logsumexp, launches.local.taps.parts)
                 launches.local.taps.main(qkv_parts[2], gradient, parts)
                 launches.local.taps.total(parts, *to_own)
     return found
@@ -100,7 +100,7 @@ def _attention_back(
     launches: "BackwardLaunches", qkv_parts: list[Tensor], table: Tensor, grad_table: Tensor, output: Tensor,
     gradient: Tensor, logsumexp: Tensor, delta: Tensor, back: list[Tensor], seeds: Tensor,
 ) -> None:  # fmt: skip
-    biases = room(logsumexp, launches.table.parts) if launches.table else logsumexp
+    biases = allocate(logsumexp, launches.table.parts) if launches.table else logsumexp
     if launches.keys is None:
         launches.main(*qkv_parts, table, gradient, logsumexp, *back, biases, seeds)
     else:
@@ -116,7 +116,7 @@ def _back_fake(
     gradient: Tensor, qkv: list[Tensor], tables: list[Tensor], taps: list[Tensor], output: Tensor, logsumexp: Tensor,
     numbers: list[int], heads: int, scale: float, seeds: Tensor | None = None, rate: float = 0.0,
 ) -> list[Tensor]:  # fmt: skip
-    return [room(part, part.shape) for part in (*qkv, *tables, *taps)]
+    return [allocate(part, part.shape) for part in (*qkv, *tables, *taps)]
 
 
 torch.library.register_fake("patchword::window_attention_back", _back_fake, lib=LIBRARY)
@@ -148,11 +148,11 @@ def _contiguous(tensors: list[Tensor]) -> list[Tensor]:
 
 def _empty(qkv: list[Tensor], heads: int) -> tuple[Tensor, Tensor]:
     batch, tokens, width = qkv[0].shape
-    output = room(qkv[0], (batch, tokens, width // 3 if len(qkv) == 1 else width))
-    return output, room(qkv[0], (batch, heads, tokens), torch.float32)
+    output = allocate(qkv[0], (batch, tokens, width // 3 if len(qkv) == 1 else width))
+    return output, allocate(qkv[0], (batch, heads, tokens), torch.float32)
 
 
-def room(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
+def allocate(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
     """Allocates memory that a kernel writes."""
     return like.new_empty(shape, dtype=dtype)
 

@@ -61,7 +61,7 @@ class Attention(nn.Module):
         if scope.cache is not None and not projected.fixed:
             projected = scope.cache.extend(self, projected)
         patterns = [cast(Pattern, pattern) for pattern in self.patterns]
-        return self.core.over(projected, patterns, scope.grid)
+        return self.core.attend(projected, patterns, scope.grid)
 
 
 def _largest_divisor(width: int, limit: int) -> int:

@@ -26,7 +26,7 @@ from patchword.layers.watched import has_hooks
 Recorder = Callable[[Tensor, Tensor, Pattern, Grid | None, Grid | None], None]
 
 
-def stays_in_row(pattern: Pattern) -> bool:
+def supports_varlen(pattern: Pattern) -> bool:
     """True if packed sequences with this pattern need no padding where torch's kernel for them runs."""
     return pattern.supports("varlen")
 
@@ -51,7 +51,7 @@ class ScaledDotProduct(nn.Module):
     def _dropout_rate(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def over(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
+    def attend(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
         """Runs all patterns, each with its group of heads: (batch, tokens, width) thrice -> (batch, tokens, width)"""
         if not self._is_fused() or has_hooks(self) or not fits_window_kernel(projected, patterns, grid):
             return self._by_pattern(projected, patterns, grid)

@@ -50,7 +50,7 @@ def _cores(model: nn.Module) -> dict[str, ScaledDotProduct]:
 
 
 @contextmanager
-def plain_attention(model: nn.Module) -> Iterator[None]:
+def reference_attention(model: nn.Module) -> Iterator[None]:
     """Makes every attention of the model run the reference formula (for second derivatives, counting, comparison)."""
     cores = _cores(model).values()
     before = [core.fused for core in cores]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.grid import Grid
-from patchword.kernels.window_attention import Share
+from patchword.kernels.window_attention import HeadGroup
 from patchword.layers.attention.partition import Full, Partition
 from patchword.layers.attention.pattern import Pattern
 from patchword.layers.attention.position import LocalEnhancement, Position, RelativeTable, resize_offsets
@@ -31,11 +31,11 @@ def fits_window_kernel(projected: Projected, patterns: Sequence[Pattern], grid: 
     return on_one_map and all(pattern.supports("window") for pattern in patterns)
 
 
-def describe(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> Share:
+def describe(partition: Partition, position: Position, grid: Grid | None, query: Tensor) -> HeadGroup:
     """Returns a pattern as the arguments of the kernel. Short sequences are a map with one row."""
     table = taps = constant = torch.empty(0, device=query.device)
     if isinstance(partition, Full):
-        return Share(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps, constant)
+        return HeadGroup(Windows(None, None).cut(Grid(1, query.shape[1])), table, taps, constant)
     assert isinstance(partition, Windows | Interlaced), "the kernel supports rectangles only"
     if isinstance(position, RelativeTable):
         table = resize_offsets(position.table, position.window, partition.inner(grid))
@@ -43,4 +43,4 @@ def describe(partition: Partition, position: Position, grid: Grid | None, query:
         taps, bias = position.convolution.weight, position.convolution.bias
         assert bias is not None, "the convolution of LePE has a bias"
         constant = bias
-    return Share(partition.cut(grid), table, taps, constant)
+    return HeadGroup(partition.cut(grid), table, taps, constant)

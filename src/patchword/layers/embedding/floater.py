@@ -78,7 +78,7 @@ class Flow(nn.Module):
 _SIZE = 0.2  # scale of p(0) and of f; 100 tokens are 10 units of time
 
 
-class FloaterPlaces(nn.Module):
+class FloaterTextPositions(nn.Module):
     """FLOATER position vectors for the tokens of a text."""
 
     def __init__(self, width: int) -> None:

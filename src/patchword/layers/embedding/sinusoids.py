@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 Layout = Literal["interleaved", "halves", "t2t"]
 
 
-class NoPlaces(nn.Module):
+class NoTextPositions(nn.Module):
     """No position encoding on the tokens: a text is a bag of words unless attention encodes positions."""
 
     def forward(self, places: Tensor) -> Tensor:

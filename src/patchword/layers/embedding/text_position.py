@@ -8,9 +8,9 @@ from torch import nn
 
 from patchword.layers.attention.position import Position
 from patchword.layers.attention.relative_vectors import RelativeVectors
-from patchword.layers.embedding.floater import FloaterPlaces
+from patchword.layers.embedding.floater import FloaterTextPositions
 from patchword.layers.embedding.fourier import FourierTextPositions
-from patchword.layers.embedding.sinusoids import NoPlaces, Sinusoids
+from patchword.layers.embedding.sinusoids import NoTextPositions, Sinusoids
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TextPosition:
     in_attention(width, heads): a `Position` inside attention.
     """
 
-    on_tokens: Callable[[int, int], nn.Module] = lambda width, length: NoPlaces()
+    on_tokens: Callable[[int, int], nn.Module] = lambda width, length: NoTextPositions()
     in_attention: Callable[[int, int], Position] = lambda width, heads: Position()
 
 
@@ -40,6 +40,6 @@ TEXT_POSITIONS: dict[TextPositionName, TextPosition] = {
     "sinusoidal-t2t": TextPosition(on_tokens=lambda width, length: Sinusoids(width, "t2t")),
     "shaw": TextPosition(in_attention=lambda width, heads: RelativeVectors(width // heads)),
     "fourier": TextPosition(on_tokens=lambda width, length: FourierTextPositions(width)),
-    "floater": TextPosition(on_tokens=lambda width, length: FloaterPlaces(width)),
+    "floater": TextPosition(on_tokens=lambda width, length: FloaterTextPositions(width)),
 }
 """The position encoding of text models for each name."""

@@ -30,7 +30,7 @@ class Frozen(NamedTuple):
         return self.values.shape
 
 
-class VectorStem(nn.Module):
+class VectorEmbedding(nn.Module):
     """Maps the vectors of any sources to one width, so that the layers above have the same size for all of them.
 
     Each feature is standardized to mean 0 and standard deviation 1 over the training words (`learn_scale`): in some
@@ -60,7 +60,7 @@ class VectorStem(nn.Module):
         return [layers * wide for layers, wide in self.sources]
 
     @torch.no_grad()
-    def learn_scale(self, values: Tensor) -> None:
+    def fit_scale(self, values: Tensor) -> None:
         """Compute mean and standard deviation of each feature over the training words, (words, features)."""
         sums = [(part.double().sum(0), part.double().square().sum(0)) for part in values.split(_AT_ONCE)]
         mean, square = (torch.stack(found).sum(0) / len(values) for found in zip(*sums, strict=True))
@@ -86,7 +86,7 @@ class WordByWord(nn.Module):
         return tokens
 
 
-class LargestPool(nn.Module):
+class MaxPool(nn.Module):
     """Max pooling over the words of a text."""
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
@@ -95,7 +95,7 @@ class LargestPool(nn.Module):
         return there.amax(1)
 
 
-class OverVectors(Model):
+class FrozenVectorModel(Model):
     """A classifier over frozen word vectors.
 
     encoder: (words, mask) -> words. pool: (words, mask) -> the vectors to classify, one per word or one per text.
@@ -103,7 +103,7 @@ class OverVectors(Model):
 
     def __init__(
         self,
-        entrance: VectorStem,
+        entrance: VectorEmbedding,
         encoder: nn.Module,
         pool: nn.Module,
         head: nn.Linear,

@@ -16,7 +16,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import nn
 
 from patchword.core.errors import UserError
-from patchword.layers import BidirectionalLstm, Frozen, LargestPool, OverVectors, VectorStem, WordByWord
+from patchword.layers import BidirectionalLstm, Frozen, FrozenVectorModel, MaxPool, VectorEmbedding, WordByWord
 from patchword.models.registry import Family, Probability, Variant
 
 
@@ -43,13 +43,13 @@ class OverVectorsConfig:
         return Frozen(torch.zeros(1, tokens or self.tokens, sum(layers * wide for layers, wide in self.sources)))
 
 
-def build(c: OverVectorsConfig) -> OverVectors:
+def build(c: OverVectorsConfig) -> FrozenVectorModel:
     if not c.sources:
         raise UserError("no vectors to read", expected="sources=[[layers, width], ...]")
-    return OverVectors(
-        VectorStem(c.sources, c.width, c.dropout),
+    return FrozenVectorModel(
+        VectorEmbedding(c.sources, c.width, c.dropout),
         BidirectionalLstm(c.width, c.width, c.depth, c.dropout) if c.depth else WordByWord(),
-        WordByWord() if c.head == "tags" else LargestPool(),
+        WordByWord() if c.head == "tags" else MaxPool(),
         nn.Linear(c.width, c.classes),
         c.dropout,
     )

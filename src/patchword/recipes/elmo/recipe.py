@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.word_counts import Cutting
+from patchword.data.text.corpus.word_counts import WordSplitting
 from patchword.recipes.recipe import (
     EPOCHS,
     KIND,
@@ -27,7 +27,7 @@ class ElmoRecipe(Recipe):
     kind: Literal["elmo"] = Field("elmo", description=KIND)
     model: Chosen = Field(ModelChoice(name="elmo-small"), description=MODEL)
     text: Files = Field((), description="text files, .jsonl files or folders of them, separated by commas")
-    cut: Cutting = Field(
+    cut: WordSplitting = Field(
         "marks",
         description="how a text is split: marks: punctuation marks are words; words: lower case, without punctuation; "
         "spaces: at spaces",

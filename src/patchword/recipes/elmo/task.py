@@ -14,10 +14,10 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.faults import one_report
-from patchword.data.text.batching.prefetch import prefetched
-from patchword.data.text.corpus.word_corpus import ENDS, SpelledTexts, WordCorpus, by_words, pieces
-from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.faults import collect_faults
+from patchword.data.text.batching.prefetch import prefetch
+from patchword.data.text.corpus.word_corpus import ENDS, SpelledTexts, WordCorpus, batches_by_length, split_long
+from patchword.data.text.corpus.word_counts import word_splitter
 from patchword.data.text.tokenizers.characters import SpelledBatch
 from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.models import REGISTRY
@@ -55,10 +55,10 @@ class ElmoTask:
         return len(self._batches(0))
 
     def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[SpelledBatch]:
-        return prefetched(lambda index: self.train.batch(group.share(index)), self._batches(epoch)[first:])
+        return prefetch(lambda index: self.train.batch(group.share(index)), self._batches(epoch)[first:])
 
     def _batches(self, epoch: int) -> list[torch.Tensor]:
-        return by_words(self.train.texts.lengths, self.recipe.batch_size, self.recipe.seed, epoch)
+        return batches_by_length(self.train.texts.lengths, self.recipe.batch_size, self.recipe.seed, epoch)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
@@ -91,7 +91,7 @@ def judge(
         found = torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
         return found, torch.tensor(batch.weight // 2)
 
-    answers = zip(*group.map(ask, by_words(texts.texts.lengths, 4096, 0, 0)), strict=True)
+    answers = zip(*group.map(ask, batches_by_length(texts.texts.lengths, 4096, 0, 0)), strict=True)
     found, counts = (torch.stack(parts).sum(0) for parts in answers)
     (after, right), (before, also_right), words = *found.tolist(), int(counts)
     loss = (after + before) / (2 * words)
@@ -120,7 +120,7 @@ def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     model, reader = model.to(device), reader_of(model)
     spelling, (learned, aside) = reader.table(corpus.words), set_aside(len(corpus.sentences), recipe.held_out)
     train, held = (
-        SpelledTexts(pieces(corpus.sentences.take(index), recipe.length), spelling, vocabulary, reader, device)
+        SpelledTexts(split_long(corpus.sentences.take(index), recipe.length), spelling, vocabulary, reader, device)
         for index in (learned, aside[:_HELD_TEXTS])
     )
     return ElmoTask(recipe, model, corpus, train, held)
@@ -157,8 +157,8 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
             left = (time.monotonic() - began) * (total - done) / max(1, done)
             status.update(f"reading: {done / 2**20:,.0f} of {total / 2**20:,.0f} MB, {left:,.0f} s left")
 
-        with one_report() as report:
-            corpus = WordCorpus.read(texts_in(recipe.files(), show), cut_of(recipe.cut), known)
+        with collect_faults() as report:
+            corpus = WordCorpus.read(texts_in(recipe.files(), show), word_splitter(recipe.cut), known)
     print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
     told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "

@@ -9,9 +9,9 @@ import torch
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.image.images import OnDisk
-from patchword.data.image.sources import PICTURES
+from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
@@ -26,18 +26,18 @@ class Answer:
     classes: tuple[tuple[str, float], ...]  # the most probable first
 
 
-def pictures_of(paths: Iterable[Path]) -> list[Path]:
+def images_of(paths: Iterable[Path]) -> list[Path]:
     """Return the given image files and those in the given folders."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(file for file in path.rglob("*") if file.suffix.lower() in PICTURES)
+            found += sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGE_SUFFIXES)
         elif path.is_file():
             found.append(path)
         else:
             raise UserError(f"there is nothing at {path}", expected="an image or a folder of images")
     if not found:
-        raise UserError("there are no images to classify", expected=" ".join(sorted(PICTURES)))
+        raise UserError("there are no images to classify", expected=" ".join(sorted(IMAGE_SUFFIXES)))
     return found
 
 
@@ -57,7 +57,7 @@ def classify(
     source = OnDisk(tuple(paths), config["image"], config["channels"])
     answers = []
     for index in torch.arange(len(paths)).split(_BATCH):
-        inputs = prepared(source.take(index).to(target), model.card.normalization)
+        inputs = normalize(source.take(index).to(target), model.card.normalization)
         with autocast(chosen, target):
             scores = model(inputs)
         best = scores.float().softmax(-1).topk(min(top, len(labels)))

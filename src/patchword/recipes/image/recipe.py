@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
-from patchword.data.augmentation.presets import PARTS, PRESETS, together
-from patchword.data.image.named_datasets import SETS
+from patchword.data.augmentation.presets import PARTS, PRESETS, combine
+from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
@@ -82,7 +82,7 @@ def augment_fields(value: Any) -> Any:
     if isinstance(listed, str) and listed not in PRESETS:
         listed = [part.strip() for part in listed.split(",")]
     if isinstance(listed, list | tuple) and all(isinstance(part, str) and part in PARTS for part in listed):
-        return together(*listed)
+        return combine(*listed)
     if isinstance(value, Mapping | Augment):
         return value
     if isinstance(value, str) and value.strip() in PRESETS:
@@ -125,7 +125,7 @@ class ImageRecipe(Recipe):
     def located(self) -> Self:
         path, teacher = Path(self.data), self.teacher
         found: dict[str, Any] = {}
-        if self.data not in (*SETS, "digits") and path.exists():
+        if self.data not in (*DATASETS, "digits") and path.exists():
             found["data"] = str(path.absolute())
         if teacher.name and Path(teacher.name).exists():
             found["teacher"] = teacher.model_copy(update={"name": str(Path(teacher.name).absolute())})

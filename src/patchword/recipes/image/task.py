@@ -13,11 +13,11 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.faults import Fault, one_report
+from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.images import Images
 from patchword.data.image.named_datasets import open_source
-from patchword.data.image.sources import Source
+from patchword.data.image.sources import ImageSource
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
 from patchword.fusion.rules import fuse_on_gpu
@@ -99,9 +99,11 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     )
 
 
-def read_checked(where: str, size: Size, channels: int, progress: Progress) -> tuple[Source, Images, Sequence[Fault]]:
+def read_checked(
+    where: str, size: Size, channels: int, progress: Progress
+) -> tuple[ImageSource, Images, Sequence[Fault]]:
     """Return the source, its training images and possible mistakes; raise one error that lists all faults."""
-    with one_report() as report:
+    with collect_faults() as report:
         source = open_source(where)
         images = report.attempt(source.read, "train", size, channels, progress)
         report.attempt(source.check, size, channels)
@@ -110,9 +112,9 @@ def read_checked(where: str, size: Size, channels: int, progress: Progress) -> t
     return source, images, report.doubts
 
 
-def split(source: Source, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
+def split(source: ImageSource, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
-    if source.brings_validation:
+    if source.has_validation:
         config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
         return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)

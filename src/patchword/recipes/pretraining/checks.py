@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.data.faults import Fault, attempt, one_report
+from patchword.data.faults import Fault, attempt, collect_faults
 from patchword.data.shards.manifest import verify_texts
 from patchword.data.text.corpus.documents import examine, text_files
 from patchword.data.text.formats.news import read_articles
@@ -24,7 +24,7 @@ def check_named(recipe: PretrainingRecipe) -> None:
 
 
 def checked_pairs(recipe: PretrainingRecipe) -> Parallel:
-    with one_report():
+    with collect_faults():
         texts = attempt(read_parallel, [Path(name) for name in recipe.parallel])
     if texts is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
@@ -32,7 +32,7 @@ def checked_pairs(recipe: PretrainingRecipe) -> Parallel:
 
 
 def checked_articles(recipe: PretrainingRecipe) -> list[dict[str, str]]:
-    with one_report():
+    with collect_faults():
         found = [attempt(read_articles, Path(name)) for name in recipe.articles]
     return [article for articles in found for article in articles or ()]
 
@@ -49,7 +49,7 @@ def checked_texts(recipe: PretrainingRecipe) -> tuple[str, Sequence[Fault]]:
 
 def documents_in(names: Sequence[Path], documents: str = "auto") -> tuple[str, Sequence[Fault]]:
     """names: files, or folders of them"""
-    with one_report() as report:
+    with collect_faults() as report:
         files = text_files(names)
         verify_texts(names, files)
         count = examine(files, documents)

@@ -10,17 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patchword.data.text.batching.assembly import fitted
-from patchword.data.text.batching.batches import Form, TextBatch
+from patchword.data.text.batching.assembly import truncated_lengths
+from patchword.data.text.batching.batches import BatchFormat, TextBatch
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.news import FieldTokens, Mixing, article_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.recipes.pretraining.parts import Asked
+from patchword.recipes.pretraining.parts import TargetRule
 from patchword.recipes.pretraining.shares import batch_of
 
 
 @dataclass(frozen=True, eq=False)
-class PairShare:
+class PairSplit:
     """Sentences with their translations; each pair is one example in every epoch (Conneau and Lample, 2019).
 
     Each of the two sentences is between two separators.
@@ -30,8 +30,8 @@ class PairShare:
     second_ids: Ragged
     separator: int
     length: int
-    form: Form
-    asked: Asked
+    form: BatchFormat
+    target_rule: TargetRule
     seed: int
     second: str = ""
 
@@ -51,7 +51,7 @@ class PairShare:
 
 @dataclass(frozen=True, eq=False)
 class PairExamples:
-    share: PairShare
+    share: PairSplit
     epoch: int
 
     def __len__(self) -> int:
@@ -60,13 +60,13 @@ class PairExamples:
     @property
     def lengths(self) -> Tensor:
         first, second = self.share.first.lengths, self.share.second_ids.lengths
-        ours, theirs = fitted(first.numpy(), second.numpy(), self.share.length - 4)
+        ours, theirs = truncated_lengths(first.numpy(), second.numpy(), self.share.length - 4)
         return torch.from_numpy(ours + theirs + 4)
 
     def batch(self, index: Tensor) -> TextBatch:
         share, end = self.share, np.array([self.share.separator], np.int32)
         first, second = share.first.take(index), share.second_ids.take(index)
-        cuts = fitted(first.lengths.numpy(), second.lengths.numpy(), share.length - 4)
+        cuts = truncated_lengths(first.lengths.numpy(), second.lengths.numpy(), share.length - 4)
         rows = [
             np.concatenate([end, first.row(number).numpy()[:ours], end, end, second.row(number).numpy()[:theirs], end])
             for number, (ours, theirs) in enumerate(zip(*cuts, strict=True))
@@ -76,14 +76,14 @@ class PairExamples:
 
 
 @dataclass(frozen=True, eq=False)
-class NewsShare:
+class NewsSplit:
     """Articles whose fields have another order in every epoch (Zellers et al., 2019); long articles are truncated."""
 
     articles: tuple[Mapping[str, str], ...]
     tokenizer: Tokenizer
     length: int
-    form: Form
-    asked: Asked
+    form: BatchFormat
+    target_rule: TargetRule
     seed: int
     second: str = ""
 
@@ -99,7 +99,7 @@ class NewsShare:
 
 @dataclass(frozen=True, eq=False)
 class NewsExamples:
-    share: NewsShare
+    share: NewsSplit
     tokens: FieldTokens
     epoch: int
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.masking import Masking
 from patchword.data.text.batching.ragged import Numbers, Ragged
-from patchword.data.text.corpus.example_plan import Plan
+from patchword.data.text.corpus.example_plan import ExamplePlan
 from patchword.data.text.corpus.sentence_pairs import plan_order, plan_packed, plan_pairs
 from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
@@ -32,19 +32,21 @@ class Sentences(Protocol):
         """minimum sentences per document"""
         ...
 
-    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> Plan: ...
+    def plan(
+        self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers
+    ) -> ExamplePlan: ...
 
 
 @dataclass(frozen=True)
 class NextPairs:
     """Two segments of one document, or of two (Devlin et al., 2018). random_share: fraction of the latter."""
 
-    random_share: float
+    random_probability: float
     second: str = "next"
     least: int = 2
 
-    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> Plan:
-        return plan_pairs(corpus, frame, length, seed, epoch, documents, random_share=self.random_share)
+    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> ExamplePlan:
+        return plan_pairs(corpus, frame, length, seed, epoch, documents, random_probability=self.random_probability)
 
     @classmethod
     def balanced(cls, corpus: Corpus, frame: Frame, length: int, documents: Numbers) -> "NextPairs":
@@ -56,7 +58,7 @@ class NextPairs:
         low, high = 0.0, 0.5
         for _ in range(7):
             middle = (low + high) / 2
-            labels = plan_pairs(corpus, frame, length, 0, 0, some, random_share=middle).label
+            labels = plan_pairs(corpus, frame, length, 0, 0, some, random_probability=middle).label
             low, high = (low, middle) if labels.mean() > 0.5 else (middle, high)
         return cls((low + high) / 2)
 
@@ -68,7 +70,7 @@ class OrderPairs:
     second: str = "order"
     least: int = 2
 
-    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> Plan:
+    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> ExamplePlan:
         return plan_order(corpus, frame, length, seed, epoch, documents)
 
 
@@ -80,7 +82,7 @@ class Packed:
     second: str = ""
     least: int = 1
 
-    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> Plan:
+    def plan(self, corpus: Corpus, frame: Frame, length: int, seed: int, epoch: int, documents: Numbers) -> ExamplePlan:
         return plan_packed(corpus, frame, length, seed, epoch, documents, self.short)
 
 
@@ -91,7 +93,7 @@ class Question(NamedTuple):
     targets: Ragged
 
 
-class Asked(Protocol):
+class TargetRule(Protocol):
     """The rule that makes inputs and targets. unit: what is counted, e.g. "masked words"."""
 
     @property

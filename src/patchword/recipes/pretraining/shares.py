@@ -7,22 +7,22 @@ import torch
 from torch import Tensor
 
 from patchword.data.randomness import uniform
-from patchword.data.text.batching.batches import Form, TextBatch
+from patchword.data.text.batching.batches import BatchFormat, TextBatch
 from patchword.data.text.batching.ragged import Numbers, Ragged
-from patchword.data.text.corpus.example_plan import Plan
+from patchword.data.text.corpus.example_plan import ExamplePlan
 from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
-from patchword.recipes.pretraining.parts import Asked, Sentences
+from patchword.recipes.pretraining.parts import Sentences, TargetRule
 from patchword.recipes.random_purposes import DOCUMENTS_HELD_OUT
 
 
-class Share(Protocol):
+class DataSplit(Protocol):
     """A data split, which builds examples."""
 
     @property
-    def form(self) -> Form: ...
+    def form(self) -> BatchFormat: ...
     @property
-    def asked(self) -> Asked: ...
+    def target_rule(self) -> TargetRule: ...
     @property
     def second(self) -> str: ...
     def __len__(self) -> int:
@@ -47,16 +47,16 @@ class Examples(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class CorpusShare:
+class CorpusSplit:
     """A split of the documents of a corpus."""
 
     corpus: Corpus
     documents: Numbers
     frame: Frame
     length: int
-    form: Form
+    form: BatchFormat
     sentences: Sentences
-    asked: Asked
+    target_rule: TargetRule
     seed: int
 
     @property
@@ -76,8 +76,8 @@ class CorpusShare:
 
 @dataclass(frozen=True, eq=False)
 class PlannedExamples:
-    plan: Plan
-    share: CorpusShare
+    plan: ExamplePlan
+    share: CorpusSplit
     epoch: int
 
     def __len__(self) -> int:
@@ -93,11 +93,11 @@ class PlannedExamples:
 
 
 def batch_of(
-    share: Share, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
+    share: DataSplit, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
 ) -> TextBatch:
-    question = share.asked(ids, index, seed, epoch)
+    question = share.target_rule(ids, index, seed, epoch)
     labels = labels if share.second else None
-    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, asks_places=True)
+    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, targets_only=True)
 
 
 def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:

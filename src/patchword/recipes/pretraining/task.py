@@ -16,15 +16,15 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.randomness import order
-from patchword.data.text.batching.batches import TextBatch, made_ahead
-from patchword.data.text.batching.packing import filled
+from patchword.data.text.batching.batches import TextBatch, prefetch_batches
+from patchword.data.text.batching.packing import pack_by_tokens
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.text import MaskedWords
 from patchword.recipes.pretraining.checks import check_named
-from patchword.recipes.pretraining.parts import Asked, MaskedTokens, NextTokens
+from patchword.recipes.pretraining.parts import MaskedTokens, NextTokens, TargetRule
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import Examples, Share
+from patchword.recipes.pretraining.shares import DataSplit, Examples
 from patchword.recipes.pretraining.texts import masking_of, splits_of
 from patchword.recipes.text.model import check_length, form_of, open_text_model
 from patchword.training.loop import Validation
@@ -41,8 +41,8 @@ class PretrainingTask:
     recipe: PretrainingRecipe
     model: TextModel
     tokenizer: Tokenizer
-    train: Share
-    held: Share
+    train: DataSplit
+    held: DataSplit
     unit: str
     metric: str = "accuracy"
     shapes_change: bool = True
@@ -62,13 +62,13 @@ class PretrainingTask:
         """Yield the batches of an epoch, with other examples in every epoch, but the step count of the first."""
         examples = self.train.examples(epoch)
         batches = self._batches(examples, epoch)[first : self._steps]
-        return made_ahead(examples.batch, batches, group)
+        return prefetch_batches(examples.batch, batches, group)
 
     def _batches(self, examples: Examples, epoch: int) -> list[Tensor]:
         """Return the example indices of each batch: batch_size examples, or as many as fit into `tokens` tokens."""
         shuffled = order(self.recipe.seed, epoch, len(examples))
         if self.recipe.tokens:
-            packed = filled(shuffled, examples.lengths, self.recipe.tokens)
+            packed = pack_by_tokens(shuffled, examples.lengths, self.recipe.tokens)
             return packed[:-1] or packed  # the last is not full
         batches = shuffled.split(self.recipe.batch_size)
         return [index for index in batches if len(index) == self.recipe.batch_size] or list(batches)
@@ -89,7 +89,9 @@ class PretrainingTask:
 
 
 @torch.inference_mode()
-def judge(model: TextModel, texts: Share, precision: str = "float32", group: WorkSharing = SINGLE) -> dict[str, float]:
+def judge(
+    model: TextModel, texts: DataSplit, precision: str = "float32", group: WorkSharing = SINGLE
+) -> dict[str, float]:
     """Return the loss, the accuracy and perplexity of predicted words, and the accuracy of the second objective."""
     held = texts.examples(0)
     examples = min(len(held), _HELD_EXAMPLES)
@@ -133,6 +135,6 @@ def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
         torch.manual_seed(recipe.seed)
         model, _ = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "pretraining"})
     check_length(recipe.length, model)
-    asked: Asked = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
-    train, held = splits_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), asked, console)
-    return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=asked.unit)
+    target_rule: TargetRule = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
+    train, held = splits_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), target_rule, console)
+    return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=target_rule.unit)

@@ -8,34 +8,34 @@ import torch
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.data.text.batching.batches import Form
-from patchword.data.text.batching.mask_groups import Alone, Grouping, NGrams, Units, Words
+from patchword.data.text.batching.batches import BatchFormat
+from patchword.data.text.batching.mask_groups import Grouping, NGrams, PhraseUnits, SingleTokens, WholeWords
 from patchword.data.text.batching.masking import Masking
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.news import FieldTokens
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.checks import checked_articles, checked_pairs
-from patchword.recipes.pretraining.others import NewsShare, PairShare
-from patchword.recipes.pretraining.parts import Asked, NextPairs, OrderPairs, Packed, Sentences
+from patchword.recipes.pretraining.others import NewsSplit, PairSplit
+from patchword.recipes.pretraining.parts import NextPairs, OrderPairs, Packed, Sentences, TargetRule
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import CorpusShare, Share, set_aside
+from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit, set_aside
 from patchword.recipes.pretraining.tokens import tokenised
 from patchword.recipes.pretraining.unit_files import units_of
 
 
 def splits_of(
-    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
-) -> tuple[Share, Share]:
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: BatchFormat, target_rule: TargetRule, console: Console
+) -> tuple[DataSplit, DataSplit]:
     if recipe.parallel:
-        return _translations(recipe, tokenizer, form, asked, console)
+        return _translations(recipe, tokenizer, form, target_rule, console)
     if recipe.articles:
-        return _news(recipe, tokenizer, form, asked, console)
-    return _documents(recipe, tokenizer, form, asked, console)
+        return _news(recipe, tokenizer, form, target_rule, console)
+    return _documents(recipe, tokenizer, form, target_rule, console)
 
 
 def _documents(
-    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
-) -> tuple[CorpusShare, CorpusShare]:
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: BatchFormat, target_rule: TargetRule, console: Console
+) -> tuple[CorpusSplit, CorpusSplit]:
     corpus, frame, length = tokenised(recipe, tokenizer, console), tokenizer.frame, recipe.length
     learned, aside = corpus.split(recipe.held_out)
     sentences: dict[str, Callable[[], Sentences]] = {
@@ -47,7 +47,7 @@ def _documents(
     enough = np.diff(corpus.documents) >= chosen.least
     parts = ((learned, recipe.seed), (aside, 0))
     train, held = (
-        CorpusShare(corpus, documents[enough[documents]], frame, length, form, chosen, asked, seed)
+        CorpusSplit(corpus, documents[enough[documents]], frame, length, form, chosen, target_rule, seed)
         for documents, seed in parts
     )
     check_held_out(held, recipe)
@@ -55,8 +55,8 @@ def _documents(
 
 
 def _translations(
-    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
-) -> tuple[PairShare, PairShare]:
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: BatchFormat, target_rule: TargetRule, console: Console
+) -> tuple[PairSplit, PairSplit]:
     """Language ids follow the order of the files: 0 and 1."""
     if tokenizer.sep is None:
         raise UserError("the tokenizer has no separator", expected="[SEP] or </s>, between two sentences")
@@ -67,39 +67,39 @@ def _translations(
     console.print(f"{len(texts):,} pairs of sentences, {sum(len(side.values) for side in sides):,} tokens")
     spoken = replace(form, languages=(0, 1))
     train, held = (
-        PairShare(sides[0].take(index), sides[1].take(index), tokenizer.sep, recipe.length, spoken, asked, seed)
+        PairSplit(sides[0].take(index), sides[1].take(index), tokenizer.sep, recipe.length, spoken, target_rule, seed)
         for index, seed in zip(set_aside(len(texts), recipe.held_out), (recipe.seed, 0), strict=True)
     )
     return train, held
 
 
 def _news(
-    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: Form, asked: Asked, console: Console
-) -> tuple[NewsShare, NewsShare]:
+    recipe: PretrainingRecipe, tokenizer: Tokenizer, form: BatchFormat, target_rule: TargetRule, console: Console
+) -> tuple[NewsSplit, NewsSplit]:
     FieldTokens.of(tokenizer)  # an error if it has none
     articles = checked_articles(recipe)
     if len(articles) < 2:
         raise UserError("too few articles", expected="2 or more", got=len(articles))
     console.print(f"{len(articles):,} articles")
     train, held = (
-        NewsShare(tuple(articles[number] for number in index), tokenizer, recipe.length, form, asked, seed)
+        NewsSplit(tuple(articles[number] for number in index), tokenizer, recipe.length, form, target_rule, seed)
         for index, seed in zip(set_aside(len(articles), recipe.held_out), (recipe.seed, 0), strict=True)
     )
     return train, held
 
 
 def masking_of(recipe: PretrainingRecipe, tokenizer: Tokenizer) -> Masking:
-    words = Words(torch.as_tensor(tokenizer.continues))
+    words = WholeWords(torch.as_tensor(tokenizer.continues))
     grouping: dict[str, Callable[[], Grouping]] = {
-        "pieces": Alone,
+        "pieces": SingleTokens,
         "words": lambda: words,
         "ngrams": lambda: NGrams(words),
-        "units": lambda: Units(units_of(recipe.units, tokenizer)),
+        "units": lambda: PhraseUnits(units_of(recipe.units, tokenizer)),
     }
     return Masking.of(tokenizer, recipe.masked, grouping=grouping[recipe.masks]())
 
 
-def check_held_out(held: CorpusShare, recipe: PretrainingRecipe) -> None:
+def check_held_out(held: CorpusSplit, recipe: PretrainingRecipe) -> None:
     """Check before training that the held-out documents suffice to compute scores."""
     needed = "two documents of two sentences or more" if held.second else "one document"
     if len(held.documents) < (2 if held.second else 1):

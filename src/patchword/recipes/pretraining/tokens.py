@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from patchword.data.faults import one_report
+from patchword.data.faults import collect_faults
 from patchword.data.image.named_datasets import data_folder
 from patchword.data.shards.manifest import is_sharded
-from patchword.data.shards.sharded_corpus import build_spread
+from patchword.data.shards.sharded_corpus import build_sharded_corpus
 from patchword.data.text.corpus.documents import examine, text_files
 from patchword.data.text.corpus.token_cache import build_cache
 from patchword.data.text.corpus.tokenized_corpus import Corpus
@@ -22,7 +22,7 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
     """Return the tokenized texts, from the cache if they are there."""
     names = "\n".join([*recipe.text, recipe.documents, tokenizer.fingerprint()])
     default = data_folder() / "tokens" / hashlib.sha256(names.encode()).hexdigest()[:16]
-    with one_report() as report:
+    with collect_faults() as report:
         files = text_files(recipe.files())
         if report.faults:  # report the faults of the existing files as well
             examine(files, recipe.documents)
@@ -36,7 +36,7 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
 
         given = recipe.files()
         if not recipe.cache and len(given) == 1 and is_sharded(given[0]):
-            corpus = build_spread(given[0], tokenizer, show)
+            corpus = build_sharded_corpus(given[0], tokenizer, show)
         else:
             folder = Path(recipe.cache) if recipe.cache else default
             corpus = build_cache(given, tokenizer, folder, recipe.documents, show)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.faults import Fault, doubt, one_report
+from patchword.data.faults import Fault, collect_faults, warn
 from patchword.recipes.text.data import Parts, parted, require_train, set_aside
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.spec import TextTaskSpec
@@ -19,7 +19,7 @@ def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
     require_train(spec)
     others = [] if set_aside(spec) else ["validation"]
     others += ["test"] if recipe.test and not recipe.glue else []
-    with one_report() as report:
+    with collect_faults() as report:
         train = report.attempt(spec.read, "train")
         rows = {part: report.attempt(spec.read, part) for part in others}
         labels = report.attempt(spec.labels, train) if train else None
@@ -40,7 +40,7 @@ def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]
     for part, rows in others.items():
         for known, place in spec.known_by(rows):
             if known in learned:
-                doubt(
+                warn(
                     f"a {spec.row} of the {part} file that is also in the training file", f"{place} is {learned[known]}"
                 )
 

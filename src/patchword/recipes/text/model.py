@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.batching.batches import Form
+from patchword.data.text.batching.batches import BatchFormat
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
@@ -58,10 +58,10 @@ def _reads_others(name: str, what: str) -> UserError:
     return UserError(f"{name!r} reads {what}", expected="a model of texts, e.g. bert-mini")
 
 
-def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> Form:
+def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> BatchFormat:
     """rows: "true", "false" or "auto", which packs texts without padding on a GPU"""
-    in_row = device.type == "cuda" if rows == "auto" else rows == "true"
-    return Form(0 if tokenizer.pad is None else tokenizer.pad, in_row, device)
+    packed = device.type == "cuda" if rows == "auto" else rows == "true"
+    return BatchFormat(0 if tokenizer.pad is None else tokenizer.pad, packed, device)
 
 
 def check_length(length: int, model: TextModel) -> None:

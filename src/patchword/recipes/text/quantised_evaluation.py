@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from patchword.data.text.batching.batches import Form, TextBatch
+from patchword.data.text.batching.batches import BatchFormat, TextBatch
 from patchword.layers.quantize import dequantise
 from patchword.layers.text.model import TextModel
 from patchword.recipes.text.inference.outputs import outputs_of
@@ -63,7 +63,7 @@ class Compression:
         return {**asdict(self), "files": [asdict(file) for file in self.files]}
 
 
-def compression(model: TextModel, texts: TextSet, metric: str, form: Form, tokens: int) -> Compression:
+def compression(model: TextModel, texts: TextSet, metric: str, form: BatchFormat, tokens: int) -> Compression:
     """Export both files, score them on all texts, and time them alternately. form: padded, on the CPU"""
     trained = copy.deepcopy(model).cpu().eval()
     plain = cast(TextModel, dequantise(copy.deepcopy(trained)))

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
@@ -40,7 +40,7 @@ class TextTask:
     tokenizer: Tokenizer
     train: TextSet
     held: TextSet
-    form: Form
+    form: BatchFormat
     metric: str
     shapes_change: bool = True
 
@@ -130,7 +130,7 @@ def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> 
 
 
 def answered(
-    model: TextModel, examples: Examples, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
+    model: TextModel, examples: Examples, form: BatchFormat, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Outputs:
     """Return the model's output for every text, in order. The model must be in evaluation mode."""
     fast = fuse_on_gpu(model)
@@ -144,7 +144,7 @@ def answered(
 
 
 def judge(
-    model: TextModel, texts: TextSet, form: Form, precision: str = "float32", group: WorkSharing = SINGLE
+    model: TextModel, texts: TextSet, form: BatchFormat, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Judged:
     return texts.judge(answered(model, texts.examples, form, precision, group))
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.faults import one_report
-from patchword.data.text.batching.pair_batches import PairForm
+from patchword.data.faults import collect_faults
+from patchword.data.text.batching.pair_batches import PairBatchFormat
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.parallel_text import Parallel, read_parallel
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
@@ -44,8 +44,8 @@ class Languages:
         assert self.target.end is not None, "a tokenizer with an end"
         return self.target.end
 
-    def form(self, device: torch.device) -> PairForm:
-        return PairForm((self.source.pad or 0, self.target.pad or 0), self.begin, device)
+    def form(self, device: torch.device) -> PairBatchFormat:
+        return PairBatchFormat((self.source.pad or 0, self.target.pad or 0), self.begin, device)
 
     def fingerprint(self) -> str:
         return self.source.fingerprint() + self.target.fingerprint()
@@ -86,7 +86,7 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
 def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
     """Read the files of every split, by field name; raise one error that lists all faults."""
     parts = ["train", *(["validation"] if recipe.share() is None else []), *(["test"] if recipe.test else [])]
-    with one_report() as report:
+    with collect_faults() as report:
         found = {part: report.attempt(read_files, recipe, part) for part in parts}
     return {part: texts for part, texts in found.items() if texts is not None}
 
@@ -109,7 +109,7 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str
 
     where: the file of the texts, one per line, to name a text that is too long
     """
-    found, end = tokenizer.ids_of(texts), np.int32(tokenizer.stand_in if tokenizer.end is None else tokenizer.end)
+    found, end = tokenizer.ids_of(texts), np.int32(tokenizer.placeholder if tokenizer.end is None else tokenizer.end)
     if line := next((number for number, ids in enumerate(found, 1) if len(ids) >= longest), 0):
         raise UserError(
             f"{where}, line {line}: a text is longer than the maximum of the model",

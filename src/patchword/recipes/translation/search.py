@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from patchword.data.text.batching.pair_batches import filled, padded_text
+from patchword.data.text.batching.pair_batches import padded_text, pair_batch_sizes
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
 from patchword.objectives.generation.beam_search import beam_search
@@ -45,7 +45,7 @@ def translated(
     device = next(model.parameters()).device
     found: list[Tokens] = [()] * len(source)
     ordered = source.lengths.argsort(stable=True)
-    for index in ordered.split(filled(source.lengths[ordered], _BATCH)):
+    for index in ordered.split(pair_batch_sizes(source.lengths[ordered], _BATCH)):
         text = padded_text(source.take(index), languages.source.pad or 0, device)
         with autocast(precision, device):
             steps = TranslatingSteps(model, text, languages.begin, beyond=BEYOND, never=never_written(model, languages))

@@ -10,7 +10,7 @@ from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
-from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.reader import folder_of
 from patchword.recipes.translation.alignment import Alignment, aligned
 from patchword.recipes.translation.data import Languages, encoded
@@ -30,7 +30,7 @@ class Translating:
         model, source, target = open_translator(Path(folder_of(name)))
         return cls(model.to(pick_device(device)), Languages(source, target))
 
-    def sources(self, asked: Sequence[Asked]) -> Ragged:
+    def sources(self, asked: Sequence[TextInput]) -> Ragged:
         where = str(asked[0].place.get("file", "the command line"))
         longest = int(self.model.card.config["max_length"])
         return encoded(self.languages.source, [one.text for one in asked], longest, where)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from rich.console import Console
 
 from patchword.core.device import pick_device
-from patchword.layers import OverVectors
+from patchword.layers import FrozenVectorModel
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_parts
@@ -26,7 +26,7 @@ class VectorsEvaluation:
     """names: of the vector sources. part: the data split, "test", or "validation" if there is no test file."""
 
     kind: ClassVar[str] = "over-vectors"
-    model: OverVectors
+    model: FrozenVectorModel
     names: tuple[str, ...]
     texts: TextSet
     judged: Judged
@@ -58,7 +58,7 @@ class VectorsEvaluation:
 
 def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str) -> VectorsEvaluation:
     target, spec = pick_device(device), task_spec_of(recipe.texts())
-    model = cast(OverVectors, run.model().to(target))
+    model = cast(FrozenVectorModel, run.model().to(target))
     labels = model.card.labels
     part = "test" if recipe.test else "validation"
     rows = spec.read("test") if part == "test" else read_parts(spec).validation

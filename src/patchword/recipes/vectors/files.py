@@ -11,7 +11,7 @@ import numpy as np
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
 from patchword.recipes.text.inference.embedding import Embedded
-from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.input import TextInput
 
 KINDS = (".npy", ".csv", ".jsonl", ".safetensors")
 _HEADER = 256  # bytes reserved for the header of a safetensors file
@@ -27,9 +27,9 @@ def check_kind(path: Path, per_token: bool) -> None:
         raise UserError(f"cannot write {path}", got="it is a folder")
 
 
-def write_vectors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> tuple[int, int]:
+def write_vectors(path: Path, asked: Sequence[TextInput], parts: Iterable[Embedded]) -> tuple[int, int]:
     """Write the vectors of all inputs. Return their number and their width. parts: the vectors of all inputs"""
-    writers: dict[str, Callable[[Path, Sequence[Asked], Iterable[Embedded]], None]] = {
+    writers: dict[str, Callable[[Path, Sequence[TextInput], Iterable[Embedded]], None]] = {
         ".npy": _write_npy,
         ".csv": _write_csv,
         ".jsonl": _write_lines,
@@ -47,7 +47,7 @@ def write_vectors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded])
     return shape[0], shape[1]
 
 
-def records(asked: Sequence[Asked], found: Embedded) -> Iterator[dict[str, Any]]:
+def records(asked: Sequence[TextInput], found: Embedded) -> Iterator[dict[str, Any]]:
     """Yield one record per text, with its vector, or with its tokens and their vectors."""
     for number, one in enumerate(asked):
         head, rows = {**one.place, "text": one.text}, found.rows(number)
@@ -57,7 +57,7 @@ def records(asked: Sequence[Asked], found: Embedded) -> Iterator[dict[str, Any]]
             yield {**head, "tokens": found.tokens[rows], "vectors": [_plain(row) for row in found.vectors[rows]]}
 
 
-def dealt(asked: Sequence[Asked], parts: Iterable[Embedded]) -> Iterator[tuple[Sequence[Asked], Embedded]]:
+def dealt(asked: Sequence[TextInput], parts: Iterable[Embedded]) -> Iterator[tuple[Sequence[TextInput], Embedded]]:
     """Yield each part of the vectors with its texts."""
     begin = 0
     for part in parts:
@@ -65,7 +65,7 @@ def dealt(asked: Sequence[Asked], parts: Iterable[Embedded]) -> Iterator[tuple[S
         begin += len(part)
 
 
-def _write_npy(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> None:
+def _write_npy(path: Path, asked: Sequence[TextInput], parts: Iterable[Embedded]) -> None:
     with path.open("wb") as file:
         for number, part in enumerate(parts):
             if not number:
@@ -74,7 +74,7 @@ def _write_npy(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) ->
             file.write(_bytes(part.vectors, "<f4"))
 
 
-def _write_tensors(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> None:
+def _write_tensors(path: Path, asked: Sequence[TextInput], parts: Iterable[Embedded]) -> None:
     """Write a safetensors file; with one vector per token, `offsets` holds where each text begins and ends.
 
     The number of tokens is known only at the end, so space for the header and the offsets is reserved at the start.
@@ -101,14 +101,14 @@ def _write_front(file: IO[bytes], offsets: np.ndarray, width: int, per_token: bo
         file.write(_bytes(offsets, "<i8"))
 
 
-def _write_lines(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> None:
+def _write_lines(path: Path, asked: Sequence[TextInput], parts: Iterable[Embedded]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for texts, part in dealt(asked, parts):
             for record in records(texts, part):
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _write_csv(path: Path, asked: Sequence[Asked], parts: Iterable[Embedded]) -> None:
+def _write_csv(path: Path, asked: Sequence[TextInput], parts: Iterable[Embedded]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         for number, (texts, part) in enumerate(dealt(asked, parts)):

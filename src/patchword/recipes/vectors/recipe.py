@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from patchword.data.text.corpus.word_counts import Cutting
+from patchword.data.text.corpus.word_counts import WordSplitting
 from patchword.recipes.recipe import (
     EPOCHS,
     KIND,
@@ -42,7 +42,7 @@ class OverVectorsRecipe(Recipe):
     text: str = Field("text", description="for classes: name of the column with the text")
     label: str = Field("label", description="for classes: name of the column with the label")
     column: str = Field("", description="for tags: name or number of their column; empty: upos, or the last")
-    cut: Cutting = Field("words", description="for classes: how a text is split into words")
+    cut: WordSplitting = Field("words", description="for classes: how a text is split into words")
     length: int = Field(256, gt=0, description="for classes: maximum words per text")
     memory: float = Field(8.0, gt=0, description="maximum memory in GiB for the vectors of all words")
     epochs: int = Field(8, gt=0, description=EPOCHS)

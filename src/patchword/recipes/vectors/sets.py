@@ -13,7 +13,7 @@ import torch
 
 from patchword.data.text.batching.batches import Examples
 from patchword.data.text.batching.ragged import Ragged
-from patchword.data.text.corpus.word_counts import cut_of
+from patchword.data.text.corpus.word_counts import word_splitter
 from patchword.data.text.formats.conll import Sentence
 from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.tasks.sets import TagSet, TextSet
@@ -41,7 +41,7 @@ def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
     """Tagged sentences are split already; other texts are split like the training texts of word vectors."""
     if not isinstance(rows, Table):
         return Read(rows, tuple(sentence.words for sentence in rows))
-    cut, length = cut_of(recipe.cut), recipe.length
+    cut, length = word_splitter(recipe.cut), recipe.length
     found = [
         tuple(cut(text)) or (text.strip(),) for text in rows.columns["text"]
     ]  # a text of punctuation marks only is one word

@@ -14,7 +14,7 @@ from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.data.text.batching.assembly import words as in_pieces
-from patchword.data.text.batching.batches import IGNORE, Form
+from patchword.data.text.batching.batches import IGNORE, BatchFormat
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel, Translator
@@ -40,7 +40,7 @@ class Bert:
     model: TextModel
     tokenizer: Tokenizer
     name: str
-    form: Form
+    form: BatchFormat
 
     @property
     def layers(self) -> int:
@@ -173,6 +173,6 @@ def open_source(name: str, device: torch.device) -> Source:
         case TextModel():
             tokenizer = Tokenizer.read(folder)
             check_vocabulary(model, tokenizer, name)
-            return Bert(model, tokenizer, path.name, Form(tokenizer.pad or 0, False, device))
+            return Bert(model, tokenizer, path.name, BatchFormat(tokenizer.pad or 0, False, device))
     reads = REGISTRY.reads(model.card.model)
     raise UserError(f"{name} reads {reads}", expected="a model of texts, which has a vector for each word")

@@ -14,8 +14,8 @@ from rich.progress import Progress
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.text.batching.batches import Form, TextBatch, TextBatches
-from patchword.layers import OverVectors
+from patchword.data.text.batching.batches import BatchFormat, TextBatch, TextBatches
+from patchword.layers import FrozenVectorModel
 from patchword.models import REGISTRY
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import checked_parts
@@ -40,7 +40,7 @@ class OverVectorsTask:
     """The task of an over-vectors recipe, checked before anything is written."""
 
     recipe: OverVectorsRecipe
-    model: OverVectors
+    model: FrozenVectorModel
     bank: VectorCache
     train: TextSet
     held: TextSet
@@ -54,8 +54,8 @@ class OverVectorsTask:
         return self.bank.device
 
     @property
-    def form(self) -> Form:
-        return Form(0, False, self.device)
+    def form(self) -> BatchFormat:
+        return BatchFormat(0, False, self.device)
 
     def steps_per_epoch(self) -> int:
         return self._batches().steps_per_epoch()
@@ -97,10 +97,10 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     torch.manual_seed(recipe.seed)
     shapes = tuple((source.layers, source.width) for source in sources)
     values = {"sources": shapes, "head": recipe.task, "classes": spec.classes(parts.labels)}
-    model = cast(OverVectors, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **values}))
+    model = cast(FrozenVectorModel, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **values}))
     model.card = replace(model.card, labels=parts.labels)
     model = model.to(device)
-    model.entrance.learn_scale(bank.values[: train.count])
+    model.entrance.fit_scale(bank.values[: train.count])
     sets = (
         text_set(spec, train, parts.labels, Path(recipe.train).name),
         text_set(spec, held, parts.labels, "validation", train.count),
@@ -151,7 +151,7 @@ def bank_of(
 
 
 def judge(
-    model: OverVectors, bank: VectorCache, texts: TextSet, precision: str = "float32", group: WorkSharing = SINGLE
+    model: FrozenVectorModel, bank: VectorCache, texts: TextSet, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> Judged:
     """Score a model, which must be in evaluation mode."""
 
@@ -160,7 +160,7 @@ def judge(
             answer: torch.Tensor = model(bank(batch.text))
         return answer
 
-    form = Form(0, False, bank.device)
+    form = BatchFormat(0, False, bank.device)
     return texts.judge(outputs_of(ask, texts.examples, form, EVALUATION_BATCH, group=group))
 
 

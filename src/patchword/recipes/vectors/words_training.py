@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.progress import Progress, nothing
-from patchword.data.text.corpus.word_counts import Vocabulary, cut_of, number_words
-from patchword.data.text.corpus.word_pairs import CHUNK, Drawing
+from patchword.data.progress import Progress, no_progress
+from patchword.data.text.corpus.word_counts import Vocabulary, number_words, word_splitter
+from patchword.data.text.corpus.word_pairs import CHUNK, PairSampler
 from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.objectives.word_vectors import Kind, Tables, step
 from patchword.recipes.vectors.words import WordVectors
@@ -49,7 +49,7 @@ class WordVectorOptions:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise UserError("kind", expected=" or ".join(get_args(Kind)), got=self.kind)
-        cut_of(self.cut)
+        word_splitter(self.cut)
         for name in ("width", "window", "negatives", "epochs", "least", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(name, expected="at least 1", got=getattr(self, name))
@@ -94,11 +94,11 @@ OnProgress = Callable[[Done], None]
 def learn(
     files: Sequence[Path],
     options: WordVectorOptions,
-    reading: Progress = nothing,
+    reading: Progress = no_progress,
     on_progress: OnProgress = lambda done: None,
 ) -> Learned:
     """Train on text files, .jsonl files or folders of them, which are read twice: to count words and to encode them."""
-    cut = cut_of(options.cut)
+    cut = word_splitter(options.cut)
     vocabulary = Vocabulary.count(texts_in(files, reading), cut, options.least, options.most)
     numbers = number_words(texts_in(files, reading), cut, vocabulary)
     return learn_numbers(vocabulary, numbers, options, on_progress)
@@ -109,7 +109,7 @@ def learn_numbers(
 ) -> Learned:
     """Train on an encoded text. numbers: from `number_words`. The learning rate falls linearly with the words read."""
     tables = Tables.start(len(vocabulary), options.width, options.seed)
-    drawing = Drawing(vocabulary, options.window, options.sample, options.seed)
+    drawing = PairSampler(vocabulary, options.window, options.sample, options.seed)
     crowd = drawing.crowd(options.threads)
     size, start = len(numbers) * options.epochs, time.perf_counter()
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.inspection.attention import LayerLook, Look
-from patchword.inspection.attention_texts import TextLook
+from patchword.inspection.attention import ImageAttention, LayerAttention
+from patchword.inspection.attention_texts import TextAttention
 from patchword.reports.attention.image_figures import figures_of
 from patchword.reports.attention.text_figures import text_figures
 from patchword.reports.plots.figures import drawn, figure_style
@@ -42,13 +42,13 @@ def check_out(path: Path, wanted: Sequence[str]) -> None:
         raise UserError(f"cannot write into {there}", got=got, hint="choose another folder")
 
 
-def write_attention(look: Look | TextLook, wanted: Sequence[str], path: Path) -> list[Path]:
+def write_attention(look: ImageAttention | TextAttention, wanted: Sequence[str], path: Path) -> list[Path]:
     """Write all files, or none if one fails."""
     kind = _ENDINGS.get(path.suffix.lower()) if not path.is_dir() else None
     contents: dict[Path, Callable[[Path], None]] = {}
     with figure_style():
         if kind != "npz":
-            figures = figures_of(look, wanted) if isinstance(look, Look) else text_figures(look, wanted)
+            figures = figures_of(look, wanted) if isinstance(look, ImageAttention) else text_figures(look, wanted)
             contents |= _drawings(figures, path, kind)
     if kind in (None, "npz"):
         arrays = arrays_of(look, wanted)
@@ -80,14 +80,14 @@ def _save(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez_compressed(file, **dict[str, Any](arrays))
 
 
-def arrays_of(look: Look | TextLook, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+def arrays_of(look: ImageAttention | TextAttention, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     """Return numeric and string arrays only, which numpy loads without pickle."""
     tensors: dict[str, Tensor] = {}
     for layer in look.layers:
         name = f"layer_{layer.number:02d}"
         maps = (
             {"maps": layer.maps, "weights": layer.weights}
-            if isinstance(layer, LayerLook)
+            if isinstance(layer, LayerAttention)
             else {"weights": layer.weights}
         )
         if "maps" in wanted:
@@ -98,5 +98,5 @@ def arrays_of(look: Look | TextLook, wanted: Sequence[str]) -> dict[str, np.ndar
         if kind in wanted and part is not None:
             tensors[kind] = part
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    first = {"image": look.pixels.numpy()} if isinstance(look, Look) else {"tokens": np.array(look.tokens)}
+    first = {"image": look.pixels.numpy()} if isinstance(look, ImageAttention) else {"tokens": np.array(look.tokens)}
     return first | arrays

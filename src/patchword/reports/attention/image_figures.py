@@ -9,13 +9,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from patchword.inspection.attention import LayerLook, Look
+from patchword.inspection.attention import ImageAttention, LayerAttention
 from patchword.reports.attention.distances import distance_figure
 from patchword.reports.attention.mosaic import GAP, HEAT, over, plain, sheet
 from patchword.reports.plots.numbers import counted, shortened
 
 
-def figures_of(look: Look, wanted: Sequence[str]) -> dict[str, Figure]:
+def figures_of(look: ImageAttention, wanted: Sequence[str]) -> dict[str, Figure]:
     """Return the figures by file name without an ending. wanted: of maps, rollout, relevance and distance."""
     found: dict[str, Figure] = {}
     if "maps" in wanted:
@@ -40,11 +40,11 @@ def size_text(pixels: Tensor) -> str:
     return f"the image is {width} x {height} pixels"
 
 
-def _averaged(look: Look) -> str:
+def _averaged(look: ImageAttention) -> str:
     return f" (mean over {counted(look.pictures, 'image')})" if look.pictures > 1 else ""
 
 
-def _sheet(look: Look) -> Figure:
+def _sheet(look: ImageAttention) -> Figure:
     """Draw a row per layer, a column per head, and the mean of the heads if all are shown."""
     heads = sorted({head for layer in look.layers for head in layer.heads})
     rows = [_row(layer, heads) for layer in look.layers]
@@ -65,20 +65,22 @@ def _sheet(look: Look) -> Figure:
     return figure
 
 
-def _row(layer: LayerLook, heads: Sequence[int]) -> list[Any]:
+def _row(layer: LayerAttention, heads: Sequence[int]) -> list[Any]:
     shown = dict(zip(layer.heads, layer.maps, strict=True))
     panels: list[Any] = [(shown[head], layer.cell) if head in shown else None for head in heads]
     return [*panels, (layer.maps.mean(0), layer.cell)] if len(heads) > 1 else panels
 
 
-def _one(look: Look, layer: LayerLook) -> Figure:
+def _one(look: ImageAttention, layer: LayerAttention) -> Figure:
     largest = 100 * float(layer.maps[0].max())
     title = f"layer {layer.number}, head {layer.heads[0]}: attention from {look.asker}"
     unit = f"attention, relative to the largest patch ({largest:.1f}%)"
     return _beside(look, layer.maps[0], title, unit, layer.cell)
 
 
-def _beside(look: Look, weights: Tensor, title: str, unit: str, cell: tuple[float, float] | None = None) -> Figure:
+def _beside(
+    look: ImageAttention, weights: Tensor, title: str, unit: str, cell: tuple[float, float] | None = None
+) -> Figure:
     """Draw the image, and beside it the map over the image."""
     height, width = look.pixels.shape[-2:]
     figure = Figure(figsize=(8.4, 3.1 * max(0.6, min(2.0, height / width)) + 0.85), layout="constrained")

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from patchword.inspection.attention_texts import TextLayerLook, TextLook
+from patchword.inspection.attention_texts import TextAttention, TextLayerLook
 from patchword.reports.attention.distances import distance_figure
 from patchword.reports.plots.figures import BLUE
 from patchword.reports.plots.numbers import counted, shortened
@@ -23,7 +23,7 @@ _LEAST = 0.05  # lines of smaller attention weights are not drawn
 _DEEPEST = 24  # up to this many tokens, all names are drawn at full size
 
 
-def text_figures(look: TextLook, wanted: Sequence[str]) -> dict[str, Figure]:
+def text_figures(look: TextAttention, wanted: Sequence[str]) -> dict[str, Figure]:
     """Return the figures by file name without an ending. wanted: of maps, rollout, relevance and distance."""
     found: dict[str, Figure] = {}
     if "maps" in wanted:
@@ -40,7 +40,7 @@ def text_figures(look: TextLook, wanted: Sequence[str]) -> dict[str, Figure]:
     return found
 
 
-def _maps(look: TextLook) -> dict[str, Figure]:
+def _maps(look: TextAttention) -> dict[str, Figure]:
     """Draw all layers and heads as a sheet; for one layer also the lines of its heads; for one head its matrix."""
     layer = look.layers[0]
     if len(look.layers) > 1:
@@ -51,7 +51,7 @@ def _maps(look: TextLook) -> dict[str, Figure]:
     return {"maps": _matrix(look.tokens, layer.weights[0], title, "attention"), "heads": _lines(look, layer)}
 
 
-def _sheet(look: TextLook) -> Figure:
+def _sheet(look: TextAttention) -> Figure:
     """Draw a row per layer, a column per head; in each panel, queries are rows and keys are columns."""
     size = len(look.tokens)
     side = size * max(1, _PANEL // size)
@@ -98,7 +98,7 @@ def _matrix(tokens: Sequence[str], weights: Tensor, title: str, unit: str) -> Fi
     return figure
 
 
-def _lines(look: TextLook, layer: TextLayerLook) -> Figure:
+def _lines(look: TextAttention, layer: TextLayerLook) -> Figure:
     """Draw the head view: the tokens twice, and a line from each query to each key; one colour per head."""
     count = len(look.tokens)
     high = max(2.2, min(0.26 * count, 13)) + 1.1

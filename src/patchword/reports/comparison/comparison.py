@@ -52,7 +52,7 @@ class Comparison(ABC):
         """Return the rows of the spreadsheet, with unrounded numbers, None where nothing is known."""
 
     @abstractmethod
-    def pictures(self) -> Figures:
+    def figures(self) -> Figures:
         """Return all figures by name; one that would be empty has no files."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
         "comparison.csv": spreadsheet(comparison).encode(),
         "comparison.json": json.dumps(comparison.to_json(), indent=2).encode(),
     }
-    for name, kinds in comparison.pictures().items():
+    for name, kinds in comparison.figures().items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
         for kind in ("svg", "png"):
             (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of an earlier comparison

@@ -86,7 +86,7 @@ class ImageComparison(Comparison):
     def records(self) -> list[dict[str, object]]:
         return [_record(row, self) for row in self.rows]
 
-    def pictures(self) -> Figures:
+    def figures(self) -> Figures:
         return {
             "top1-over-macs": scatter.accuracy(self.rows),
             "speed-over-macs": scatter.speed(self.rows, f"Measured on this machine: {self.how()}."),

@@ -56,13 +56,13 @@ def accuracy(rows: Sequence[Row]) -> dict[str, bytes]:
     caption = "Top-1 as published, on the validation set of ImageNet-1k; MACs as counted here, per image."
     if not all(point.filled for point in points):
         caption += " Hollow: trained on other data, at another size or for other epochs; see the table."
-    return picture(points, _MACS, "top-1 accuracy (%)", caption)
+    return scatter_figure(points, _MACS, "top-1 accuracy (%)", caption)
 
 
 def speed(rows: Sequence[Row], caption: str) -> dict[str, bytes]:
     """Draw measured images per second over counted MACs, both logarithmic: equal MACs per second are a line."""
     points = [_point(row, row.speed.rate, _series(row)) for row in rows if row.speed]
-    return picture(points, _MACS, "images per second", caption, factors=True)
+    return scatter_figure(points, _MACS, "images per second", caption, factors=True)
 
 
 def _point(row: Row, value: float, line: Hashable, filled: bool = True) -> Point:
@@ -78,7 +78,9 @@ def beyond_size(size: str) -> str:
     return re.sub(r"^([a-z]+|\d+)", "", size)
 
 
-def picture(points: Sequence[Point], across: str, unit: str, caption: str, factors: bool = False) -> dict[str, bytes]:
+def scatter_figure(
+    points: Sequence[Point], across: str, unit: str, caption: str, factors: bool = False
+) -> dict[str, bytes]:
     """Return the figure as png and svg; empty without points. across, unit: the axis labels. factors: log y axis."""
     if not points:
         return {}

@@ -133,8 +133,8 @@ class TextComparison(Comparison):
             }
         return record | {"device": self._where() if row.speeds else None, "note": "; ".join(_unmeasured(row))}
 
-    def pictures(self) -> Figures:
-        return text_scatter.pictures(self.rows, self.conditions(), f"{self._where()}, torch {self.machine['torch']}")
+    def figures(self) -> Figures:
+        return text_scatter.figures(self.rows, self.conditions(), f"{self._where()}, torch {self.machine['torch']}")
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -26,7 +26,7 @@ STYLES = {
 _CAPTION = "Accuracy on the matched part of MNLI, as published; filled: test set, hollow: development set."
 
 
-def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Figures:
+def figures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Figures:
     """conditions: those that were measured; the first one is drawn."""
     condition, measured, caption = None, "", ""
     if conditions:
@@ -42,9 +42,11 @@ def pictures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: st
     ]
     cost = "multiply-accumulates per token (M, counted)"
     return {
-        "mnli-over-parameters": scatter.picture(_scores(rows, sizes), "parameters (M, counted)", _PERCENT, _CAPTION),
-        "mnli-over-speed": scatter.picture(_scores(rows, speeds), measured, _PERCENT, f"{_CAPTION} {caption}"),
-        "speed-over-macs": scatter.picture(points, cost, measured, caption, factors=True),
+        "mnli-over-parameters": scatter.scatter_figure(
+            _scores(rows, sizes), "parameters (M, counted)", _PERCENT, _CAPTION
+        ),
+        "mnli-over-speed": scatter.scatter_figure(_scores(rows, speeds), measured, _PERCENT, f"{_CAPTION} {caption}"),
+        "speed-over-macs": scatter.scatter_figure(points, cost, measured, caption, factors=True),
     }
 
 

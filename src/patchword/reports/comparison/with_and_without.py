@@ -109,7 +109,7 @@ class Comparison:
         write_json(folder / "results.json", kept)
         for kind in _KINDS:
             with whole_file(folder / f"results.{kind}") as temporary:
-                temporary.write_bytes(drawn(self.picture(), kind))
+                temporary.write_bytes(drawn(self.figure(), kind))
         figures = [folder / f"results.{kind}" for kind in _KINDS]
         return [folder / "results.md", folder / "results.json", write_csv(self.results, folder), *figures]
 
@@ -126,7 +126,7 @@ class Comparison:
             if runs
         }
 
-    def picture(self) -> Figure:
+    def figure(self) -> Figure:
         """Draw a panel per measure: per model a dot per seed and a line at their mean, without and with the change."""
         width = (1.1 * len(self.rows) + 1.0) * len(self.columns)
         with figure_style():

@@ -9,14 +9,14 @@ from torch import Tensor
 from patchword.core.card import Normalization
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import lookup_tables as tables
-from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter
-from patchword.data.augmentation.flip_shift_square import Shift, Square
+from patchword.data.augmentation.color import ColorJitter
+from patchword.data.augmentation.flip_shift_square import BlackSquare, Shift
 from patchword.data.augmentation.mixing import Mixing
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given, Stage
+from patchword.data.augmentation.stage import Stage, StageContext
 from patchword.data.image.batches import Batch
 from patchword.reports.plots.montage import Cell, montage
 from patchword.reports.plots.numbers import percent, shortened
@@ -86,14 +86,14 @@ def other_rows(pixels: Tensor, other: Tensor, normalization: Normalization) -> l
     sigma = torch.tensor([0.5, 1.0, 1.5, 2.0])
     half = torch.full((4,), 128.0)
     three = [pixels.flip(-1), tables.grey(many)[0].expand_as(pixels)]
-    three.append(tables.looked_up(tables.solarize)(many, half)[0])
+    three.append(tables.with_table(tables.solarize)(many, half)[0])
     return [
         Row("flip, 3-Augment", torch.stack(three), ["mirror image", "greyscale", "solarized from 128"]),
         Row("blur", colours.blur(many, sigma), [f"sigma {value:.1f} px" for value in sigma.tolist()]),
         Row("shift", _staged(Shift(max(1, pixels.shape[-1] // 7)), many), ["at most a seventh"] * 4),
         Row("crop", _staged(Crop(0.08), many), ["8% or more of the area"] * 4),
-        Row("jitter", _staged(Jitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
-        Row("erase, square", _staged(Square(1.0), many), ["a quarter of each side"] * 4),
+        Row("jitter", _staged(ColorJitter(0.3), many), ["factors of 0.7 to 1.3"] * 4),
+        Row("erase, square", _staged(BlackSquare(1.0), many), ["a quarter of each side"] * 4),
         Row("erase, const", _erased(False, many, normalization), ["2% to 33% of the area"] * 4),
         Row("erase, pixel", _erased(True, many, normalization), ["2% to 33% of the area"] * 4),
         _mixed("mixup", pixels, other, normalization),
@@ -103,17 +103,17 @@ def other_rows(pixels: Tensor, other: Tensor, normalization: Normalization) -> l
 
 def _staged(stage: Stage, many: Tensor) -> Tensor:
     draws = Draws(0, 0, torch.arange(4))
-    return stage(many, stage.plan(draws), Given(draws, (0.5,)))
+    return stage(many, stage.plan(draws), StageContext(draws, (0.5,)))
 
 
 def _erased(noise: bool, many: Tensor, normalization: Normalization) -> Tensor:
-    return shown(_staged(Erasing(1.0, noise), prepared(many, normalization)), normalization)
+    return shown(_staged(Erasing(1.0, noise), normalize(many, normalization)), normalization)
 
 
 def _mixed(name: str, pixels: Tensor, other: Tensor, normalization: Normalization) -> Row:
     cut = torch.full((4,), name == "cutmix")
     middle = torch.tensor([0.4, 0.55, 0.5, 0.5])
-    first, second = (prepared(one[None].repeat(4, 1, 1, 1), normalization) for one in (pixels, other))
+    first, second = (normalize(one[None].repeat(4, 1, 1, 1), normalization) for one in (pixels, other))
     mixed, kept = Mixing(1.0, 1.0)(first, second, (torch.tensor(_FRACTIONS), cut, middle, middle))
     return Row(name, shown(mixed, normalization), [f"{percent(fraction, 0)} kept" for fraction in kept.tolist()])
 

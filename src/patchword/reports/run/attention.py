@@ -7,7 +7,7 @@ from patchword.analysis.attention.distance import distances
 from patchword.analysis.attention.geometry import Geometry
 from patchword.analysis.attention.maps import Layer, attention_to_patches, layers
 from patchword.analysis.attention.rollout import rollout
-from patchword.data.augmentation.augmentation import prepared
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.metrics.classification import Scores
@@ -49,7 +49,7 @@ def attention_section(model: Model, scores: Scores, images: Images) -> str:
     chosen = of_different_classes(scores.labels)
     pixels = images.pixels.take(chosen)
     device = next(model.parameters()).device
-    inputs = prepared(pixels.to(device), model.card.normalization)
+    inputs = normalize(pixels.to(device), model.card.normalization)
     geometry = Geometry(model)
     recorded = layers(model, inputs, geometry)
     if not recorded:
@@ -70,7 +70,7 @@ def _distances(model: Model, images: Images, geometry: Geometry) -> str:
     device = next(model.parameters()).device
     pixels = images.pixels.take(torch.arange(number))
     far = [
-        [distances(layer, geometry) for layer in layers(model, prepared(part, model.card.normalization), geometry)]
+        [distances(layer, geometry) for layer in layers(model, normalize(part, model.card.normalization), geometry)]
         for part in pixels.to(device).split(_AT_ONCE)
     ]
     depths = [(depth, torch.cat(heads).mean(0).cpu()) for depth, heads in enumerate(zip(*far, strict=True), 1)]

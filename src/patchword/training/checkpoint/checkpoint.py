@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from patchword.core.disk_space import check_disk_space, is_full, unwritten
+from patchword.core.disk_space import check_disk_space, is_full, write_error
 from patchword.core.files import flush, make_folder
 from patchword.core.safetensors_bytes import pieces, size_of
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
@@ -67,7 +67,7 @@ class Checkpoints:
             hidden.rename(final)
             flush(self.folder)
         except OSError as error:
-            raise unwritten(f"cannot write the checkpoint {final}", final, error, _size(tensors)) from None
+            raise write_error(f"cannot write the checkpoint {final}", final, error, _size(tensors)) from None
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
         self._damaged.discard(name)

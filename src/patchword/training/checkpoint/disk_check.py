@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from patchword.core.disk_space import check_disk_space, in_bytes
+from patchword.core.disk_space import check_disk_space, format_bytes
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.loop import Loop
 
@@ -36,9 +36,7 @@ def check_disk(loop: Loop, folder: Path) -> None:
 
 def format_cost(cost: SaveCost) -> str:
     """Return e.g. 12.3 MB, on the disk after 0.21 s, of which training waited 0.01 s."""
-    return (
-        f"{in_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, of which training waited {cost.waited:.2f} s"
-    )
+    return f"{format_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, of which training waited {cost.waited:.2f} s"
 
 
 def _bytes(tensors: Iterable[object]) -> int:

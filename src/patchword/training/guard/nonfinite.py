@@ -19,7 +19,7 @@ from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Log
 from patchword.training.guard.loss_spike import LossSpike, LossSpikeRewind
 from patchword.training.guard.model_buffers import ModelBuffers
-from patchword.training.guard.report import Name, StepIndex, nonfinite_samples, write_report
+from patchword.training.guard.report import SampleNames, StepIndex, nonfinite_samples, write_report
 from patchword.training.state import State
 from patchword.training.step import ComputesGradient, PlainStep, Step
 
@@ -77,7 +77,7 @@ class NonFiniteGuard(Step):
         log: Log,
         *,
         on_nonfinite: OnNonFinite = "stop",
-        name: Name | None = None,
+        name: SampleNames | None = None,
         resume_command: str = "--resume on_nonfinite=skip",
         spikes: LossSpikeRewind | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from patchword.core.files import whole_file, write_json
 from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.step import PlainStep
 
-Name = Callable[[Any], list[str]]  # returns the name of each sample of a batch or micro-batch
+SampleNames = Callable[[Any], list[str]]  # returns the name of each sample of a batch or micro-batch
 MAX_TRIES = 512  # maximum number of gradients that the search computes
 MAX_WRITTEN = 16  # samples whose tensors are written
 MAX_NAMED = 3  # samples that a message names
@@ -70,7 +70,7 @@ def _is_nonfinite(part: Any, plain: PlainStep) -> bool:
 
 
 def write_report(
-    folder: Path, index: StepIndex, what: str, batch: Any, found: list[Any], name: Name | None
+    folder: Path, index: StepIndex, what: str, batch: Any, found: list[Any], name: SampleNames | None
 ) -> tuple[Path, str]:
     """Write step-N.json (names of the samples) and step-N.safetensors (their tensors, as the model received them).
 
@@ -106,7 +106,7 @@ def _summary(names: list[str], found: list[Any], all_names: list[str]) -> str:
     return listed if len(names) == len(found) else f"no single sample, only these together: {listed}"
 
 
-def names_of(part: Any, name: Name | None) -> list[str]:
+def names_of(part: Any, name: SampleNames | None) -> list[str]:
     part = getattr(part, "own", part)  # of a batch that is split over processes, the samples of this process
     if name is not None:
         return name(part)

@@ -38,7 +38,7 @@ def is_main() -> bool:
     return found is None or found.rank == 0
 
 
-def launched(environment: Mapping[str, str] = os.environ) -> int:
+def launched_processes(environment: Mapping[str, str] = os.environ) -> int:
     """Return how many processes `patchword train --processes` has started; 1 if it started none."""
     found = rank_of(environment)
     return found.size if found is not None and LAUNCHER in environment else 1

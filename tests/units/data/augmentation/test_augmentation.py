@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from patchword.core.card import Normalization
-from patchword.data.augmentation.augmentation import Augmentation, prepared
-from patchword.data.augmentation.flip_shift_square import Square, shifted
+from patchword.data.augmentation.augmentation import Augmentation, normalize
+from patchword.data.augmentation.flip_shift_square import BlackSquare, shifted
 from patchword.data.augmentation.presets import PRESETS
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given
+from patchword.data.augmentation.stage import StageContext
 
 INDEX = torch.arange(200)
 ALL = Augmentation(flip=0.5, shift=2, random_erasing=0.5)
@@ -134,8 +134,8 @@ def test_erase_blanks_one_square_of_a_quarter_of_each_side(pixels):
 
 def test_erase_spares_those_not_chosen(pixels):
     chosen = INDEX % 2 == 0
-    square, draws = Square(0.5), Draws(0, 0, INDEX)
-    after = square(pixels, (chosen, *square.plan(draws)[1:]), Given(draws, (0.5,)))
+    square, draws = BlackSquare(0.5), Draws(0, 0, INDEX)
+    after = square(pixels, (chosen, *square.plan(draws)[1:]), StageContext(draws, (0.5,)))
     assert torch.equal(changed(pixels, after), chosen)
     share = changed(pixels, Augmentation(random_erasing=0.25)(pixels, 0, 0, INDEX)).sum()
     assert 20 < int(share) < 80
@@ -151,7 +151,7 @@ def test_flip_shift_and_erase_are_drawn_apart(pixels):
 
 def test_prepared_takes_a_mean_and_a_spread_a_channel(pixels):
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)
-    ready = prepared(pixels, Normalization(mean, std))
+    ready = normalize(pixels, Normalization(mean, std))
     assert ready.dtype == torch.float32
     for channel in range(3):
         by_hand = (pixels[:, channel].double() / 255 - mean[channel]) / std[channel]
@@ -160,4 +160,4 @@ def test_prepared_takes_a_mean_and_a_spread_a_channel(pixels):
 
 def test_prepared_takes_one_mean_for_all_channels(pixels):
     by_hand = (pixels.double() / 255 - 0.5) / 0.5
-    assert torch.allclose(prepared(pixels, Normalization((0.5,), (0.5,))).double(), by_hand, atol=1e-6)
+    assert torch.allclose(normalize(pixels, Normalization((0.5,), (0.5,))).double(), by_hand, atol=1e-6)

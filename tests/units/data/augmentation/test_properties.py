@@ -11,20 +11,20 @@ from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, ThreeAugment
-from patchword.data.augmentation.flip_shift_square import Flip, Shift, Square
+from patchword.data.augmentation.color import ColorJitter, ThreeAugment
+from patchword.data.augmentation.flip_shift_square import BlackSquare, Flip, Shift
 from patchword.data.augmentation.mixing import Mixing, beta
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.randaugment import ALL, LISTS, amount, operate
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given, Stage
+from patchword.data.augmentation.stage import Stage, StageContext
 from patchword.data.image.batches import Batch, Batches
-from patchword.data.image.images import Held, Images
+from patchword.data.image.images import Images, InMemory
 from patchword.recipes.image.recipe import ImageRecipe
 
 COUNT = 64
 DRAWS = Draws(0, 0, torch.arange(COUNT))
-GIVEN = Given(DRAWS, (0.5,))
+GIVEN = StageContext(DRAWS, (0.5,))
 PREPARATION = Normalization((0.5,), (0.25,))
 BLACK, WHITE = -2.0, 2.0  # what it makes of them
 WHOLE = {name: Augmentation(**fields) for name, fields in {**PARTS, **PRESETS}.items()}
@@ -34,7 +34,7 @@ def batches(channels: int = 3) -> Batches:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (COUNT, channels, 16, 16), dtype=torch.uint8, generator=generator)
     labels, keys = torch.arange(COUNT) % 5, torch.arange(COUNT)
-    images = Images("noise", "here", Held(pixels), labels, tuple("abcde"), keys)
+    images = Images("noise", "here", InMemory(pixels), labels, tuple("abcde"), keys)
     return Batches(images, COUNT, PREPARATION, torch.device("cpu"))
 
 
@@ -60,7 +60,15 @@ def test_every_part_keeps_shape_and_range_and_repeats_itself(name, channels):
 
 @pytest.mark.parametrize(
     "stage",
-    [Flip(0.0), Shift(0), Square(0.0), Jitter(0.0), ThreeAugment(0.0), Erasing(0.0, True), Erasing(0.0, False)],
+    [
+        Flip(0.0),
+        Shift(0),
+        BlackSquare(0.0),
+        ColorJitter(0.0),
+        ThreeAugment(0.0),
+        Erasing(0.0, True),
+        Erasing(0.0, False),
+    ],
     ids=lambda stage: type(stage).__name__,
 )
 def test_a_stage_of_no_strength_is_nothing(stage: Stage):
@@ -99,7 +107,7 @@ def test_of_a_long_picture_no_more_is_erased_than_of_others(height, width):
     """A box that fits is rare there; where none was found, nothing is taken, least of all everything."""
     erasing, many = Erasing(1.0, False), Draws(0, 0, torch.arange(2000))
     inputs = torch.ones(2000, 1, height, width)
-    gone = (erasing(inputs, erasing.plan(many), Given(many, (0.5,))) == 0).float().mean((1, 2, 3))
+    gone = (erasing(inputs, erasing.plan(many), StageContext(many, (0.5,))) == 0).float().mean((1, 2, 3))
     assert float(gone.max()) < 0.36
     assert bool((gone == 0).any())
 

@@ -11,14 +11,14 @@ from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import Jitter, ThreeAugment
+from patchword.data.augmentation.color import ColorJitter, ThreeAugment
 from patchword.data.augmentation.epoch_samples import epoch_samples, with_partners
 from patchword.data.augmentation.mixing import Mixing, beta, shares
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.augmentation.stage import Given
+from patchword.data.augmentation.stage import StageContext
 from patchword.data.image.batches import Batches
-from patchword.data.image.images import Held, Images
+from patchword.data.image.images import Images, InMemory
 from patchword.data.randomness import order
 from patchword.objectives.classification import Classification, right
 from patchword.recipes.image.recipe import Augment, ImageRecipe
@@ -33,7 +33,7 @@ COUNT = 37
 def batches():
     torch.manual_seed(0)
     pixels = torch.randint(0, 256, (COUNT, 3, 12, 12), dtype=torch.uint8)
-    images = Images("noise", "here", Held(pixels), torch.arange(COUNT) % 5, tuple("abcde"), torch.arange(COUNT))
+    images = Images("noise", "here", InMemory(pixels), torch.arange(COUNT) % 5, tuple("abcde"), torch.arange(COUNT))
     return lambda size: Batches(images, size, Normalization((0.5,), (0.25,)), torch.device("cpu"))
 
 
@@ -60,14 +60,14 @@ def test_a_crop_of_everything_is_the_picture():
     """At no strength the whole picture is kept, unless its shape is changed."""
     pixels = torch.randint(0, 256, (64, 3, 10, 10), dtype=torch.uint8)
     square = torch.ones(64, 10), torch.ones(64, 10), torch.zeros(64), torch.zeros(64)
-    assert torch.equal(Crop(1.0)(pixels, square, Given(FEW, (0.5,))), pixels)
+    assert torch.equal(Crop(1.0)(pixels, square, StageContext(FEW, (0.5,))), pixels)
 
 
 @pytest.mark.parametrize("noise", [False, True], ids=["const", "pixel"])
 def test_erasing_takes_one_box(noise):
     inputs = torch.full((64, 3, 32, 32), 9.0)
     erasing = Erasing(0.5, noise)
-    after = erasing(inputs, erasing.plan(FEW), Given(FEW, (0.5,)))
+    after = erasing(inputs, erasing.plan(FEW), StageContext(FEW, (0.5,)))
     gone = (after != 9).any(1)
     assert 20 < int(gone.flatten(1).any(1).sum()) < 44
     for box in gone[gone.flatten(1).any(1)]:
@@ -75,13 +75,13 @@ def test_erasing_takes_one_box(noise):
         assert rows * columns == int(box.sum())  # a whole box
         assert 0.01 < rows * columns / 32**2 < 0.36
     values = after[(after != 9)]
-    assert torch.equal(after, erasing(inputs, erasing.plan(FEW), Given(FEW, (0.5,))))
+    assert torch.equal(after, erasing(inputs, erasing.plan(FEW), StageContext(FEW, (0.5,))))
     if noise:
         assert abs(float(values.mean())) < 0.03
         assert float(values.std()) == pytest.approx(1, abs=0.03)
     else:
         assert values.unique().tolist() == [0]
-    assert torch.equal(Erasing(0.0, noise)(inputs, Erasing(0.0, noise).plan(FEW), Given(FEW, (0.5,))), inputs)
+    assert torch.equal(Erasing(0.0, noise)(inputs, Erasing(0.0, noise).plan(FEW), StageContext(FEW, (0.5,))), inputs)
 
 
 def test_noise_is_a_samples_own():
@@ -92,14 +92,14 @@ def test_noise_is_a_samples_own():
 
 def test_jitter_at_no_strength_is_nothing_and_stays_within_its_factors():
     pixels = torch.randint(0, 256, (64, 3, 6, 6), dtype=torch.uint8)
-    assert torch.equal(Jitter(0.0)(pixels, Jitter(0.0).plan(FEW), Given(FEW, (0.5,))), pixels)
-    factors, orders = Jitter(0.3).plan(MANY)
+    assert torch.equal(ColorJitter(0.0)(pixels, ColorJitter(0.0).plan(FEW), StageContext(FEW, (0.5,))), pixels)
+    factors, orders = ColorJitter(0.3).plan(MANY)
     assert 0.7 <= float(factors.min()) < 0.71
     assert 1.29 < float(factors.max()) <= 1.3
     assert orders.sort(1).values.unique(dim=0).tolist() == [[0, 1, 2]]
     assert len(orders.unique(dim=0)) == 6
     dark = torch.full((64, 1, 2, 2), 100, dtype=torch.uint8)
-    after = Jitter(0.3)(dark, tuple(part[:64] for part in (factors, orders)), Given(FEW, (0.5,)))
+    after = ColorJitter(0.3)(dark, tuple(part[:64] for part in (factors, orders)), StageContext(FEW, (0.5,)))
     assert torch.equal(after[:, 0, 0, 0], (factors[:64, 0] * 100).to(torch.uint8))  # one grey: only brightness shows
 
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from patchword.core.card import Normalization
-from patchword.data.augmentation.augmentation import Augmentation, prepared
+from patchword.data.augmentation.augmentation import Augmentation, normalize
 from patchword.data.image.batches import Batches
-from patchword.data.image.images import Held, Images
+from patchword.data.image.images import Images, InMemory
 
 COUNT = 103
 PREPARATION = Normalization((0.3,), (0.2,))
@@ -14,7 +14,7 @@ AUGMENTATION = Augmentation(flip=0.5, shift=1, random_erasing=0.5)
 @pytest.fixture
 def images():
     pixels = torch.randint(0, 256, (COUNT, 1, 6, 6), dtype=torch.uint8)
-    return Images("noise", "here", Held(pixels), torch.arange(COUNT) % 7, tuple("abcdefg"), torch.arange(COUNT))
+    return Images("noise", "here", InMemory(pixels), torch.arange(COUNT) % 7, tuple("abcdefg"), torch.arange(COUNT))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_whole_is_every_sample_once_in_the_sets_order(images, batches):
     assert [len(batch.labels) for batch in found] == [10] * 10 + [3]
     assert torch.cat([batch.samples for batch in found]).tolist() == list(range(COUNT))
     assert torch.equal(torch.cat([batch.labels for batch in found]), images.labels)
-    assert torch.equal(torch.cat([batch.inputs for batch in found]), prepared(images.pixels.pixels, PREPARATION))
+    assert torch.equal(torch.cat([batch.inputs for batch in found]), normalize(images.pixels.pixels, PREPARATION))
 
 
 def test_an_epoch_is_every_sample_once_but_the_odd_rest(batches):
@@ -48,7 +48,7 @@ def test_inputs_and_labels_are_those_of_the_samples(images, batches):
     for inputs, labels, samples in batches.epoch(3, 5, AUGMENTATION):
         assert torch.equal(labels, images.labels[samples])
         expected = AUGMENTATION(images.pixels.take(samples), 5, 3, samples)
-        assert torch.equal(inputs, prepared(expected, PREPARATION))
+        assert torch.equal(inputs, normalize(expected, PREPARATION))
 
 
 @pytest.mark.parametrize("first", [1, 4, 9, 10])
@@ -74,7 +74,7 @@ def test_a_set_smaller_than_a_batch_is_one_batch(images):
 
 
 def test_an_error_while_fetching_ahead_is_not_lost(images):
-    class Failing(Held):
+    class Failing(InMemory):
         def take(self, index):
             if 50 in index:
                 raise RuntimeError("the disk is gone")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.faults import DataError, one_report, told
+from patchword.data.faults import DataError, collect_faults, fault_lines
 from patchword.data.image import archives
 from patchword.data.image.named_datasets import open_source
 from support.material import everything_below, write_classes, write_picture
@@ -94,10 +94,10 @@ def test_every_hostile_archive_is_refused_and_nothing_is_written(tmp_path, hosti
 def test_all_entries_of_one_archive_are_in_one_report(tmp_path, picture):
     entries = [(name, picture) for name in ("cat/1.png", *ESCAPES.values(), "dog/1.png")]
     path = zipped(tmp_path / "a.zip", entries)
-    with pytest.raises(DataError) as caught, one_report():
+    with pytest.raises(DataError) as caught, collect_faults():
         open_source(str(path))
     assert len(caught.value.faults) == len(ESCAPES)
-    assert "it leads out of the archive" in "\n".join(told(caught.value.faults, None))
+    assert "it leads out of the archive" in "\n".join(fault_lines(caught.value.faults, None))
 
 
 def test_too_many_entries_are_refused(tmp_path, picture, monkeypatch):

@@ -11,10 +11,10 @@ from PIL import Image
 
 from patchword.core.errors import UserError
 from patchword.data.image import images
-from patchword.data.image.images import Held, Images, OnDisk, decode, fitted, in_memory, load_pixels
+from patchword.data.image.images import Images, InMemory, OnDisk, decode, in_memory, load_pixels, resize
 from patchword.data.image.listing import folder_source, manifest_source
-from patchword.data.image.named_datasets import SETS, NamedDataset, get, open_source, whereabouts
-from patchword.data.image.sources import PICTURES
+from patchword.data.image.named_datasets import DATASETS, NamedDataset, fetch, find_dataset, open_source
+from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.image.splits import held_out
 from support.material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
 
@@ -116,7 +116,7 @@ def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypat
     in_memory = load_pixels(paths, 8, 1, lambda done, of: told.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
     on_disk = load_pixels(paths, 8, 1)
-    assert isinstance(in_memory, Held)
+    assert isinstance(in_memory, InMemory)
     assert isinstance(on_disk, OnDisk)
     assert told == [(256, 300), (300, 300)]
     index = torch.tensor([299, 5, 0])
@@ -128,21 +128,21 @@ def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypat
 def test_fitted_weighs_colours_as_pillow_does():
     colours = torch.randint(0, 256, (5, 3, 6, 6), dtype=torch.uint8)
     pillow = [np.asarray(Image.fromarray(one.permute(1, 2, 0).numpy()).convert("L")) for one in colours]
-    ours = fitted(colours, 6, 1)[:, 0].int()
+    ours = resize(colours, 6, 1)[:, 0].int()
     assert (ours - torch.from_numpy(np.stack(pillow)).int()).abs().max() <= 1
 
 
 def test_fitted_does_not_overshoot():
     """Bicubic weights are partly negative; 260 or -5 as a byte would be a black dot in white or the reverse."""
     halves = torch.tensor([0, 255], dtype=torch.uint8).repeat_interleave(4).expand(1, 1, 8, 8)
-    larger = fitted(halves, (8, 40), 1)[0, 0, 0].int()
+    larger = resize(halves, (8, 40), 1)[0, 0, 0].int()
     assert torch.equal(larger, larger.sort().values)
     assert (int(larger[0]), int(larger[-1])) == (0, 255)
 
 
 def test_classes_are_renumbered_to_a_models_own():
     pictures = Images(
-        "set", "here", Held(torch.zeros(3, 1, 2, 2)), torch.tensor([0, 1, 1]), ("cat", "dog"), torch.arange(3)
+        "set", "here", InMemory(torch.zeros(3, 1, 2, 2)), torch.tensor([0, 1, 1]), ("cat", "dog"), torch.arange(3)
     )
     assert pictures.with_classes(("dog", "bird", "cat")).labels.tolist() == [2, 0, 0]
     with pytest.raises(UserError, match=r"does not know class 'cat' of set\ndid you mean 'cats'"):
@@ -178,7 +178,7 @@ def test_a_folder_may_bring_its_own_validation_part(tmp_path, name):
     for part, count in (("train", 4), (name, 2), ("test", 3)):
         write_classes(tmp_path / part, count=count)
     source = folder_source(tmp_path)
-    assert source.brings_validation
+    assert source.has_validation
     found = {part: source.read(part, 8, 1).labels.bincount().tolist() for part in ("train", "validation", "test")}
     assert found == {"train": [4, 4], "validation": [2, 2], "test": [3, 3]}
 
@@ -187,7 +187,7 @@ def test_a_lone_validation_part_serves_as_test(tmp_path):
     write_classes(tmp_path / "train", count=4)
     write_classes(tmp_path / "val", count=2)
     source = folder_source(tmp_path)
-    assert not source.brings_validation  # so some of the training part is set aside, and nothing is seen twice
+    assert not source.has_validation  # so some of the training part is set aside, and nothing is seen twice
     assert source.read("train", 8, 1).labels.bincount().tolist() == [4, 4]
     assert source.read("test", 8, 1).labels.bincount().tolist() == [2, 2]
 
@@ -206,7 +206,7 @@ def test_only_pictures_are_read(tmp_path):
     write_picture(tmp_path / "dog" / "deeper" / "4.PNG")
     rows = folder_source(tmp_path).rows
     assert len(rows) == 9
-    assert {path.suffix.lower() for path, _, _ in rows} <= PICTURES
+    assert {path.suffix.lower() for path, _, _ in rows} <= IMAGE_SUFFIXES
 
 
 def test_an_empty_class_folder_is_named(tmp_path):
@@ -382,13 +382,13 @@ def test_a_set_that_is_not_here_names_the_three_ways(tmp_path, monkeypatch):
 
 def test_the_users_folder_comes_before_debians(tmp_path, monkeypatch):
     without_sets(monkeypatch, tmp_path / "mine")
-    known = SETS["fashion-mnist"]
+    known = DATASETS["fashion-mnist"]
     monkeypatch.setitem(
-        SETS, "fashion-mnist", NamedDataset(**{**vars(known), "package_folder": str(tmp_path / "debian")})
+        DATASETS, "fashion-mnist", NamedDataset(**{**vars(known), "package_folder": str(tmp_path / "debian")})
     )
-    assert whereabouts("fashion-mnist") is None
+    assert find_dataset("fashion-mnist") is None
     write_idx_set(tmp_path / "debian", labels=[1])
-    assert whereabouts("fashion-mnist") == (tmp_path / "debian", f"dataset-fashion-mnist ({tmp_path / 'debian'})")
+    assert find_dataset("fashion-mnist") == (tmp_path / "debian", f"dataset-fashion-mnist ({tmp_path / 'debian'})")
     assert open_source("fashion-mnist").read("train", 28, 1).labels.tolist() == [1]
     write_idx_set(tmp_path / "mine" / "fashion-mnist", labels=[2])
     images = open_source("fashion-mnist").read("train", 28, 1)
@@ -437,7 +437,7 @@ def network(tmp_path, monkeypatch):
         for name in FILES
     }
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    monkeypatch.setitem(SETS, "mnist", NamedDataset(**{**vars(SETS["mnist"]), "digests": digests}))
+    monkeypatch.setitem(DATASETS, "mnist", NamedDataset(**{**vars(DATASETS["mnist"]), "digests": digests}))
     network = Network(files)
     monkeypatch.setattr("urllib.request.urlopen", network)
     return network
@@ -445,12 +445,12 @@ def network(tmp_path, monkeypatch):
 
 def test_a_download_is_verified_and_then_found(tmp_path, network):
     told = []
-    assert get("mnist", told.append) == tmp_path / "mnist"
+    assert fetch("mnist", told.append) == tmp_path / "mnist"
     assert network.asked == [f"{name}.gz" for name in FILES]
     assert len(told) == 4
     assert sorted(path.name for path in (tmp_path / "mnist").iterdir()) == sorted(network.files)
     assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
-    get("mnist", told.append)
+    fetch("mnist", told.append)
     assert len(network.asked) == 4  # here already
     assert "mnist is already available" in told[-1]
 
@@ -465,7 +465,7 @@ def test_nothing_is_downloaded_unasked(network):
 def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
     network.files[f"{FILES[0]}.gz"] = content
     with pytest.raises(UserError, match=r"train-images-idx3-ubyte\.gz has another digest: expected sha256"):
-        get("mnist", print)
+        fetch("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -473,7 +473,7 @@ def test_a_file_of_another_digest_is_not_kept(tmp_path, network, content):
 def test_a_failed_download_says_the_other_ways(tmp_path, network, failure):
     network.files[f"{FILES[0]}.gz"] = failure
     with pytest.raises(UserError, match=r"cannot download .*\n.*get it in one of these ways"):
-        get("mnist", print)
+        fetch("mnist", print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -481,15 +481,15 @@ def test_a_download_cut_short_is_completed_the_next_time(network):
     third = f"{FILES[2]}.gz"
     whole, network.files[third] = network.files[third], OSError("the line dropped")
     with pytest.raises(UserError, match="cannot download"):
-        get("mnist", print)
+        fetch("mnist", print)
     network.files[third] = whole
-    get("mnist", print)
+    fetch("mnist", print)
     assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
 
 
 def test_a_set_nobody_knows_is_not_fetched(network):
     with pytest.raises(UserError, match=r"no data set is called 'mnits'\ndid you mean 'mnist'"):
-        get("mnits", print)
+        fetch("mnits", print)
     assert network.asked == []
 
 
@@ -535,7 +535,7 @@ def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
     whole = in_memory(pixels, 16, 3)
     monkeypatch.setattr("patchword.data.image.images.MEMORY", 1000)
     lazy = in_memory(pixels, 16, 3)
-    assert (type(whole).__name__, type(lazy).__name__) == ("Held", "Resized")
+    assert (type(whole).__name__, type(lazy).__name__) == ("InMemory", "Resized")
     index = torch.tensor([3, 7])
     assert torch.equal(lazy.take(index), whole.take(index))
     assert torch.equal(lazy.subset(index).take(torch.tensor([1])), whole.take(index[1:]))

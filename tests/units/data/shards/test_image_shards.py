@@ -15,12 +15,12 @@ from patchword.core.card import Normalization
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.data.augmentation.augmentation import Augmentation
-from patchword.data.faults import DataError, one_report
+from patchword.data.faults import DataError, collect_faults
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.named_datasets import open_source
 from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
-from patchword.data.shards.folders import Folders, size_of
-from patchword.data.shards.image_contents import TarWriter, pictures_of
+from patchword.data.shards.folders import Folders, parse_size
+from patchword.data.shards.image_contents import TarWriter, image_contents
 from patchword.data.shards.manifest import MANIFEST
 from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
@@ -48,7 +48,7 @@ def pictures(tmp_path):
 
 
 def sharded(where, *out, size=SIZE):
-    return write_shards(pictures_of(open_source(str(where)), str(where)), Folders(tuple(out)), size)
+    return write_shards(image_contents(open_source(str(where)), str(where)), Folders(tuple(out)), size)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_parts_that_a_folder_brings_have_shards_of_their_own(tmp_path):
         write_classes(tmp_path / "set" / part, count=count)
     manifest = sharded(tmp_path / "set", tmp_path / "out")
     source = open_source(str(tmp_path / "out"))
-    assert source.brings_validation
+    assert source.has_validation
     assert [len(source.read(part, 8, 1)) for part in ("train", "validation", "test")] == [24, 8, 10]
     assert sorted({shard.part for shard in manifest.shards}) == ["test", "train", "validation"]
 
@@ -166,13 +166,13 @@ def test_the_next_folder_is_filled_when_a_disk_is_full(pictures, tmp_path, monke
 
 @pytest.mark.parametrize(("text", "size"), [("256MB", 256_000_000), ("1.5 gb", 1_500_000_000), ("2000000B", 2_000_000)])
 def test_sizes_are_read(text, size):
-    assert size_of(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "256", "MB", "-3MB", "1.2.3MB", "10KB", "1e9B"])
 def test_sizes_that_are_none_are_refused(text):
     with pytest.raises(UserError, match="shard"):
-        size_of(text)
+        parse_size(text)
 
 
 def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command, monkeypatch):
@@ -263,7 +263,7 @@ def test_a_changed_byte_is_found_by_the_full_check(shards):
     data[700] ^= 1
     path.write_bytes(data)
     train_part(shards)
-    with pytest.raises(UserError, match=r"shard-00003\.tar has changed since it was written"), one_report():
+    with pytest.raises(UserError, match=r"shard-00003\.tar has changed since it was written"), collect_faults():
         open_source(str(shards)).examine()
 
 
@@ -336,7 +336,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
     assert recipe_run.train(asked, tmp_path / "whole", silent())
     taken, gone = [], []
 
-    def vanishing(self, index, take=sharded_images.Sharded.take):
+    def vanishing(self, index, take=sharded_images.ShardedImages.take):
         taken.append(index)
         if len(taken) == 1 + 6 + 1 + 4:  # the mean, an epoch, its validation, and the fourth batch of the second
             gone.append(shards / f"shard-{int(self.shard[index][0]):05d}.tar")
@@ -344,7 +344,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
             self.files.close()
         return take(self, index)
 
-    monkeypatch.setattr(sharded_images.Sharded, "take", vanishing)
+    monkeypatch.setattr(sharded_images.ShardedImages, "take", vanishing)
     with pytest.raises(
         RecoverableError, match=r"(?s)shard-\d+\.tar is missing.*then resume with:\npatchword train .*--resume"
     ):

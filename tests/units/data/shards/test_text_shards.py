@@ -14,8 +14,8 @@ from patchword.core.files import read_json, write_json
 from patchword.data.shards import folders, open_files
 from patchword.data.shards.folders import Folders
 from patchword.data.shards.manifest import MANIFEST
-from patchword.data.shards.sharded_corpus import ShardedTokens, build_spread
-from patchword.data.shards.text_contents import JsonLinesWriter, holds_texts, texts_of
+from patchword.data.shards.sharded_corpus import ShardedTokens, build_sharded_corpus
+from patchword.data.shards.text_contents import JsonLinesWriter, holds_texts, text_contents
 from patchword.data.shards.writing import write_shards
 from patchword.data.text.corpus.documents import text_files
 from patchword.data.text.corpus.token_cache import build_cache
@@ -51,7 +51,7 @@ def shards(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(
         folders, "free_bytes", lambda path: 10**9 if path != one or len(list(one.glob("*.jsonl"))) < 2 else 0
     )
-    manifest = write_shards(texts_of(texts), Folders((one, other)), 1250)
+    manifest = write_shards(text_contents(texts), Folders((one, other)), 1250)
     assert (len(manifest.shards), manifest.samples) == (6, 60)
     return one
 
@@ -65,18 +65,18 @@ def same(ours, theirs):
 def test_the_corpus_is_that_of_the_one_file(texts, shards, tmp_path):
     whole = build_cache([texts], Letters(), tmp_path / "whole")
     assert same(build_cache([shards], Letters(), tmp_path / "again"), whole)
-    spread = build_spread(shards, Letters())
+    spread = build_sharded_corpus(shards, Letters())
     assert same(spread, whole)
     assert spread.size == whole.size
     assert len(list((tmp_path / "other").rglob("tokens.bin"))) == 4  # on the disks of their shards
-    assert same(build_spread(shards, Letters()), whole)  # from what is there
+    assert same(build_sharded_corpus(shards, Letters()), whole)  # from what is there
 
 
 def test_an_order_that_follows_from_the_texts_alone(shards, tmp_path):
-    before, key = [path.name for path in text_files([shards])], build_spread(shards, Letters()).fingerprint()
+    before, key = [path.name for path in text_files([shards])], build_sharded_corpus(shards, Letters()).fingerprint()
     shutil.move(tmp_path / "other" / "shard-00004.jsonl", shards)
     assert [path.name for path in text_files([shards])] == before == sorted(before)
-    assert build_spread(shards, Letters()).fingerprint() == key
+    assert build_sharded_corpus(shards, Letters()).fingerprint() == key
 
 
 def test_tokens_in_several_files_are_read_like_one_array(tmp_path, monkeypatch):
@@ -111,12 +111,12 @@ def test_a_kill_loses_one_shard(texts, shards, tmp_path, monkeypatch):
 
     monkeypatch.setattr(JsonLinesWriter, "add", broken)
     with pytest.raises(KeyboardInterrupt):
-        write_shards(texts_of(texts), Folders((out,)), 1250)
+        write_shards(text_contents(texts), Folders((out,)), 1250)
     with pytest.raises(UserError, match="not finished"):
         text_files([out])
     before = {path.name: path.stat().st_ino for path in out.glob("*.jsonl")}
     monkeypatch.setattr(JsonLinesWriter, "add", add)
-    write_shards(texts_of(texts), Folders((out,)), 1250)
+    write_shards(text_contents(texts), Folders((out,)), 1250)
     assert all((out / name).stat().st_ino == number for name, number in before.items())
     whole = {shard["file"]: shard["sha256"] for shard in read_json(shards / MANIFEST)["shards"]}
     assert {shard["file"]: shard["sha256"] for shard in read_json(out / MANIFEST)["shards"]} == whole
@@ -144,7 +144,7 @@ def test_texts_and_pictures_are_told_apart(tmp_path, shards):
     found = {name: holds_texts(tmp_path / name) for name in ("a.jsonl", "b.jsonl", "c.txt", "none.csv")}
     assert found == {"a.jsonl": True, "b.jsonl": False, "c.txt": True, "none.csv": False}
     with pytest.raises(UserError, match="already in shards"):
-        texts_of(shards)
+        text_contents(shards)
 
 
 def test_a_run_whose_tokens_vanish_goes_on_with_the_same_bits(shards, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchword.data.text.batching.assembly import Limit, fitted, joined, sentences, words
+from patchword.data.text.batching.assembly import Limit, add_special_tokens, sentences, truncated_lengths, words
 from patchword.data.text.batching.batches import IGNORE
 from support.tiny_texts import vocabulary_of
 
@@ -79,7 +79,7 @@ def test_a_pair_has_two_segments(tokenizer):
     examples = sentences(tokenizer, "pairs", ["a b"], ["c d e"], Limit(16))
     assert spelled(tokenizer, examples, 0) == "[CLS] a b [SEP] c d e [SEP]"
     assert examples.segments.values.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    row, segments = joined(tokenizer, np.zeros(0, np.int32), np.zeros(0, np.int32))
+    row, segments = add_special_tokens(tokenizer, np.zeros(0, np.int32), np.zeros(0, np.int32))
     assert (len(row), segments.tolist()) == (3, [0, 0, 1])
 
 
@@ -87,7 +87,7 @@ def test_a_pair_has_two_segments(tokenizer):
 @pytest.mark.parametrize("second", [0, 1, 3, 5, 10, 31])
 @pytest.mark.parametrize("room", [1, 5, 6, 11])
 def test_the_longer_of_a_pair_gives_up_tokens_first(first, second, room):
-    kept = fitted(np.array([first]), np.array([second]), room)
+    kept = truncated_lengths(np.array([first]), np.array([second]), room)
     a, b = first, second
     while a + b > room:  # one by one, from whichever is the longer; of two alike from the second
         a, b = (a - 1, b) if a > b else (a, b - 1)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.batching.mask_groups import NGrams, Units, Words, phrases, segmented
+from patchword.data.text.batching.mask_groups import NGrams, PhraseUnits, WholeWords, phrases, segmented
 from patchword.data.text.batching.masking import Masking
 from patchword.data.text.batching.ragged import Ragged, ends
 
@@ -12,7 +12,7 @@ SPECIALS = (0, 1, 2, 3, MASK)
 
 
 CONTINUES = (torch.arange(VOCABULARY) % 3 == 0) & (torch.arange(VOCABULARY) > 4)  # a third of the entries
-WHOLE = Words(CONTINUES)
+WHOLE = WholeWords(CONTINUES)
 
 
 class Facts:
@@ -253,7 +253,7 @@ def test_ngrams_keep_the_share_and_are_longer_than_words():
 
 def test_the_length_of_an_ngram_falls_as_one_over_n():
     """Groups of a long text without breaks: 6/11, 3/11 and 2/11 of them have one, two and three words."""
-    alone = Words(torch.zeros(VOCABULARY, dtype=torch.bool))
+    alone = WholeWords(torch.zeros(VOCABULARY, dtype=torch.bool))
     seen: list[torch.Tensor] = []
 
     def spying(tokens):
@@ -281,7 +281,7 @@ def test_given_phrases_are_masked_as_wholes():
     units = phrases([(10, 11, 12), (10, 11), (20, 21)])
     assert units([10, 11, 12, 10, 11, 5, 20, 21, 20]) == [False, True, True, False, True, False, False, True, False]
     batch = Ragged.of([[2, 10, 11, 12, 30, 31, 32, 20, 21, 3]] * 64)
-    masked = Masking.of(Facts(), share=0.4, grouping=Units(units)).apply(batch, torch.arange(64), 0, 0)
+    masked = Masking.of(Facts(), share=0.4, grouping=PhraseUnits(units)).apply(batch, torch.arange(64), 0, 0)
     chosen = torch.zeros(len(batch.values), dtype=torch.bool)
     chosen[masked.places] = True
     table = chosen.view(64, 10)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from patchword.core.errors import UserError
-from patchword.data.text.batching.pair_batches import PairBatches, PairForm, filled
+from patchword.data.text.batching.pair_batches import PairBatches, PairBatchFormat, pair_batch_sizes
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.parallel_text import read_parallel
 
-FORM = PairForm((0, 9), 1, torch.device("cpu"))
+FORM = PairBatchFormat((0, 9), 1, torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True)
@@ -107,11 +107,11 @@ def test_batches_are_full():
     """The next pair would have been too much: of each batch but the last."""
     lengths = some().lengths.sort().values
     begun = 0
-    for size in filled(lengths, 60)[:-1]:
+    for size in pair_batch_sizes(lengths, 60)[:-1]:
         assert size * lengths[begun + size - 1] <= 60 < (size + 1) * lengths[begun + size]
         begun += size
-    assert filled(torch.tensor([70, 80]), 60) == [1, 1]  # one that is too long is alone
-    assert filled(torch.tensor([], dtype=torch.int64), 60) == []
+    assert pair_batch_sizes(torch.tensor([70, 80]), 60) == [1, 1]  # one that is too long is alone
+    assert pair_batch_sizes(torch.tensor([], dtype=torch.int64), 60) == []
 
 
 def test_epochs_differ_and_can_be_begun_in_the_middle():

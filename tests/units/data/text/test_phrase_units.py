@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.phrase_units import UnitList, cut, placed, separated, unit_numbers, units
+from patchword.data.text.corpus.phrase_units import UnitList, placed, segment, separated, unit_numbers, units
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "我喜欢北京大学, and New York."
@@ -14,7 +14,7 @@ TEXT = "我喜欢北京大学, and New York."
 
 def test_words_are_found_by_a_segmenter():
     pytest.importorskip("rjieba")
-    assert "".join(cut(TEXT)) == TEXT
+    assert "".join(segment(TEXT)) == TEXT
     found = [TEXT[start:end] for start, end in units(TEXT)]
     assert "北京大学" in found
     assert not any(word.isspace() for word in found)

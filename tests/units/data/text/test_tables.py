@@ -8,7 +8,7 @@ import torch
 
 from patchword.core.errors import UserError
 from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels
-from patchword.data.text.formats.tables import Form, read_table
+from patchword.data.text.formats.tables import TableFormat, read_table
 
 COLUMNS = {"text": "review", "label": "mood"}
 
@@ -63,7 +63,7 @@ def test_only_line_ends_end_a_line(tmp_path):
 
 def test_quotation_marks_can_be_plain_characters(tmp_path):
     path = write(tmp_path, "a.tsv", 'review\tmood\n" an open mark\t1\nthe next\t0\n')
-    table = read_table(path, COLUMNS, Form("tsv", quoted=False))
+    table = read_table(path, COLUMNS, TableFormat("tsv", quoted=False))
     assert table.columns["text"] == ['" an open mark', "the next"]
     with pytest.raises(
         UserError, match=r"a\.tsv, line 2: a broken row: got unexpected end of data\n.*close the quotation mark"
@@ -88,13 +88,13 @@ def test_a_file_of_another_program_is_no_table(tmp_path, start):
 
 def test_a_file_without_a_header_is_given_one(tmp_path):
     path = write(tmp_path, "a.tsv", "x\t1\ny\t0\n")
-    table = read_table(path, COLUMNS, Form("tsv", header=("review", "mood")))
+    table = read_table(path, COLUMNS, TableFormat("tsv", header=("review", "mood")))
     assert table.columns["label"] == ["1", "0"]
     assert table.lines == [1, 2]
 
 
 def test_short_rows_can_be_dropped_and_long_ones_cannot(tmp_path):
-    form = Form("tsv", short_rows="drop")
+    form = TableFormat("tsv", short_rows="drop")
     table = read_table(write(tmp_path, "a.tsv", "review\tmood\nx\t1\ny\nz\t0\n"), COLUMNS, form)
     assert table.lines == [2, 4]
     with pytest.raises(UserError, match="line 2: the row is too long"):

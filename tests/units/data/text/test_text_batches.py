@@ -10,12 +10,20 @@ import pytest
 import torch
 
 from patchword.core.work_sharing import SINGLE
-from patchword.data.text.batching.batches import IGNORE, Examples, Form, TextBatch, TextBatches, bucketed, made_ahead
-from patchword.data.text.batching.prefetch import prefetched
+from patchword.data.text.batching.batches import (
+    IGNORE,
+    BatchFormat,
+    Examples,
+    TextBatch,
+    TextBatches,
+    bucketed,
+    prefetch_batches,
+)
+from patchword.data.text.batching.prefetch import prefetch
 from patchword.data.text.batching.ragged import Ragged, ends
 from patchword.training.parallel.process_group import DataParallel
 
-PADDED, IN_ROW = Form(0, False, torch.device("cpu")), Form(0, True, torch.device("cpu"))
+PADDED, IN_ROW = BatchFormat(0, False, torch.device("cpu")), BatchFormat(0, True, torch.device("cpu"))
 
 
 def examples_of(lengths: list[int], targets: bool = False) -> Examples:
@@ -127,10 +135,10 @@ def test_the_whole_set_is_every_text_once_longest_first():
 # A batch
 
 
-def batch_of(lengths: list[int], form: Form, asks_places: bool = False) -> TextBatch:
+def batch_of(lengths: list[int], form: BatchFormat, targets_only: bool = False) -> TextBatch:
     examples = examples_of(lengths, targets=True)
     batch = examples.batch(torch.arange(len(lengths)), form)
-    return TextBatch(batch.ids, batch.segments, batch.samples, form, batch.labels, batch.targets, asks_places)
+    return TextBatch(batch.ids, batch.segments, batch.samples, form, batch.labels, batch.targets, targets_only)
 
 
 def told(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
@@ -147,18 +155,18 @@ def told(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
 
 @pytest.mark.parametrize("lengths", [[4, 1, 7, 3], [5, 5, 5], [1]])
 def test_padded_and_in_a_row_hold_the_same(lengths):
-    padded, in_row = batch_of(lengths, PADDED), batch_of(lengths, IN_ROW)
-    assert told(padded) == told(in_row)
-    assert padded.text.texts == in_row.text.texts == len(lengths)
-    assert in_row.text.ids.shape == (1, sum(lengths))
-    assert in_row.text.mask is None
-    assert in_row.text.packed.position_id.tolist() == [place for length in lengths for place in range(length)]
+    padded, packed = batch_of(lengths, PADDED), batch_of(lengths, IN_ROW)
+    assert told(padded) == told(packed)
+    assert padded.text.texts == packed.text.texts == len(lengths)
+    assert packed.text.ids.shape == (1, sum(lengths))
+    assert packed.text.mask is None
+    assert packed.text.packed.position_id.tolist() == [place for length in lengths for place in range(length)]
     assert (padded.text.mask is None) == (len(set(lengths)) == 1)
-    assert padded.weight == in_row.weight
+    assert padded.weight == packed.weight
 
 
 def test_padding_is_the_pad_token_and_asks_nothing():
-    form = Form(9, False, torch.device("cpu"))
+    form = BatchFormat(9, False, torch.device("cpu"))
     batch = batch_of([2, 4], form)
     assert batch.text.ids.tolist() == [[100, 101, 9, 9], [200, 201, 202, 203]]
     assert batch.flat_targets.tolist() == [IGNORE, 1, IGNORE, IGNORE, IGNORE, 1, IGNORE, IGNORE]
@@ -166,7 +174,7 @@ def test_padding_is_the_pad_token_and_asks_nothing():
 
 @pytest.mark.parametrize("form", [PADDED, IN_ROW])
 def test_asked_places_are_those_of_the_targets(form):
-    batch = batch_of([4, 8, 2], form, asks_places=True)
+    batch = batch_of([4, 8, 2], form, targets_only=True)
     places = batch.text.predict_at
     asked = batch.text.ids.flatten()[places].tolist()
     assert asked == [101, 201, 204, 207, 301]
@@ -183,25 +191,25 @@ def test_the_weight_counts_what_is_asked():
 @pytest.mark.parametrize("form", [PADDED, IN_ROW])
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 9])
 def test_pieces_cover_the_batch(form, parts):
-    batch = batch_of([4, 8, 2, 6, 3], form, asks_places=True)
+    batch = batch_of([4, 8, 2, 6, 3], form, targets_only=True)
     pieces = batch.split(parts)
     assert 1 <= len(pieces) <= min(parts, 5)
     assert [text for piece in pieces for text in told(piece)] == told(batch)
     assert torch.cat([piece.labels for piece in pieces]).equal(batch.labels)
     assert torch.cat([piece.samples for piece in pieces]).equal(batch.samples)
     assert sum(piece.weight for piece in pieces) == batch.weight
-    assert all(piece.asks_places for piece in pieces)
+    assert all(piece.targets_only for piece in pieces)
 
 
 @pytest.mark.parametrize("form", [PADDED, IN_ROW])
 @pytest.mark.parametrize("sizes", [[5], [1, 4], [2, 1, 2], [0, 3, 0, 2]])
 def test_texts_behind_each_other_part_as_they_are(form, sizes):
-    batch = batch_of([4, 8, 2, 6, 3], form, asks_places=True)
+    batch = batch_of([4, 8, 2, 6, 3], form, targets_only=True)
     batch = replace(batch, shares=torch.rand(5))
     for part, index in zip(batch.apart(sizes), torch.arange(5).split(sizes), strict=True):
         expected = batch.take(index)
         assert all(map(torch.equal, tensors_of(part), tensors_of(expected)))
-        assert part.asks_places
+        assert part.targets_only
     bare = examples_of([4, 8, 2]).batch(torch.arange(3), form).apart([1, 2])
     assert [part.targets for part in bare] == [part.shares for part in bare] == [None, None]
     assert not batch.apart([2, 3])[1].ids.values.equal(batch.apart([3, 2])[1].ids.values)
@@ -225,7 +233,7 @@ def test_batches_made_together_are_those_made_one_by_one(form, size, number):
         return examples.batch(index, form)
 
     batches = torch.arange(3 * size).flip(0).split(size - 1)
-    found = list(made_ahead(make, batches, group))
+    found = list(prefetch_batches(make, batches, group))
     assert len(found) == len(batches)
     assert len(asked) == (1 if size == 7 else len(batches))
     for batch, index in zip(found, batches, strict=True):
@@ -243,8 +251,8 @@ def test_prefetched_things_keep_their_order():
         time.sleep(0.002 * (item % 3))
         return item * item
 
-    assert list(prefetched(slow, range(40), workers=4)) == [item * item for item in range(40)]
-    assert list(prefetched(slow, [], workers=2)) == []
+    assert list(prefetch(slow, range(40), workers=4)) == [item * item for item in range(40)]
+    assert list(prefetch(slow, [], workers=2)) == []
 
 
 def test_an_error_comes_where_its_item_would():
@@ -253,7 +261,7 @@ def test_an_error_comes_where_its_item_would():
             raise ValueError("the fifth")
         return item
 
-    ahead = prefetched(breaks, range(100), workers=3)
+    ahead = prefetch(breaks, range(100), workers=3)
     assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="the fifth"):
         next(ahead)
@@ -262,13 +270,13 @@ def test_an_error_comes_where_its_item_would():
 
 def test_stopping_early_leaves_no_threads_and_makes_little_more():
     before, made = set(threading.enumerate()), []
-    ahead = prefetched(lambda item: made.append(item) or item, range(10_000), workers=2)
+    ahead = prefetch(lambda item: made.append(item) or item, range(10_000), workers=2)
     assert [next(ahead) for _ in range(3)] == [0, 1, 2]
     ahead.close()
     assert set(threading.enumerate()) <= before
     assert len(made) <= 3 + 2 * 2
 
-    for _ in prefetched(str, range(100), workers=2):
+    for _ in prefetch(str, range(100), workers=2):
         break
     gc.collect()
     assert set(threading.enumerate()) <= before
@@ -276,7 +284,7 @@ def test_stopping_early_leaves_no_threads_and_makes_little_more():
 
 def test_only_a_few_are_made_ahead():
     made = []
-    ahead = prefetched(made.append, range(1000), workers=2)
+    ahead = prefetch(made.append, range(1000), workers=2)
     next(ahead)
     assert len(made) <= 5
     ahead.close()
@@ -285,17 +293,17 @@ def test_only_a_few_are_made_ahead():
 def test_threads_that_come_later_are_left_alone_too():
     """torch sets the number for every thread to come."""
     before = torch.get_num_threads()
-    list(prefetched(str, range(8), workers=2))
+    list(prefetch(str, range(8), workers=2))
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(torch.get_num_threads).result() == before
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
 def test_fewer_items_than_workers_are_no_trouble(count):
-    assert list(prefetched(str, range(count), workers=4)) == [str(item) for item in range(count)]
+    assert list(prefetch(str, range(count), workers=4)) == [str(item) for item in range(count)]
 
 
 def test_the_threads_of_the_main_work_are_left_alone():
     before = torch.get_num_threads()
-    list(prefetched(lambda item: torch.randn(64, 64) @ torch.randn(64, 64), range(8), workers=2))
+    list(prefetch(lambda item: torch.randn(64, 64) @ torch.randn(64, 64), range(8), workers=2))
     assert torch.get_num_threads() == before

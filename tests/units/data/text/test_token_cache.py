@@ -11,7 +11,7 @@ import pytest
 
 from patchword.core import files
 from patchword.core.errors import UserError
-from patchword.data.faults import one_report
+from patchword.data.faults import collect_faults
 from patchword.data.text.corpus import tokenized_corpus
 from patchword.data.text.corpus.token_cache import build_cache
 from patchword.data.text.corpus.tokenized_corpus import complete_manifest
@@ -138,7 +138,7 @@ def test_broken_utf8_leaves_no_cache_inside_the_report_of_others_either(texts, t
     """There an error is no exception at once, and lines that were left out must not be kept as the whole text."""
     with (texts / "b.txt").open("ab") as file:
         file.write(b"\xff\nfine\n")
-    with pytest.raises(UserError, match=r"b\.txt, line \d+, byte 1 of the line: not UTF-8"), one_report():
+    with pytest.raises(UserError, match=r"b\.txt, line \d+, byte 1 of the line: not UTF-8"), collect_faults():
         build(texts, tmp_path / "cache")
     assert complete_manifest(tmp_path / "cache") is None
     assert not list((tmp_path / "cache").glob("shard-*"))

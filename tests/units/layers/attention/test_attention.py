@@ -17,8 +17,8 @@ from patchword.layers import (
     Projected,
     ScaledDotProduct,
     members,
-    plain_attention,
     record_attention,
+    reference_attention,
 )
 from support.helpers import assert_sharp, difference, pixels, randomise, tiny
 
@@ -121,7 +121,7 @@ def test_fused_equals_plain(mask, position):
     attention = make(Pattern(position=position()))
     tokens, scope = pixels(2, GRID.tokens, WIDTH), Scope(mask=mask, grid=GRID)
     fused = attention(tokens, scope)
-    with plain_attention(attention):
+    with reference_attention(attention):
         plain = attention(tokens, scope)
     assert difference(fused, plain) < 1e-5
 
@@ -140,7 +140,7 @@ def test_a_query_with_no_key_left_is_the_same_in_both_cores():
     mask = torch.ones(1, 1, GRID.tokens, GRID.tokens, dtype=torch.bool)
     mask[:, :, 2] = False
     fused = attention(scene()[0], Scope(mask=mask))
-    with plain_attention(attention):
+    with reference_attention(attention):
         plain = attention(scene()[0], Scope(mask=mask))
     assert fused.isfinite().all()
     assert difference(fused, plain) < 1e-5
@@ -308,7 +308,7 @@ def test_heads_the_patterns_do_not_divide():
 def test_second_derivative_under_plain_attention():
     attention = make()
     tokens, scope = scene(1)
-    with plain_attention(attention):
+    with reference_attention(attention):
 
         def loss(x: Tensor) -> Tensor:
             return attention(x, scope).square().sum()
@@ -346,7 +346,7 @@ def test_recorders_nest():
     model, images = tiny(), pixels(1, 3, 32, 32)
     with record_attention(model) as outer:
         outside = switches(model)
-        with plain_attention(model), record_attention(model) as inner:
+        with reference_attention(model), record_attention(model) as inner:
             model(images)
         assert switches(model) == outside
         model(images)
@@ -354,7 +354,7 @@ def test_recorders_nest():
     assert torch.equal(outer[-1].weights, inner[-1].weights)
 
 
-@pytest.mark.parametrize("switch", [record_attention, plain_attention])
+@pytest.mark.parametrize("switch", [record_attention, reference_attention])
 def test_the_model_is_as_it_was_when_the_body_raises(switch):
     model = tiny()
 
@@ -372,7 +372,7 @@ def test_plain_attention_keeps_what_was_plain_before():
     model = tiny()
     first = next(core for core in model.modules() if isinstance(core, ScaledDotProduct))
     first.fused = False
-    with plain_attention(model):
+    with reference_attention(model):
         assert switches(model) == [(False, None)] * 2
     assert switches(model) == [(False, None), (True, None)]
 

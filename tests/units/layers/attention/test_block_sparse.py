@@ -14,7 +14,7 @@ from patchword.analysis.cost import count, text_of
 from patchword.core.errors import UserError
 from patchword.core.scope import Scope
 from patchword.core.text import Packed
-from patchword.layers import Attention, BlockSparse, Pattern, Position, plain_attention, record_attention
+from patchword.layers import Attention, BlockSparse, Pattern, Position, record_attention, reference_attention
 from patchword.layers.attention.block_sparse import draw
 from patchword.layers.attention.recording import follow_attention
 from support.helpers import difference, one_row, randomise, texts
@@ -92,7 +92,7 @@ def test_blocks_equal_the_dense_reference(length, padded, random):
     expected, weights = reference(layer, given, mask, plan)
     assert float(weights.max()) > 0.9  # it looks somewhere
     fused = layer(given, scope_of(mask))
-    with plain_attention(layer):
+    with reference_attention(layer):
         plain = layer(given, scope_of(mask))
     assert difference(there(fused, mask), there(expected, mask)) < 1e-5
     assert difference(there(plain, mask), there(expected, mask)) < 1e-5

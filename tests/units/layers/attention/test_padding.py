@@ -18,8 +18,8 @@ from patchword.layers import (
     Pyramid,
     Windows,
     members,
-    plain_attention,
     record_attention,
+    reference_attention,
 )
 from patchword.layers.attention import windows as rectangles
 from support.helpers import difference, pixels, randomise
@@ -111,7 +111,7 @@ def test_no_gradient_flows_into_the_padding(name, scheme, monkeypatch):
 
     model, images = make(name, scheme), pixels(2, 1, *SIZES[0])
     monkeypatch.setattr(rectangles, "_padded", Filling(padded_roles(scheme), leaf))
-    with plain_attention(model):
+    with reference_attention(model):
         model(images).square().sum().backward()
     assert len(fills) >= 4
     assert not any(fill.grad.any() for fill in fills)

@@ -8,7 +8,7 @@ import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Causal, Full, Pattern, RelativeVectors, plain_attention
+from patchword.layers import Attention, Causal, Full, Pattern, RelativeVectors, reference_attention
 from support.helpers import difference, pixels, randomise
 
 WIDTH, HEADS, TOKENS, REACH = 12, 3, 9, 2
@@ -49,7 +49,7 @@ def test_it_equals_the_equations(partition):
     allowed = EVERYONE.tril() if isinstance(partition, Causal) else EVERYONE
     ours = attention(tokens, Scope())
     assert difference(ours, by_hand(attention, tokens, distances(), allowed)) < 1e-5
-    with plain_attention(attention):
+    with reference_attention(attention):
         assert torch.equal(attention(tokens, Scope()), ours)
     # mutations: the other direction, no clipping at the reach, keys alone
     assert difference(ours, by_hand(attention, tokens, distances().t(), allowed)) > 1e-2

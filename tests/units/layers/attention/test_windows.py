@@ -9,7 +9,7 @@ import torch
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
-from patchword.layers import Attention, Interlaced, Partition, Pattern, Windows, members, plain_attention
+from patchword.layers import Attention, Interlaced, Partition, Pattern, Windows, members, reference_attention
 from support.helpers import difference, pixels, randomise
 
 Place = tuple[int, int]
@@ -206,7 +206,7 @@ def test_attention_in_rectangles_is_attention_with_a_mask_over_the_whole_map(par
     mask = torch.zeros(grid.tokens, grid.tokens, dtype=torch.bool)
     mask[tuple(zip(*met(partition, grid), strict=True))] = True
     parted.core.fused = fused
-    with plain_attention(whole):
+    with reference_attention(whole):
         expected = whole(tokens, Scope(mask=mask, grid=grid))
         assert difference(whole(tokens, Scope(grid=grid)), expected) > 1e-2
     assert difference(parted(tokens, Scope(grid=grid)), expected) < 1e-5

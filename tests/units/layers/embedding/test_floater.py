@@ -10,7 +10,7 @@ from torch import Tensor
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.layers import FloaterPlaces, FloaterPositions, Flow
+from patchword.layers import FloaterPositions, FloaterTextPositions, Flow
 from patchword.layers.embedding.floater import runge_kutta
 from support.helpers import difference
 
@@ -73,7 +73,7 @@ def test_one_step_a_token_is_enough_at_the_start():
 
 @torch.no_grad()
 def test_places_are_read_off_one_solution_whatever_their_order():
-    part = FloaterPlaces(8)
+    part = FloaterTextPositions(8)
     whole = part.flow(10)
     places = torch.tensor([[3, 0, 9], [9, 1, 1]])
     assert torch.equal(part(places), whole[places])

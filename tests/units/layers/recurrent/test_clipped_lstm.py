@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchword.kernels.lstm import operation as lstm
-from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm, lstm_reference, quick_lstm
+from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm, fused_lstm, lstm_reference
 from patchword.layers import ClippedLstm
 from support.helpers import difference
 
@@ -27,7 +27,7 @@ def operands(
 
 
 def quick(tokens, *others):
-    return quick_lstm(tokens, Weights(*others[:4]), *others[4:])
+    return fused_lstm(tokens, Weights(*others[:4]), *others[4:])
 
 
 def plain(*given):
@@ -161,7 +161,7 @@ def test_a_step_is_few_operations(narrow, most):
 
 def test_which_path_is_taken(monkeypatch):
     taken = []
-    for name in ("quick_lstm", "lstm_reference"):
+    for name in ("fused_lstm", "lstm_reference"):
         path = getattr(lstm, name)
         monkeypatch.setattr(lstm, name, lambda *some, path=path, name=name: taken.append(name) or path(*some))
     layer, tokens = layer_and_tokens(4)
@@ -172,7 +172,7 @@ def test_which_path_is_taken(monkeypatch):
     layer(tokens)
     layer(tokens.requires_grad_())
     torch.func.grad(lambda some: layer(some).sum())(tokens.detach())
-    assert taken == ["quick_lstm", "lstm_reference", "lstm_reference", "quick_lstm", "lstm_reference"]
+    assert taken == ["fused_lstm", "lstm_reference", "lstm_reference", "fused_lstm", "lstm_reference"]
 
 
 def test_autocast_decides_the_precision():

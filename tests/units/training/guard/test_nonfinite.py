@@ -108,7 +108,12 @@ def taken(guard: NonFiniteGuard, numbers: Sequence[int], state: State | None = N
 @pytest.mark.parametrize("kind", ["gradient", "apart", "overflow", "inputs"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"clip": 1.0, "micro_batches": 3}, {"sam": 0.05}, {"sam": 0.05, "micro_batches": 2, "bias_correction": False}],
+    [
+        {},
+        {"clip_norm": 1.0, "micro_batches": 3},
+        {"sam": 0.05},
+        {"sam": 0.05, "micro_batches": 2, "bias_correction": False},
+    ],
     ids=["plain", "clipped", "sam", "all"],
 )
 def test_a_nonfinite_step_changes_nothing(tmp_path, kind, options):
@@ -157,7 +162,7 @@ def test_a_step_reads_nothing_from_the_device():
 
     def step_of(kind: Callable[[nn.Module], torch.optim.Optimizer]) -> NonFiniteGuard:
         model = nn.Sequential(nn.Flatten(), nn.Linear(48, 8), nn.BatchNorm1d(8), nn.Linear(8, 7))
-        plain = PlainStep(Classification(model), kind(model), clip=1.0)
+        plain = PlainStep(Classification(model), kind(model), clip_norm=1.0)
         guard = NonFiniteGuard(OomRetry(plain, plain, model, print), plain, model, Path("nowhere"), print)
         guard(Batch(torch.randn(4, 3, 4, 4), torch.arange(4), torch.arange(4)), 1e-3)
         return guard

@@ -78,7 +78,7 @@ def taken(guard: NonFiniteGuard, steps: int) -> list[Tensor]:
 
 @pytest.mark.parametrize("model", [random_model, with_batch_norms], ids=["dropout", "batch norm"])
 @pytest.mark.parametrize(
-    "options", [{}, {"sam": 0.05}, {"clip": 0.5, "micro_batches": 2}], ids=["plain", "sam", "parts"]
+    "options", [{}, {"sam": 0.05}, {"clip_norm": 0.5, "micro_batches": 2}], ids=["plain", "sam", "parts"]
 )
 def test_the_result_is_that_of_a_run_with_as_many_micro_batches(tmp_path, model, options):
     """Bit-equal: a failed try changes neither gradients nor statistics nor random numbers."""

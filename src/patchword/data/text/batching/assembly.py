@@ -41,7 +41,7 @@ def sentences(
     room = limit.length - tokenizer.frame.single
     starts = [limit.starts(len(ids), room) for ids in encoded]
     made = [
-        joined(tokenizer, ids[start : start + room])
+        add_special_tokens(tokenizer, ids[start : start + room])
         for ids, begins in zip(encoded, starts, strict=True)
         for start in begins
     ]
@@ -53,16 +53,16 @@ def sentences(
 
 def _paired(tokenizer: Tokenizer, name: str, first: Sequence[Ids], second: Sequence[Ids], room: int) -> Examples:
     lengths = [np.array([len(ids) for ids in side]) for side in (first, second)]
-    kept = zip(*(side.tolist() for side in fitted(lengths[0], lengths[1], room)), strict=True)
+    kept = zip(*(side.tolist() for side in truncated_lengths(lengths[0], lengths[1], room)), strict=True)
     made = [
-        joined(tokenizer, left[:ours], right[:theirs])
+        add_special_tokens(tokenizer, left[:ours], right[:theirs])
         for left, right, (ours, theirs) in zip(first, second, kept, strict=True)
     ]
     shortened = int((lengths[0] + lengths[1] > room).sum())
     return collect(tokenizer, name, made, range(len(made)), shortened=shortened)
 
 
-def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths]:
+def truncated_lengths(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths]:
     """Return the lengths of two texts after truncating the longer one to fit; the second one if equal, as in BERT."""
     half = room // 2
     return (
@@ -71,10 +71,10 @@ def fitted(first: Lengths, second: Lengths, room: int) -> tuple[Lengths, Lengths
     )
 
 
-def joined(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
+def add_special_tokens(tokenizer: Tokenizer, first: Ids, second: Ids | None = None) -> tuple[Ids, Ids]:
     """Add special tokens; return ids and segments. An empty text without special tokens gets one placeholder token."""
     ids, segments = tokenizer.frame.around(first, second)
-    return (ids, segments) if len(ids) else (np.array([tokenizer.stand_in], np.int32), np.zeros(1, np.int32))
+    return (ids, segments) if len(ids) else (np.array([tokenizer.placeholder], np.int32), np.zeros(1, np.int32))
 
 
 def words(
@@ -95,7 +95,7 @@ def words(
         stretches = _stretches(found, length - frame.single)
         windowed += len(stretches) > 1
         for start, end in stretches:
-            row, segment = joined(tokenizer, found.ids[start:end])
+            row, segment = add_special_tokens(tokenizer, found.ids[start:end])
             begun = np.full(len(row), IGNORE, np.int32)
             first = np.diff(found.words[:end], prepend=-1)[start:] != 0
             begun[len(frame.before) + np.flatnonzero(first)] = found.words[start:end][first]

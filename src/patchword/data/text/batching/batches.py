@@ -13,8 +13,8 @@ from patchword.core.text import Packed, Text
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
-from patchword.data.text.batching.packing import fitted
-from patchword.data.text.batching.prefetch import prefetched
+from patchword.data.text.batching.packing import batches_by_tokens
+from patchword.data.text.batching.prefetch import prefetch
 from patchword.data.text.batching.ragged import Ragged
 
 IGNORE = -100  # the target of a token without a prediction
@@ -23,14 +23,14 @@ _TOGETHER, _TEXTS = 8, 1024  # maximum batches that are made together, and their
 
 
 @dataclass(frozen=True)
-class Form:
+class BatchFormat:
     """How token ids become the input of a model. pad: the id of [PAD]. in_row: packed into one row, without padding.
 
     languages: the language id of each segment; every segment then begins at position 0 (XLM). None: no language ids.
     """
 
     pad: int
-    in_row: bool
+    packed: bool
     device: torch.device
     languages: tuple[int, ...] | None = None
 
@@ -46,10 +46,10 @@ class TextBatch:
     ids: Ragged
     segments: Ragged
     samples: Tensor
-    form: Form
+    form: BatchFormat
     labels: Tensor | None = None
     targets: Ragged | None = None
-    asks_places: bool = False
+    targets_only: bool = False
     shares: Tensor | None = None
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class TextBatch:
             self.form,
             None if self.labels is None else self.labels[index],
             None if self.targets is None else self.targets.take(index),
-            self.asks_places,
+            self.targets_only,
             None if self.shares is None else self.shares[index],
         )
 
@@ -92,15 +92,15 @@ class TextBatch:
         each = (None if part is None else part.split(sizes) for part in (self.samples, self.labels, self.shares))
         columns = [part or repeat(None, len(sizes)) for part in (*rows, *each)]
         return [
-            TextBatch(ids, segments, samples, self.form, labels, targets, self.asks_places, shares)
+            TextBatch(ids, segments, samples, self.form, labels, targets, self.targets_only, shares)
             for ids, segments, targets, samples, labels, shares in zip(*columns, strict=True)
         ]
 
     @cached_property
     def text(self) -> Text:
         """the input of the model, on the device"""
-        places = self._places if self.asks_places else None
-        if self.form.in_row:
+        places = self._places if self.targets_only else None
+        if self.form.packed:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
             text = Text(ids, segments, packed=Packed.of(self.ids.lengths), predict_at=places)
         else:
@@ -152,7 +152,7 @@ class TextBatch:
     @cached_property
     def _flat(self) -> Tensor:
         assert self.targets is not None, "this batch has no token targets"
-        targets = self.targets.values if self.form.in_row else self.targets.padded(IGNORE).flatten()
+        targets = self.targets.values if self.form.packed else self.targets.padded(IGNORE).flatten()
         return targets.long()
 
     def ready(self) -> "TextBatch":
@@ -161,7 +161,7 @@ class TextBatch:
         if self.labels is not None:
             _ = self.answers
         if self.targets is not None:
-            _ = self.asked_targets if self.asks_places else self.flat_targets
+            _ = self.asked_targets if self.targets_only else self.flat_targets
         return self
 
 
@@ -189,7 +189,7 @@ class Examples:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def batch(self, index: Tensor, form: Form) -> TextBatch:
+    def batch(self, index: Tensor, form: BatchFormat) -> TextBatch:
         labels = None if self.labels is None else self.labels[index]
         targets = None if self.targets is None else self.targets.take(index)
         shares = None if self.shares is None else self.shares[index]
@@ -202,7 +202,7 @@ class TextBatches:
 
     examples: Examples
     size: int
-    form: Form
+    form: BatchFormat
 
     def steps_per_epoch(self) -> int:
         return max(1, len(self.examples) // self.size)
@@ -210,11 +210,11 @@ class TextBatches:
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         """Yield this process's part of the batches, from number `first`. Texts of similar length share a batch."""
         batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
-        return made_ahead(lambda index: self.examples.batch(index, self.form), batches, group)
+        return prefetch_batches(lambda index: self.examples.batch(index, self.form), batches, group)
 
     def packed(self, tokens: int) -> Sequence[TextBatch]:
         """Return batches of every text once, longest first, with at most `tokens` tokens each."""
-        return self._lazy(fitted(self.examples.ids.lengths, tokens, self.form.in_row))
+        return self._lazy(batches_by_tokens(self.examples.ids.lengths, tokens, self.form.packed))
 
     def whole(self) -> Sequence[TextBatch]:
         """Return batches of every text once, longest first."""
@@ -225,7 +225,7 @@ class TextBatches:
         return LazySequence(lambda index: self.examples.batch(index, self.form), parts)
 
 
-def made_ahead(
+def prefetch_batches(
     make: Callable[[Tensor], TextBatch], batches: Sequence[Tensor], group: WorkSharing = SINGLE
 ) -> Iterator[TextBatch]:
     """Yield this process's part of the batches with these text indices, made ahead in other threads.
@@ -239,7 +239,7 @@ def made_ahead(
         return [batch.ready() for batch in make(torch.cat(own)).apart([len(index) for index in own])]
 
     count = max(1, min(_TOGETHER, _TEXTS // max(map(len, batches), default=1)))
-    for made in prefetched(several, [batches[first : first + count] for first in range(0, len(batches), count)]):
+    for made in prefetch(several, [batches[first : first + count] for first in range(0, len(batches), count)]):
         yield from made
 
 

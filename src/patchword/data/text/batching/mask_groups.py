@@ -13,7 +13,7 @@ from torch import Tensor
 from patchword.data.randomness import uniform
 from patchword.data.text.batching.ragged import ends
 
-GoesOn = Callable[[Sequence[int]], Sequence[bool]]
+Continues = Callable[[Sequence[int]], Sequence[bool]]
 _LENGTH = 25  # purpose of the random numbers
 
 
@@ -39,7 +39,7 @@ class Grouping(Protocol):
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleTokens:
     """Single tokens (BERT)."""
 
     def __call__(self, tokens: Tokens) -> Tensor:
@@ -47,7 +47,7 @@ class Alone:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WholeWords:
     """Whole words. continues: (vocabulary,), True for entries that continue a word."""
 
     continues: Tensor
@@ -64,7 +64,7 @@ class NGrams:
     Every text is split into n-grams anew in every epoch; the length is drawn for the first word of an n-gram.
     """
 
-    words: Words
+    words: WholeWords
     longest: int = 3
 
     def __call__(self, tokens: Tokens) -> Tensor:
@@ -94,10 +94,10 @@ def _runs(lengths: Tensor, broken: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class PhraseUnits:
     """Whole phrases and names (ERNIE). goes_on: for the ids of a text, True where a token continues a unit."""
 
-    goes_on: GoesOn
+    goes_on: Continues
 
     def __call__(self, tokens: Tokens) -> Tensor:
         breaks = (~tokens.follows).nonzero()[:, 0].tolist()
@@ -107,7 +107,7 @@ class Units:
         return (~torch.tensor(flags, dtype=torch.bool, device=tokens.ids.device)).cumsum(0) - 1
 
 
-def phrases(units: Sequence[Sequence[int]]) -> GoesOn:
+def phrases(units: Sequence[Sequence[int]]) -> Continues:
     """Units from a list of id sequences: at each position the longest match is taken."""
     lengths = sorted({len(unit) for unit in units if len(unit) > 1}, reverse=True)
     table = {size: {tuple(unit) for unit in units if len(unit) == size} for size in lengths}
@@ -123,7 +123,7 @@ def phrases(units: Sequence[Sequence[int]]) -> GoesOn:
     return goes_on
 
 
-def segmented(spell: Callable[[Sequence[int]], Sequence[str]], cut: Callable[[str], Sequence[str]]) -> GoesOn:
+def segmented(spell: Callable[[Sequence[int]], Sequence[str]], cut: Callable[[str], Sequence[str]]) -> Continues:
     """Units from a segmenter. spell: ids -> tokens as text, without ## and the like. cut: text -> units.
 
     A token that begins inside a unit continues it.

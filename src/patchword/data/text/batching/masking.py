@@ -16,11 +16,11 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import integers, uniform
-from patchword.data.text.batching.mask_groups import Alone, Grouping, Tokens
+from patchword.data.text.batching.mask_groups import Grouping, SingleTokens, Tokens
 from patchword.data.text.batching.ragged import Numbers, Ragged, ends, ranges
 
 _CHOICE, _FATE, _RANDOM = 14, 15, 16  # purposes of the random numbers
-ALONE = Alone()
+ALONE = SingleTokens()
 _PLACES = 2**20  # more than the tokens of a sequence; indexes each position of each sample
 
 
@@ -85,7 +85,7 @@ class Masking:
         candidates = torch.from_numpy(found)
         numbers = torch.from_numpy(np.repeat(samples.numpy() * _PLACES - offsets[:-1], counts)) + candidates
         draw = uniform(seed, epoch, numbers, _CHOICE)
-        if isinstance(self.grouping, Alone):
+        if isinstance(self.grouping, SingleTokens):
             chosen = torch.from_numpy(_lowest(draw.numpy(), counts, self._budget(counts)))
         else:
             rows = torch.from_numpy(np.repeat(np.arange(len(ids)), counts))

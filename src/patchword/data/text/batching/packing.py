@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def filled(order: Tensor, lengths: Tensor, tokens: int) -> list[Tensor]:
+def pack_by_tokens(order: Tensor, lengths: Tensor, tokens: int) -> list[Tensor]:
     """Split `order` into batches of at most `tokens` tokens; a longer text is a batch of its own.
 
     For packed texts, where the cost of a batch is its number of tokens.
@@ -19,11 +19,11 @@ def filled(order: Tensor, lengths: Tensor, tokens: int) -> list[Tensor]:
     return cuts
 
 
-def fitted(lengths: Tensor, tokens: int, in_row: bool) -> list[Tensor]:
+def batches_by_tokens(lengths: Tensor, tokens: int, packed: bool) -> list[Tensor]:
     """Return batches of all texts, longest first, with at most `tokens` tokens, including padding if not `in_row`."""
     order = lengths.argsort(descending=True, stable=True)
-    if in_row:
-        return filled(order, lengths, tokens)
+    if packed:
+        return pack_by_tokens(order, lengths, tokens)
     cuts, done = [], 0
     while done < len(order):
         after = done + max(1, tokens // max(1, int(lengths[order[done]])))

@@ -11,12 +11,12 @@ from patchword.core.text import Pair, Text
 from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
-from patchword.data.text.batching.prefetch import prefetched
+from patchword.data.text.batching.prefetch import prefetch
 from patchword.data.text.batching.ragged import Ragged
 
 
 @dataclass(frozen=True)
-class PairForm:
+class PairBatchFormat:
     """How pairs become the input of a model. pads: padding ids of source and target.
 
     begin: the token before every target. Sources and targets end with an end token.
@@ -40,7 +40,7 @@ class PairBatch:
     source: Ragged
     target: Ragged
     samples: Tensor
-    form: PairForm
+    form: PairBatchFormat
 
     def __len__(self) -> int:
         return len(self.source)
@@ -97,7 +97,7 @@ class PairBatches:
     source: Ragged
     target: Ragged
     tokens: int
-    form: PairForm
+    form: PairBatchFormat
 
     def __len__(self) -> int:
         return len(self.source)
@@ -110,7 +110,7 @@ class PairBatches:
     @cached_property
     def sizes(self) -> list[int]:
         """number of pairs of each batch, shortest pairs first"""
-        return filled(self.lengths.sort().values, self.tokens)
+        return pair_batch_sizes(self.lengths.sort().values, self.tokens)
 
     def steps_per_epoch(self) -> int:
         return len(self.sizes)
@@ -120,7 +120,7 @@ class PairBatches:
         shuffled = order(seed, epoch, len(self))
         batches = shuffled[self.lengths[shuffled].argsort(stable=True)].split(self.sizes)
         chosen = [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]
-        return prefetched(lambda index: self.batch(group.share(index)).ready(), chosen[first:])
+        return prefetch(lambda index: self.batch(group.share(index)).ready(), chosen[first:])
 
     def whole(self) -> Sequence[PairBatch]:
         """Return batches of every pair once, shortest first; each batch is made when it is accessed."""
@@ -130,7 +130,7 @@ class PairBatches:
         return PairBatch(self.source.take(index), self.target.take(index), index, self.form)
 
 
-def filled(lengths: Tensor, tokens: int) -> list[int]:
+def pair_batch_sizes(lengths: Tensor, tokens: int) -> list[int]:
     """Return the number of texts of each batch. lengths: of the texts, in ascending order.
 
     A batch is padded to its last text; it ends before the text with which it would have too many tokens.

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def prefetched(make: Callable[[Item], Made], items: Sequence[Item], workers: int | None = None) -> Iterator[Made]:
+def prefetch(make: Callable[[Item], Made], items: Sequence[Item], workers: int | None = None) -> Iterator[Made]:
     """Yield make(item) for each item in order, computed ahead in threads that use one core each."""
     workers = min(workers or min(6, os.cpu_count() or 2), len(items))
     if workers == 0:

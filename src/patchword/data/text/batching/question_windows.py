@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from patchword.data.text.batching.assembly import Limit, collect, joined
+from patchword.data.text.batching.assembly import Limit, add_special_tokens, collect
 from patchword.data.text.batching.batches import IGNORE, Examples
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.squad import Question
@@ -47,7 +47,7 @@ def windows(tokenizer: Tokenizer, name: str, questions: Sequence[Question], limi
         answer = _answer_tokens(question, context)
         for begin in begins:
             part = slice(begin, begin + room)
-            row, segment = joined(tokenizer, ids, context.ids[part])
+            row, segment = add_special_tokens(tokenizer, ids, context.ids[part])
             shift = tokenizer.frame.place_of_second(len(ids))
             starts, ends = (_placed(values[part], len(row), shift) for values in (context.starts, context.ends))
             pieces.append((row, segment, starts, ends))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.faults import attempt, doubt, give_up, tell
+from patchword.data.faults import attempt, give_up, report_fault, warn
 from patchword.data.shards.manifest import is_sharded, text_shards
 from patchword.data.text.formats import passages as readers
 from patchword.data.text.formats.passages import Passage, is_wrapped, lines, opened
@@ -58,7 +58,7 @@ def text_files(paths: Sequence[Path]) -> tuple[Path, ...]:
     found: dict[Path, Path] = {}  # file -> sort key; a shard is sorted as if it were in the folder of its set
     missing = [path for path in paths if not (path.is_dir() or path.is_file())]
     for path in missing:
-        tell(UserError(f"there is no file or folder {path}"), "a missing file or folder")
+        report_fault(UserError(f"there is no file or folder {path}"), "a missing file or folder")
     for path in paths:
         if path.is_dir():
             found |= (
@@ -75,7 +75,7 @@ def text_files(paths: Sequence[Path]) -> tuple[Path, ...]:
         )
     for path in sorted(found):
         if not path.stat().st_size:
-            doubt("an empty file", str(path))
+            warn("an empty file", str(path))
     return tuple(sorted(found, key=found.__getitem__))
 
 
@@ -123,7 +123,7 @@ def passages(path: Path, form: DocumentFormat) -> Iterator[Passage]:
     try:
         yield from _READERS[form](path, lines(path, part=-1 if form == "jsonl" else _PART))
     except UserError as error:
-        tell(error)
+        report_fault(error)
 
 
 def examine(files: Sequence[Path], documents: str = "auto") -> int:

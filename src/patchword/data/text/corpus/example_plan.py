@@ -14,7 +14,7 @@ from patchword.data.text.tokenizers.template import Frame
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ExamplePlan:
     """Examples as token ranges of the corpus. label: 0 if B follows A, 1 if B is from another place, -1 without B."""
 
     corpus: Corpus

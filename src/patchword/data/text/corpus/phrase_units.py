@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.data.text.corpus.word_spans import Place, is_whole_word
+from patchword.data.text.corpus.word_spans import Span, is_whole_word
 from patchword.data.text.formats.text_io import lines_of, read_utf8
 from patchword.data.text.tokenizers.encoding import Encoding
 
 
-def cut(text: str) -> list[str]:
+def segment(text: str) -> list[str]:
     """Segment a Chinese text into words, white space and punctuation; joined, they are the text again."""
     try:
         import rjieba
@@ -30,14 +30,14 @@ def cut(text: str) -> list[str]:
     return list(rjieba.cut(text))
 
 
-def units(text: str) -> list[Place]:
+def units(text: str) -> list[Span]:
     """Return the character spans of the words of a Chinese text, without white space."""
-    return placed(cut(text))
+    return placed(segment(text))
 
 
-def placed(words: Iterable[str]) -> list[Place]:
+def placed(words: Iterable[str]) -> list[Span]:
     """Return the spans of words in the text that they form when joined, without white space."""
-    found, start = list[Place](), 0
+    found, start = list[Span](), 0
     for word in words:
         if word.strip():
             found.append((start, start + len(word)))
@@ -45,7 +45,7 @@ def placed(words: Iterable[str]) -> list[Place]:
     return found
 
 
-def separated(text: str, separator: str) -> tuple[str, list[Place]]:
+def separated(text: str, separator: str) -> tuple[str, list[Span]]:
     """Remove the separators between units; return the text and the spans of its units."""
     if not separator:
         raise UserError("the separator of units is empty", expected="one or more characters")
@@ -67,9 +67,9 @@ class UnitList:
             raise UserError(f"{path} is empty", expected="one unit per line")
         return cls(found)
 
-    def places(self, text: str) -> list[Place]:
+    def places(self, text: str) -> list[Span]:
         """Return the spans of the listed units in a text; a match inside a longer word does not count."""
-        found, start = list[Place](), 0
+        found, start = list[Span](), 0
         while match := self._firsts.search(text, start):
             place = match.start()
             ends = (end for size in self._sizes[match[0]] if (end := place + size) <= len(text))
@@ -97,7 +97,7 @@ class UnitList:
         return re.compile(f"[{re.escape(''.join(sorted(self._sizes)))}]")
 
 
-def unit_numbers(found: Encoding, places: Sequence[Place]) -> NDArray[np.int32]:
+def unit_numbers(found: Encoding, places: Sequence[Span]) -> NDArray[np.int32]:
     """Number the units of the tokens from 0; outside of all units, each word is a unit.
 
     A token belongs to the unit in which it begins.

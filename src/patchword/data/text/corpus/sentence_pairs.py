@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
-from patchword.data.text.batching.assembly import fitted
+from patchword.data.text.batching.assembly import truncated_lengths
 from patchword.data.text.batching.ragged import Numbers, ranges
-from patchword.data.text.corpus.example_plan import Plan
+from patchword.data.text.corpus.example_plan import ExamplePlan
 from patchword.data.text.corpus.tokenized_corpus import Corpus
 from patchword.data.text.tokenizers.template import Frame
 
-__all__ = ["Frame", "Plan", "plan_order", "plan_packed", "plan_pairs"]
+__all__ = ["ExamplePlan", "Frame", "plan_order", "plan_packed", "plan_pairs"]
 
 _SHORT, _TARGET, _PARTING, _OTHER, _DOCUMENT, _SENTENCE, _A_FRONT, _B_FRONT = range(17, 25)  # purposes
 _EXCHANGED = 26
@@ -57,8 +57,8 @@ def plan_pairs(
     epoch: int,
     documents: Numbers | None = None,
     short: float = 0.1,
-    random_share: float = 0.5,
-) -> Plan:
+    random_probability: float = 0.5,
+) -> ExamplePlan:
     """Plan next-sentence pairs as in BERT: B is the rest of the chunk, or sentences of another document.
 
     length: maximum number of tokens of an example, special tokens included.
@@ -82,7 +82,7 @@ def plan_pairs(
         target = draws.target(sentences, room, short)
         end = np.minimum(np.searchsorted(at, at[sentences] + target), stop)
         middle = sentences + 1 + draws.below(sentences, _PARTING, end - sentences - 1)
-        return end, middle, (middle == end) | (draws.uniform(sentences, _OTHER) < random_share)
+        return end, middle, (middle == end) | (draws.uniform(sentences, _OTHER) < random_probability)
 
     def following(sentences: Numbers, stop: Numbers) -> Numbers:
         end, middle, elsewhere = split_chunks(sentences, stop)
@@ -97,11 +97,11 @@ def plan_pairs(
     wanted = draws.target(begin, room, short) - (at[middle] - at[begin])
     enough = np.clip(np.searchsorted(at, at[start] + wanted), start + 1, last)
     b_start, b_end = at[np.where(elsewhere, start, middle)], at[np.where(elsewhere, enough, end)]
-    a_length, b_length = fitted(at[middle] - at[begin], b_end - b_start, room)
+    a_length, b_length = truncated_lengths(at[middle] - at[begin], b_end - b_start, room)
     a_start = at[begin] + draws.below(begin, _A_FRONT, at[middle] - at[begin] - a_length + 1)
     b_start = b_start + draws.below(begin, _B_FRONT, b_end - b_start - b_length + 1)
     labels = elsewhere.astype(np.int64)
-    return Plan(corpus, frame, a_start, a_start + a_length, b_start, b_start + b_length, labels)
+    return ExamplePlan(corpus, frame, a_start, a_start + a_length, b_start, b_start + b_length, labels)
 
 
 def plan_order(
@@ -112,17 +112,17 @@ def plan_order(
     epoch: int,
     documents: Numbers | None = None,
     short: float = 0.1,
-) -> Plan:
+) -> ExamplePlan:
     """Plan sentence-order pairs as in ALBERT: consecutive segments, half of them swapped. label: 1 if swapped.
 
     A chunk of one sentence gives no pair.
     """
-    plan = plan_pairs(corpus, frame, length, seed, epoch, documents, short, random_share=0.0)
+    plan = plan_pairs(corpus, frame, length, seed, epoch, documents, short, random_probability=0.0)
     kept = np.flatnonzero(plan.label == 0)
     exchanged = _Draws(seed, epoch).uniform(plan.a_start[kept], _EXCHANGED) < 0.5
     sides = ((plan.a_start, plan.b_start), (plan.a_end, plan.b_end))
     starts, stops = ((first[kept], second[kept]) for first, second in sides)
-    return Plan(
+    return ExamplePlan(
         corpus,
         frame,
         np.where(exchanged, starts[1], starts[0]),
@@ -141,7 +141,7 @@ def plan_packed(
     epoch: int,
     documents: Numbers | None = None,
     short: float = 0.1,
-) -> Plan:
+) -> ExamplePlan:
     """Plan examples of as many whole sentences of one document as fit; a longer sentence is split."""
     chosen = np.arange(len(corpus)) if documents is None else documents
     room, draws, at = _room(length, frame.single), _Draws(seed, epoch), corpus.sentences
@@ -156,7 +156,9 @@ def plan_packed(
     pieces = -(-(end - at[begin]) // room)
     start = at[begin].repeat(pieces) + ranges(np.zeros_like(pieces), pieces) * room
     nothing = np.zeros_like(start)
-    return Plan(corpus, frame, start, np.minimum(start + room, end.repeat(pieces)), nothing, nothing, nothing - 1)
+    return ExamplePlan(
+        corpus, frame, start, np.minimum(start + room, end.repeat(pieces)), nothing, nothing, nothing - 1
+    )
 
 
 def _room(length: int, specials: int) -> int:

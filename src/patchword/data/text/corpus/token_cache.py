@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.core.files import clear_litter, make_folder, whole_file, write_json
-from patchword.data.faults import give_up, one_report
-from patchword.data.progress import Progress, nothing
+from patchword.core.files import make_folder, remove_temporary_files, whole_file, write_json
+from patchword.data.faults import collect_faults, give_up
+from patchword.data.progress import Progress, no_progress
 from patchword.data.text.corpus.cache_shards import (
     CorpusTokenizer,
     ShardRecord,
@@ -55,7 +55,7 @@ def build_cache(
     tokenizer: CorpusTokenizer,
     folder: Path,
     documents: str = "auto",
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
     shard: int = SHARD,
 ) -> Corpus:
     """Return the corpus of these files and folders, tokenised now or earlier.
@@ -65,13 +65,13 @@ def build_cache(
     found = text_files(files)  # before anything is written
     with locked(folder):
         manifest = complete_manifest(folder)
-        with one_report():
+        with collect_faults():
             sources = sources_of(found, documents, manifest.sources if manifest else ())
         key = _key(sources, tokenizer, shard)
         if manifest is None or manifest.key != key:
             _check(sources, documents)
             (folder / "manifest.json").unlink(missing_ok=True)
-            clear_litter(folder)
+            remove_temporary_files(folder)
             labels = _make_shards(folder, sources, tokenizer, key, progress, shard)
             check_unchanged(sources)
             manifest = _join_shards(folder, sources, labels, tokenizer.vocabulary, key)
@@ -82,7 +82,7 @@ def build_cache(
 
 def _check(sources: Sequence[TextSource], documents: str) -> None:
     """Raise all faults of the texts as one error, before any time is spent on tokenising."""
-    with one_report() as report:
+    with collect_faults() as report:
         for source in sources:
             if source.form in RECORDS or not is_sound(Path(source.path)):
                 examine([Path(source.path)], documents)

@@ -63,7 +63,7 @@ def _ranked(seen: np.ndarray, names: tuple[str, ...], known: int) -> list[int]:
     return [*range(known), *sorted(range(known, len(names)), key=lambda number: (-counts[number], names[number]))]
 
 
-def pieces(texts: Ragged, longest: int) -> Ragged:
+def split_long(texts: Ragged, longest: int) -> Ragged:
     """Split every text of more than `longest` tokens into parts of nearly equal length."""
     lengths = texts.lengths
     parts = -(-lengths // longest)
@@ -73,7 +73,7 @@ def pieces(texts: Ragged, longest: int) -> Ragged:
     return Ragged(texts.values, torch.cat([begin, texts.offsets[-1:]]))
 
 
-def by_words(lengths: Tensor, most: int, seed: int, epoch: int) -> list[Tensor]:
+def batches_by_length(lengths: Tensor, most: int, seed: int, epoch: int) -> list[Tensor]:
     """Return the text indices of each batch: texts of similar length, at most `most` tokens with padding, shuffled.
 
     The batch sizes depend on the lengths alone, so every epoch has the same number of batches. Which texts of equal

@@ -14,8 +14,8 @@ import numpy as np
 from patchword.core.errors import UserError
 
 Cut = Callable[[str], list[str]]
-Cutting = Literal["words", "marks", "spaces"]
-CUTTINGS: dict[Cutting, str] = {
+WordSplitting = Literal["words", "marks", "spaces"]
+CUTTINGS: dict[WordSplitting, str] = {
     "words": "lower-case runs of letters and digits, without punctuation",
     "marks": "words as written, and every punctuation mark as a word",
     "spaces": "split at white space only, for text that is already tokenised",
@@ -27,11 +27,11 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _WORD_OR_MARK = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 
-def cut_of(name: str) -> Cut:
-    if name not in get_args(Cutting):
+def word_splitter(name: str) -> Cut:
+    if name not in get_args(WordSplitting):
         raise UserError("unknown way to split text into words", expected=", ".join(CUTTINGS), got=name)
-    ways: dict[Cutting, Cut] = {"words": _plain, "marks": _WORD_OR_MARK.findall, "spaces": str.split}
-    return ways[cast(Cutting, name)]
+    ways: dict[WordSplitting, Cut] = {"words": _plain, "marks": _WORD_OR_MARK.findall, "spaces": str.split}
+    return ways[cast(WordSplitting, name)]
 
 
 def _plain(text: str) -> list[str]:

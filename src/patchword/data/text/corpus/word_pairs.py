@@ -39,7 +39,7 @@ class PairBlocks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BlockSizes:
     """centres, negatives: number per block. blocks: number per step."""
 
     centres: int = 32
@@ -47,7 +47,7 @@ class Sizes:
     blocks: int = 32
 
     @classmethod
-    def fitting(cls, shares: np.ndarray) -> "Sizes":
+    def fitting(cls, shares: np.ndarray) -> "BlockSizes":
         """Choose sizes for which no word occurs too often in a step, since all pairs of a step use the same vectors.
 
         Small vocabularies get small steps. Negative samples are not counted, although a frequent one occurs some
@@ -63,19 +63,24 @@ class Sizes:
         return cls(centres, blocks=max(int(words / centres), 1))
 
 
-class Drawing:
+class PairSampler:
     """Draws the pairs of a pass over a text. Every draw is a function of seed, epoch and word position alone."""
 
     def __init__(
-        self, vocabulary: Vocabulary, window: int = 5, sample: float = 1e-3, seed: int = 0, sizes: Sizes | None = None
+        self,
+        vocabulary: Vocabulary,
+        window: int = 5,
+        sample: float = 1e-3,
+        seed: int = 0,
+        sizes: BlockSizes | None = None,
     ) -> None:
         keep = keep_probability(vocabulary.counts, sample)
         thinned = vocabulary.counts * keep
         self.window, self.seed = window, seed
         self.shares = thinned / thinned.sum()
-        self.sizes = sizes or Sizes.fitting(self.shares)
+        self.sizes = sizes or BlockSizes.fitting(self.shares)
         self.keep = torch.from_numpy(keep).float()
-        self.false = torch.from_numpy(np.cumsum(false_probability(vocabulary.counts)))
+        self.false = torch.from_numpy(np.cumsum(negative_probability(vocabulary.counts)))
 
     def crowd(self, threads: int) -> tuple[Tensor, Tensor]:
         """Return, per word of the input and of the output table, the expected number of threads that update it at once.
@@ -153,7 +158,7 @@ def keep_probability(counts: np.ndarray, sample: float) -> np.ndarray:
     return found
 
 
-def false_probability(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
+def negative_probability(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
     """Return the negative sampling distribution, proportional to count ** 0.75 (Mikolov et al., 2013)."""
     weight = counts.astype(np.float64) ** power
     found: np.ndarray = weight / weight.sum()

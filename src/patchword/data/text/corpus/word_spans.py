@@ -7,7 +7,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from patchword.data.text.tokenizers.encoding import SPACE_BREAK, repair_surrogates, split_text
 
-Place = tuple[int, int]  # characters [start, end)
+Span = tuple[int, int]  # characters [start, end)
 _CHINESE = "㐀-䶿一-鿿豈-﫿"  # each of these characters is a word
 _LETTER = re.compile(rf"[^\W{_CHINESE}]")
 _SPLIT_OFF = "|".join(
@@ -22,18 +22,18 @@ _SPLIT_OFF = "|".join(
 )
 
 
-def word_places(text: str) -> list[Place]:
+def word_spans(text: str) -> list[Span]:
     """Split at white space; punctuation marks and Chinese characters are words of their own.
 
     As in the treebanks that taggers are trained on, numbers and abbreviations stay whole; "it's" becomes "it", "'s".
     """
-    found: list[Place] = []
+    found: list[Span] = []
     for shift, part in split_text(repair_surrogates(text), SPACE_BREAK):
         found += [(shift + start, shift + end) for _, (start, end) in _splitter().pre_tokenize_str(part)]
     return found
 
 
-def places_of(word: str, text: str) -> list[Place]:
+def find_word(word: str, text: str) -> list[Span]:
     """Return the spans of a word, ignoring case; a match inside a longer word does not count."""
     found = (match.span() for match in re.finditer(re.escape(word), text, re.IGNORECASE))
     return [place for place in found if is_whole_word(text, *place)]

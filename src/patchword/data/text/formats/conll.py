@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.faults import tell
+from patchword.data.faults import report_fault
 from patchword.data.text.formats.text_io import lines_of, read_utf8, require_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
@@ -72,7 +72,7 @@ def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]
                 where = ", ".join(filter(None, (f"{path}, line {line}", sentence.column, f"word {word!r}")))
                 hint = f"{nearest(tag, known)}\nif the tags are in another column, set it: label=NUMBER"
                 error = UserError(f"{where}: the tag {tag!r} is not one of the known tags", hint=hint)
-                tell(error, "a tag that is not one of the known tags")
+                report_fault(error, "a tag that is not one of the known tags")
 
 
 def _plain_lines(path: Path) -> Iterator[_Line]:
@@ -91,11 +91,13 @@ def _universal_lines(path: Path) -> Iterator[_Line]:
         if line.startswith("#") or (cells and _NO_WORD.fullmatch(cells[0])):
             continue
         if cells and len(cells) != len(COLUMNS):
-            tell(_unequal(path, number, f"{len(COLUMNS)} columns between tabs", len(cells)), UNEQUAL)
+            report_fault(_unequal(path, number, f"{len(COLUMNS)} columns between tabs", len(cells)), UNEQUAL)
             continue
         if cells and not _WORD.fullmatch(cells[0]):
             where = f"{path}, line {number}, column 1"
-            tell(UserError(where, expected="the index of the word", got=repr(cells[0])), "a word without its index")
+            report_fault(
+                UserError(where, expected="the index of the word", got=repr(cells[0])), "a word without its index"
+            )
             continue
         yield _Line(number, cells)
 
@@ -134,12 +136,12 @@ def _tag_place(path: Path, column: str | int | None, first: _Line, universal: bo
 def _is_sound(path: Path, line: _Line, first: _Line, needed: tuple[int, int]) -> bool:
     if len(line.cells) != len(first.cells):
         expected = f"{len(first.cells)} columns as on line {first.number}"
-        tell(_unequal(path, line.number, expected, len(line.cells)), UNEQUAL)
+        report_fault(_unequal(path, line.number, expected, len(line.cells)), UNEQUAL)
         return False
     empty = [cell + 1 for cell in needed if not line.cells[cell].strip()]
     for cell in empty:
         where = f"{path}, line {line.number}, column {cell} is empty"
-        tell(UserError(where, expected="a word and its tag"), "a word or a tag is missing")
+        report_fault(UserError(where, expected="a word and its tag"), "a word or a tag is missing")
     return not empty
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.faults import tell
-from patchword.data.text.formats.tables import Form, Table, read_table
+from patchword.data.faults import report_fault
+from patchword.data.text.formats.tables import Table, TableFormat, read_table
 
 GluePart = Literal["train", "validation", "validation-mismatched", "test", "test-mismatched"]
 
@@ -100,9 +100,9 @@ def read_glue(task: str, folder: Path, part: GluePart = "train") -> Table:
     columns = {"text": entry.text, **({"pair": entry.pair} if entry.pair else {})}
     if labelled:
         columns["label"] = entry.label
-    form = Form("tsv", quoted=False)
+    form = TableFormat("tsv", quoted=False)
     if labelled:
-        form = Form("tsv", quoted=False, header=entry.header, short_rows=entry.short_rows)
+        form = TableFormat("tsv", quoted=False, header=entry.header, short_rows=entry.short_rows)
     table = read_table(path, columns, form, entry.may_be_empty)
     if labelled and entry.written:
         table.columns["label"][:] = _named(table, entry)
@@ -114,7 +114,7 @@ def _named(table: Table, task: GlueTask) -> list[str]:
     for row, label in enumerate(table.columns["label"]):
         if label not in names:
             error = UserError(table.where(row, "label"), expected=" or ".join(names), got=repr(label))
-            tell(error, "a label that is not one of the task's")
+            report_fault(error, "a label that is not one of the task's")
     return [names.get(label, task.labels[0]) for label in table.columns["label"]]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.faults import tell
+from patchword.data.faults import report_fault
 
 
 def column_indices(path: Path, header: Collection[str], columns: Mapping[str, str], line: int = 1) -> list[int]:
@@ -18,7 +18,7 @@ def column_indices(path: Path, header: Collection[str], columns: Mapping[str, st
     missing = [missing_column(path, line, *one, names, hint) for one in wanted.items() if one[1] not in names]
     if missing:
         for error in missing[:-1]:
-            tell(error)
+            report_fault(error)
         raise missing[-1]
     return [names.index(name) for name in wanted.values()]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
-from patchword.data.faults import attempt, tell
+from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.tables import Table
 
 UNSEEN = "a label that is not one of the known labels"
@@ -30,16 +30,18 @@ def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor
     cells = table.columns[role]
     for row, label in enumerate(cells):
         if label not in number:
-            tell(_unseen(table, row, role, label, names), UNSEEN)
+            report_fault(_unseen(table, row, role, label, names), UNSEEN)
     return torch.tensor([number.get(label, 0) for label in cells], dtype=torch.int64)
 
 
-def tell_missing(table: Table, role: str = "label") -> None:
+def report_missing(table: Table, role: str = "label") -> None:
     """Report labels that are NaN, which some programs write for missing values."""
     for row, label in enumerate(table.columns[role]):
         if label.casefold() == "nan":
             hint = "fill the cell, or remove the row; if a class has this name, rename it"
-            tell(UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING)
+            report_fault(
+                UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING
+            )
 
 
 def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:
@@ -55,7 +57,7 @@ def label_flags(table: Table, names: Sequence[str], role: str = "label", separat
     for row, labels in enumerate(split_labels(table, role, separator)):
         for label in labels:
             if label not in number:
-                tell(_unseen(table, row, role, label, names), UNSEEN)
+                report_fault(_unseen(table, row, role, label, names), UNSEEN)
             flags[row, number.get(label, 0)] = True
     return flags
 
@@ -69,7 +71,7 @@ def numbers(table: Table, role: str = "label") -> Tensor:
             comma = _number(cell.replace(",", ".", 1)) is not None
             hint = "write a decimal point, not a comma" if comma else ""
             error = UserError(table.where(row, role), expected="a finite number", got=repr(cell), hint=hint)
-            tell(error, "a label that is not a finite number")
+            report_fault(error, "a label that is not a finite number")
     return torch.tensor([0.0 if value is None else value for value in found], dtype=torch.float64)
 
 

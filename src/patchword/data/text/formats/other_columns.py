@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from patchword.data.text.formats.header import plain_name
-from patchword.data.text.formats.tables import Form, read_table
+from patchword.data.text.formats.tables import TableFormat, read_table
 from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
 Cells = Mapping[str, Any]
 
 
-def other_columns(path: Path, but: Collection[str], form: Form | None = None) -> dict[int, Cells]:
+def other_columns(path: Path, but: Collection[str], form: TableFormat | None = None) -> dict[int, Cells]:
     """Return line number of a row -> its cells by column, without the columns of `but`."""
-    form = form or Form.of(path)
+    form = form or TableFormat.of(path)
     if form.kind == "jsonl":
         return _fields(path, but)
     names = [name for name in dict.fromkeys(form.header or _header(path, form)) if name not in but]
@@ -26,7 +26,7 @@ def other_columns(path: Path, but: Collection[str], form: Form | None = None) ->
     return {line: dict(zip(names, row, strict=True)) for line, row in zip(table.lines, rows, strict=True)}
 
 
-def _header(path: Path, form: Form) -> list[str]:
+def _header(path: Path, form: TableFormat) -> list[str]:
     reader = csv.reader(
         lines_of(read_utf8(path)),
         delimiter="," if form.kind == "csv" else "\t",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, tell
+from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.text_io import lines_of, read_utf8
 
 _MOST = 2**31  # maximum unpacked size in bytes
@@ -82,10 +82,12 @@ def _of_two(first: Path, second: Path) -> Parallel:
             got=f"{len(right):,}",
             hint=f"line {number + 1} has no counterpart in {shorter}",
         )
-        tell(error)
+        report_fault(error)
     for path, lines in ((first, left), (second, right)):
         for number in (number for number, line in enumerate(lines, start=1) if not line.strip()):
-            tell(UserError(f"{path}, line {number}: empty", hint="remove the line in both files"), "an empty line")
+            report_fault(
+                UserError(f"{path}, line {number}: empty", hint="remove the line in both files"), "an empty line"
+            )
     if not left:
         raise UserError(f"{first} is empty")
     return Parallel(first.stem, tuple(map(str.strip, left)), tuple(map(str.strip, right)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, tell
+from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.text_io import NOT_UTF8, refuse_binary
 
 _MANY = 1000  # faults of one file after which reading stops
@@ -97,7 +97,7 @@ def _report_broken(path: Path, number: int, column: int, error: UnicodeDecodeErr
         got=f"byte {error.object[error.start]:#04x} ({error.reason})",
         hint="save the file as UTF-8",
     )
-    tell(found, NOT_UTF8)
+    report_fault(found, NOT_UTF8)
 
 
 def _check_few(path: Path, faults: int) -> None:
@@ -143,7 +143,7 @@ def by_doc(path: Path, source: Iterable[Line]) -> Iterator[Passage]:
                     got=text[:60],
                     hint='set how the documents are separated: documents="blank", "line" or "file"',
                 )
-                tell(outside)
+                report_fault(outside)
                 inside = True  # one fault for all text up to the next block
             yield Passage(text, begins, line.read)
             begins = False

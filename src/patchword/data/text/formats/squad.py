@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, tell
+from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.text_io import check_characters, parse_json, read_utf8, require_file
 
 _KINDS: dict[type, str] = {
@@ -84,7 +84,7 @@ def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "lef
                     continue
                 if question.id in seen:
                     where = f"{path}: {node.place}.id is a duplicate of {seen[question.id]}"
-                    tell(UserError(where, got=repr(question.id)), "a duplicate id")
+                    report_fault(UserError(where, got=repr(question.id)), "a duplicate id")
                 seen[question.id] = node.place
                 questions.append(question)
     if not questions:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, tell
+from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.header import column_indices, missing_column, plain_name
 from patchword.data.text.formats.text_io import (
     check_characters,
@@ -25,7 +25,7 @@ _LARGEST_CELL = 2**31 - 1  # characters; the default of the csv module is 131,07
 
 
 @dataclass(frozen=True)
-class Form:
+class TableFormat:
     """The file format of a table."""
 
     kind: Literal["csv", "tsv", "jsonl"]
@@ -34,7 +34,7 @@ class Form:
     short_rows: Literal["refuse", "drop"] = "refuse"
 
     @classmethod
-    def of(cls, path: Path) -> "Form":
+    def of(cls, path: Path) -> "TableFormat":
         """Return the format of a file by its suffix."""
         kind = path.suffix.lower().removeprefix(".")
         if path.is_dir():
@@ -62,10 +62,10 @@ class Table:
 
 
 def read_table(
-    path: Path, columns: Mapping[str, str], form: Form | None = None, may_be_empty: Collection[str] = ()
+    path: Path, columns: Mapping[str, str], form: TableFormat | None = None, may_be_empty: Collection[str] = ()
 ) -> Table:
     """Read a table. columns: role -> column name. may_be_empty: roles whose cells may be empty."""
-    form = form or Form.of(path)
+    form = form or TableFormat.of(path)
     require_file(path, KINDS)
     text = read_utf8(path)
     if not text or text.isspace():
@@ -94,16 +94,16 @@ def _is_sound(path: Path, line: int, role: str, name: str, cell: str, may_be_emp
     """True for a valid cell; faults are reported."""
     if role not in may_be_empty and not cell.strip():
         hint = "fill the cell, or remove the row"
-        tell(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
+        report_fault(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
         return False
     if "\0" in cell:
         hint = "the file is damaged, or it is UTF-16 without a byte-order mark"
-        tell(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
+        report_fault(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
         return False
     return True
 
 
-def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, text: str, columns: Mapping[str, str], form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, requested cells) of each row of a CSV or TSV; a quoted cell can span several lines."""
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))
     reader = csv.reader(
@@ -120,7 +120,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: Form) -> Iter
             return
         except csv.Error as error:
             hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
-            tell(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
+            report_fault(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
             row = []
         if row and not header:
             header = tuple(map(plain_name, row))
@@ -145,7 +145,7 @@ def _has_all_cells(path: Path, line: int, row: list[str], header: tuple[str, ...
             "a text with the separator in it needs quotation marks",
         )
     error = UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
-    tell(error, "a row whose length differs from the header")
+    report_fault(error, "a row whose length differs from the header")
     return False
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.faults import doubt, is_collecting, tell
+from patchword.data.faults import is_collecting, report_fault, warn
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks of UTF-16
@@ -48,7 +48,7 @@ def read_utf8(path: Path) -> str:
         first = _not_utf8(path, line, byte, error, _conversion(path, data, before))
         if data.startswith(_WIDE_MARKS) or not is_collecting():
             raise first from None
-        tell(first, NOT_UTF8)
+        report_fault(first, NOT_UTF8)
         _report_others(path, data, line)
         return data.decode("utf-8-sig", errors="replace")
 
@@ -74,7 +74,7 @@ def _report_others(path: Path, data: bytes, behind: int) -> None:
             try:
                 content.decode("utf-8")
             except UnicodeDecodeError as error:
-                tell(_not_utf8(path, line, error.start + 1, error), NOT_UTF8)
+                report_fault(_not_utf8(path, line, error.start + 1, error), NOT_UTF8)
 
 
 def warn_mixed_line_ends(path: Path, text: str) -> None:
@@ -83,7 +83,7 @@ def warn_mixed_line_ends(path: Path, text: str) -> None:
     kinds = {"\\r\\n": windows, "\\n": text.count("\n") - windows, "\\r": text.count("\r") - windows}
     if sum(count > 0 for count in kinds.values()) > 1:
         counts = ", ".join(f"{count:,} lines end in {end}" for end, count in kinds.items() if count)
-        doubt("mixed line ends (they are read correctly)", f"{path}: {counts}")
+        warn("mixed line ends (they are read correctly)", f"{path}: {counts}")
 
 
 def _conversion(path: Path, data: bytes, before: bytes) -> str:

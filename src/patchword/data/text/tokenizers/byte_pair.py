@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.encoding import WORD_BREAK, repair_surrogates, split_text
 from patchword.data.text.tokenizers.special_tokens import ENDS, KNOWN, named
-from patchword.data.text.tokenizers.vocabulary_training import Casing, Learned, no_text
+from patchword.data.text.tokenizers.vocabulary_training import Casing, TrainedVocabulary, no_text
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's, with its ids except for the mask
 ENDING = "</w>"
@@ -73,7 +73,7 @@ def add_specials(library: Tokenizer, names: Mapping[str, str]) -> None:
             library.add_special_tokens([AddedToken(name, lstrip=field == "mask_token", normalized=False)])
 
 
-def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Sequence[str] = ()) -> Learned:
+def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Sequence[str] = ()) -> TrainedVocabulary:
     """Learn a byte-level vocabulary: special tokens, marks, bytes, then pieces in the order of their merges.
 
     marks: entries that text never produces, such as the field tokens of news articles.
@@ -106,7 +106,7 @@ def learn_bytes(texts: Iterable[str], vocabulary: int, least: int = 2, marks: Se
         raise no_text()
     found = library.get_vocab()
     merges = tuple(merges_of(json.loads(library.to_str())["model"]))
-    return Learned(tuple(sorted(found, key=found.__getitem__)), len(words), count, 0, merges)
+    return TrainedVocabulary(tuple(sorted(found, key=found.__getitem__)), len(words), count, 0, merges)
 
 
 def merges_of(model: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.data.progress import Progress, nothing
+from patchword.data.progress import Progress, no_progress
 from patchword.data.text.tokenizers.encoding import (
     BERT_BREAK,
     SPACE_BREAK,
@@ -28,8 +28,8 @@ from patchword.data.text.tokenizers.encoding import (
 )
 from patchword.data.text.tokenizers.loading import load_library
 from patchword.data.text.tokenizers.vocabulary import TokenVocabulary
-from patchword.data.text.tokenizers.vocabulary_config import Wanted
-from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind
+from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
+from patchword.data.text.tokenizers.vocabulary_training import Casing, VocabularyKind
 
 
 class Tokenizer(TokenVocabulary):
@@ -42,15 +42,15 @@ class Tokenizer(TokenVocabulary):
         vocabulary: int = 30_000,
         casing: Casing | None = None,
         least: int | None = None,
-        progress: Progress = nothing,
-        kind: Kind = "wordpiece",
+        progress: Progress = no_progress,
+        kind: VocabularyKind = "wordpiece",
     ) -> "Tokenizer":
         """Train a tokenizer on text files, .jsonl files, or folders of them.
 
         casing: default is uncased, for byte-level vocabularies cased. least: minimum count of a piece, default 2.
         progress: called with bytes (read, total).
         """
-        wanted = Wanted(kind, vocabulary, casing, least)
+        wanted = VocabularyConfig(kind, vocabulary, casing, least)
         return cls(wanted.library(wanted.from_files(files, progress)))
 
     @classmethod
@@ -60,10 +60,10 @@ class Tokenizer(TokenVocabulary):
         vocabulary: int = 30_000,
         casing: Casing | None = None,
         least: int | None = None,
-        kind: Kind = "wordpiece",
+        kind: VocabularyKind = "wordpiece",
     ) -> "Tokenizer":
         """Train a tokenizer on texts, which are iterated once."""
-        wanted = Wanted(kind, vocabulary, casing, least)
+        wanted = VocabularyConfig(kind, vocabulary, casing, least)
         return cls(wanted.library(wanted.from_texts(texts)))
 
     @classmethod
@@ -94,7 +94,7 @@ class Tokenizer(TokenVocabulary):
         Words get the tokens of running text, where every word except the first has a space before it. A word without
         tokens, such as a single control character, becomes one unknown token.
         """
-        found = encoded_words(self._library, sentences, self.stand_in, self.spaced)
+        found = encoded_words(self._library, sentences, self.placeholder, self.spaced)
         return [self._without_specials(one) for one in found]
 
     def ids_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:

@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from patchword.data.text.tokenizers.encoding import SPACE_BREAK
 from patchword.data.text.tokenizers.vocabulary_training import (
     Casing,
-    Learned,
+    TrainedVocabulary,
     choose_letters,
     count_words,
     repeat_words,
@@ -45,7 +45,7 @@ def _splitter() -> pre_tokenizers.Sequence:
     return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(MARK)])
 
 
-def learn_unigram(texts: Iterable[str], vocabulary: int, casing: Casing) -> Learned:
+def learn_unigram(texts: Iterable[str], vocabulary: int, casing: Casing) -> TrainedVocabulary:
     """Learn a vocabulary: special tokens, then pieces by falling score."""
     normal = _normalizer(casing)
     counts = count_words(texts, SPACE_BREAK, lambda word: normal.normalize_str(word).split())
@@ -59,7 +59,7 @@ def learn_unigram(texts: Iterable[str], vocabulary: int, casing: Casing) -> Lear
     pieces = _settled(json.loads(library.to_str())["model"]["vocab"][len(SPECIALS) :])
     entries = (*SPECIALS, *(piece for piece, _ in pieces))
     scores = (*(0.0 for _ in SPECIALS), *(score for _, score in pieces))
-    return Learned(entries, len(counts), characters, unknown, scores=scores)
+    return TrainedVocabulary(entries, len(counts), characters, unknown, scores=scores)
 
 
 def _settled(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -95,7 +95,7 @@ class TokenVocabulary:
         return self._marks.spaced
 
     @property
-    def stand_in(self) -> int:
+    def placeholder(self) -> int:
         """The id that replaces a text or a word without tokens."""
         return next((number for number in (self.unknown, self.pad, self.end) if number is not None), 0)
 

@@ -7,21 +7,21 @@ from pathlib import Path
 import tokenizers
 
 from patchword.core.errors import UserError
-from patchword.data.progress import Progress, nothing
+from patchword.data.progress import Progress, no_progress
 from patchword.data.text.formats.news import MARKS, read_articles
 from patchword.data.text.tokenizers.byte_pair import learn_bytes, over_bytes
 from patchword.data.text.tokenizers.unigram import learn_unigram, unigram
-from patchword.data.text.tokenizers.vocabulary_training import Casing, Kind, Learned, texts_in
+from patchword.data.text.tokenizers.vocabulary_training import Casing, TrainedVocabulary, VocabularyKind, texts_in
 from patchword.data.text.tokenizers.wordpiece import learn, wordpiece
 
 LEAST = 2  # default minimum count of a piece
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VocabularyConfig:
     """A vocabulary to train. casing: None is the default of its kind. least: minimum count of a piece."""
 
-    kind: Kind = "wordpiece"
+    kind: VocabularyKind = "wordpiece"
     vocabulary: int = 30_000
     casing: Casing | None = None
     least: int | None = None
@@ -32,17 +32,17 @@ class Wanted:
         if self.kind == "unigram" and self.least is not None:
             raise UserError("unigram pieces are chosen by probability", expected="no minimum count", got=self.least)
 
-    def from_files(self, files: Sequence[Path], progress: Progress = nothing) -> Learned:
+    def from_files(self, files: Sequence[Path], progress: Progress = no_progress) -> TrainedVocabulary:
         """Train on text files, .jsonl files, or folders of them. progress: called with bytes (read, total)."""
         return self.from_texts(self.texts(files, progress))
 
-    def texts(self, files: Sequence[Path], progress: Progress = nothing) -> Iterator[str]:
+    def texts(self, files: Sequence[Path], progress: Progress = no_progress) -> Iterator[str]:
         """Yield the texts of files, as models of this kind read them."""
         if self.kind == "news":
             return (text for path in files for article in read_articles(path) for text in article.values())
         return texts_in(files, progress)
 
-    def from_texts(self, texts: Iterable[str]) -> Learned:
+    def from_texts(self, texts: Iterable[str]) -> TrainedVocabulary:
         if self.kind == "bytes":
             return learn_bytes(texts, self.vocabulary, self.least or LEAST)
         if self.kind == "news":
@@ -51,7 +51,7 @@ class Wanted:
             return learn_unigram(texts, self.vocabulary, self.casing or "uncased")
         return learn(texts, self.vocabulary, self.casing or "uncased", self.least or LEAST)
 
-    def library(self, learned: Learned) -> tokenizers.Tokenizer:
+    def library(self, learned: TrainedVocabulary) -> tokenizers.Tokenizer:
         if self.kind in ("bytes", "news"):
             return over_bytes({entry: number for number, entry in enumerate(learned.entries)}, learned.merges)
         if self.kind == "unigram":

@@ -15,7 +15,7 @@ from patchword.data.progress import Progress
 from patchword.data.text.corpus.documents import document_format, passages, text_files
 from patchword.data.text.tokenizers.encoding import repair_surrogates, split_text
 
-Kind = Literal["wordpiece", "bytes", "unigram", "news"]
+VocabularyKind = Literal["wordpiece", "bytes", "unigram", "news"]
 Casing = Literal["cased", "uncased"]
 LONGEST = 100  # characters of a word; longer ones are ignored
 _ESSENTIAL = 0.9995  # fraction of all characters that must have an entry
@@ -25,7 +25,7 @@ _LETTERS = 1000  # letters kept if there is room, however rare; BERT's number
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedVocabulary:
     """A trained vocabulary and statistics of its text.
 
     words: number of distinct words. characters: number without white space. unknown: characters without an entry.

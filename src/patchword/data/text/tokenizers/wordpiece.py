@@ -14,7 +14,7 @@ from patchword.data.text.tokenizers.special_tokens import KNOWN
 from patchword.data.text.tokenizers.vocabulary_training import (
     LONGEST,
     Casing,
-    Learned,
+    TrainedVocabulary,
     choose_letters,
     count_words,
     repeat_words,
@@ -61,7 +61,7 @@ def _normalizer(casing: Casing, chinese: bool = True, accents: bool | None = Non
     )
 
 
-def learn(texts: Iterable[str], vocabulary: int, casing: Casing, least: int = 2) -> Learned:
+def learn(texts: Iterable[str], vocabulary: int, casing: Casing, least: int = 2) -> TrainedVocabulary:
     """Learn a vocabulary: special tokens, letters, letters within words, then pieces in the order of their merges."""
     normal, split = _normalizer(casing), pre_tokenizers.BertPreTokenizer()
     counts = count_words(
@@ -81,4 +81,4 @@ def learn(texts: Iterable[str], vocabulary: int, casing: Casing, least: int = 2)
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     library.train_from_iterator(repeat_words(counts, letters), trainer)
     found = library.get_vocab()
-    return Learned(tuple(sorted(found, key=found.__getitem__)), len(counts), characters, unknown)
+    return TrainedVocabulary(tuple(sorted(found, key=found.__getitem__)), len(counts), characters, unknown)

@@ -17,7 +17,7 @@ from patchword.data.text.batching.assembly import Limit, sentences
 from patchword.data.text.batching.batches import TextBatch
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
-from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 from patchword.recipes.text.inference.reader import Reader, grouped
 
 Pool = Literal["mean", "first", "pooler", "none"]
@@ -25,7 +25,7 @@ _CHARACTERS = 100_000  # characters per group of texts
 
 
 @dataclass(frozen=True)
-class Manner:
+class EmbeddingOptions:
     """Options of embedding. layer: 0 is the input of the first block. pool none: one vector per token."""
 
     layer: int
@@ -51,9 +51,9 @@ class Embedded:
         return slice(*self.offsets[text : text + 2]) if self.offsets else slice(text, text + 1)
 
 
-def manner_of(
+def embedding_options(
     reader: Reader, layer: int | None, pool: Pool | None, normalize: bool | None, length: int | None
-) -> Manner:
+) -> EmbeddingOptions:
     """Return the options; None takes the default: sentence-transformers' pooling, else the mean of the last layer."""
     config = reader.model.card.config
     is_own = reader.head in ("vector", "pooled") and config["pool"] != "pooler"
@@ -63,7 +63,7 @@ def manner_of(
     if pooled == "pooler":
         _require_pooler(reader, chosen)
     scaled = normalize if normalize is not None else own and reader.head == "vector"
-    return Manner(chosen, pooled, scaled, _length(reader, length))
+    return EmbeddingOptions(chosen, pooled, scaled, _length(reader, length))
 
 
 def layer_number(reader: Reader, layer: int) -> int:
@@ -74,7 +74,9 @@ def layer_number(reader: Reader, layer: int) -> int:
     return found
 
 
-def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance = nobody) -> Iterator[Embedded]:
+def embed(
+    reader: Reader, texts: Sequence[str], manner: EmbeddingOptions, advance: Advance = ignore_progress
+) -> Iterator[Embedded]:
     """Yield the vectors of some texts at a time, so that memory does not grow with the size of a file."""
     reader = replace(reader, model=fuse_on_gpu(reader.model))
     for group in grouped(texts, len, _CHARACTERS):
@@ -88,7 +90,7 @@ def embed(reader: Reader, texts: Sequence[str], manner: Manner, advance: Advance
         yield Embedded(torch.cat(parts).numpy(), tuple(tokens), tuple(np.cumsum([0, *lengths]).tolist()))
 
 
-def _vectors(reader: Reader, batch: TextBatch, manner: Manner) -> Tensor:
+def _vectors(reader: Reader, batch: TextBatch, manner: EmbeddingOptions) -> Tensor:
     """(texts, width), or the hidden states of all tokens in the layout of the batch"""
     states = state_of(reader.model, batch, manner.layer)
     match manner.pool:

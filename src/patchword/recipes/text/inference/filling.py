@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.batching.assembly import joined
+from patchword.data.text.batching.assembly import add_special_tokens
 from patchword.recipes.text.inference.reader import Reader
 
 
@@ -54,7 +54,7 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         raise UserError(
             f"there is no {name} in the text", hint=f'put it in place of a word: "The {name} sat on the mat"'
         )
-    ids, _ = joined(reader.tokenizer, found.ids)
+    ids, _ = add_special_tokens(reader.tokenizer, found.ids)
     if len(ids) > reader.max_length:
         expected = f"{reader.max_length} tokens at most, with special tokens"
         raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.text.formats.tables import Form, read_table
+from patchword.data.text.formats.tables import TableFormat, read_table
 from patchword.data.text.formats.text_io import check_characters, lines_of, read_utf8
 
 TABLES = (".csv", ".tsv", ".jsonl")
@@ -17,7 +17,7 @@ PIPE = "-"
 
 
 @dataclass(frozen=True)
-class Asked:
+class TextInput:
     """A text, an optional second text or question, and its origin.
 
     words: of a text that is already split into words; the text then has a space between them.
@@ -41,15 +41,15 @@ class Columns:
     quoted: bool = True
     header: tuple[str, ...] = ()
 
-    def form(self, path: Path) -> Form:
-        found = Form.of(path)
+    def form(self, path: Path) -> TableFormat:
+        found = TableFormat.of(path)
         if found.kind != "tsv" or self.quoted:
             return found
         named = not self.header or self.text in next(lines_of(read_utf8(path)), "").rstrip("\r\n").split("\t")
-        return Form("tsv", quoted=False, header=() if named else self.header)
+        return TableFormat("tsv", quoted=False, header=() if named else self.header)
 
 
-def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[Asked]:
+def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[TextInput]:
     """Read the inputs: each is a file, "-" for standard input, or a text; without inputs, standard input is read."""
     return [asked for word in inputs or [piped()] for asked in _read(word, columns)]
 
@@ -78,35 +78,35 @@ def file_of(word: str) -> Path | None:
     return None
 
 
-def whole(word: str) -> Asked:
+def whole(word: str) -> TextInput:
     """Read an input as one text: the content of a file, standard input, or the text itself."""
     path = file_of(word) if word != PIPE else None
     place = {"file": str(path)} if path else {"file": "stdin"} if word == PIPE else {}
     text = read_utf8(path) if path else _stdin() if word == PIPE else word
-    return Asked(_checked(text, str(place.get("file", "the command line"))), place=place)
+    return TextInput(_checked(text, str(place.get("file", "the command line"))), place=place)
 
 
-def _read(word: str, columns: Columns) -> Iterator[Asked]:
+def _read(word: str, columns: Columns) -> Iterator[TextInput]:
     path = file_of(word) if word != PIPE else None
     if word == PIPE:
         yield from _lines("stdin", _stdin(), bool(columns.pair))
     elif path is None:
-        yield Asked(_checked(word, "the command line"))
+        yield TextInput(_checked(word, "the command line"))
     elif path.suffix.lower() in TABLES:
         yield from _rows(path, columns)
     else:
         yield from _lines(str(path), read_utf8(path), bool(columns.pair))
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[Asked]:
+def _rows(path: Path, columns: Columns) -> Iterator[TextInput]:
     roles = {"text": columns.text, **({"pair": columns.pair} if columns.pair else {})}
     table = read_table(path, roles, columns.form(path))
     pairs = table.columns.get("pair", [None] * len(table))
     for text, pair, line in zip(table.columns["text"], pairs, table.lines, strict=True):
-        yield Asked(text, pair, {"file": str(path), "line": line})
+        yield TextInput(text, pair, {"file": str(path), "line": line})
 
 
-def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
+def _lines(name: str, text: str, paired: bool) -> Iterator[TextInput]:
     """Read one text per line; a pair has a tab between. Blank lines at the end are ignored."""
     body = [source.strip() for source in lines_of(text.rstrip("\r\n \t"))]
     if text.strip() and "" in body:
@@ -122,7 +122,7 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[Asked]:
         if paired and not tab:
             raise UserError(f"{name}, line {line}: there is no second text", expected="two texts with a tab between")
         where = f"{name}, line {line}"
-        yield Asked(_checked(first, where), _checked(second, where) if paired else None, place)
+        yield TextInput(_checked(first, where), _checked(second, where) if paired else None, place)
     if not text.strip():
         raise UserError(f"{name} is empty", expected="one text per line")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.text.batching.batches import Examples, Form, TextBatch, TextBatches
+from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatch, TextBatches
 
 TOKENS, TOKENS_CPU = 32_768, 4_096  # of a batch
 
@@ -15,12 +15,17 @@ Ask = Callable[[TextBatch], Tensor]
 Advance = Callable[[float], None]  # called with the number of completed texts
 
 
-def nobody(done: float) -> None:
+def ignore_progress(done: float) -> None:
     """Ignore the reported progress."""
 
 
 def outputs_of(
-    ask: Ask, examples: Examples, form: Form, size: int, advance: Advance = nobody, group: WorkSharing = SINGLE
+    ask: Ask,
+    examples: Examples,
+    form: BatchFormat,
+    size: int,
+    advance: Advance = ignore_progress,
+    group: WorkSharing = SINGLE,
 ) -> Outputs:
     """Return the outputs in the order of the examples.
 
@@ -30,7 +35,7 @@ def outputs_of(
 
 
 def packed_outputs(
-    ask: Ask, examples: Examples, form: Form, advance: Advance = nobody, group: WorkSharing = SINGLE
+    ask: Ask, examples: Examples, form: BatchFormat, advance: Advance = ignore_progress, group: WorkSharing = SINGLE
 ) -> Outputs:
     """Return the outputs, computed in batches of as many texts as fill the device."""
     tokens = TOKENS_CPU if form.device.type == "cpu" else TOKENS

@@ -8,8 +8,8 @@ from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.recipes.reading import read_recipe
 from patchword.recipes.text.inference.answers import TextAnswer
-from patchword.recipes.text.inference.input import Asked
-from patchword.recipes.text.inference.outputs import Advance, nobody
+from patchword.recipes.text.inference.input import TextInput
+from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 from patchword.recipes.text.inference.reader import Reader, grouped
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import TEXT_TASKS, task_of_head, task_spec_of
@@ -49,7 +49,7 @@ class Predictor:
     top: int = 3
     empty: bool = False
 
-    def answers(self, asked: Sequence[Asked], advance: Advance = nobody) -> Iterator[TextAnswer]:
+    def answers(self, asked: Sequence[TextInput], advance: Advance = ignore_progress) -> Iterator[TextAnswer]:
         """Yield the predictions in the order of the inputs."""
         spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty)
         for group in grouped(asked, lambda one: len(one.text)):

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.data.text.batching.batches import Examples, Form
+from patchword.data.text.batching.batches import BatchFormat, Examples
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
@@ -41,7 +41,7 @@ class Reader:
     folder: Path
     model: TextModel
     tokenizer: Tokenizer
-    form: Form
+    form: BatchFormat
     precision: Precision = "float32"
     counts: Counts = field(default_factory=Counts)
 

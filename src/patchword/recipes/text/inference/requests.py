@@ -8,11 +8,11 @@ from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
 from patchword.data.text.formats.squad import read_squad
 from patchword.data.text.formats.text_io import lines_of, read_utf8
-from patchword.recipes.text.inference.input import PIPE, TABLES, Asked, Columns, file_of, read_texts, whole
+from patchword.recipes.text.inference.input import PIPE, TABLES, Columns, TextInput, file_of, read_texts, whole
 
 
 @dataclass(frozen=True)
-class Words:
+class TypedOptions:
     """Options typed besides the inputs. pair: the second text of a typed text, or a column of a table."""
 
     text: str = ""
@@ -20,7 +20,7 @@ class Words:
     question: str = ""
 
 
-def text_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> list[Asked]:
+def text_inputs(columns: Columns, inputs: Sequence[str], words: TypedOptions) -> list[TextInput]:
     """Read texts, or pairs if the columns have a second one."""
     if words.pair and not columns.pair:
         raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
@@ -33,7 +33,7 @@ def text_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> list[A
     return [replace(asked, pair=words.pair) for asked in read_texts(inputs)]
 
 
-def question_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> Iterator[Asked]:
+def question_inputs(columns: Columns, inputs: Sequence[str], words: TypedOptions) -> Iterator[TextInput]:
     if words.question:
         if len(inputs) > 1 or not words.question.strip():
             raise UserError("--question", expected="one question on one text", got=f"{len(inputs)} texts")
@@ -45,13 +45,13 @@ def question_inputs(columns: Columns, inputs: Sequence[str], words: Words) -> It
             yield from read_texts([word], columns)
         elif path is not None and path.suffix.lower() == ".json":
             for found in read_squad(path, answers="left out"):
-                yield Asked(found.context, found.question, {"file": str(path), "id": found.id})
+                yield TextInput(found.context, found.question, {"file": str(path), "id": found.id})
         else:
             expected = f'--question "...", or a file in SQuAD\'s form (.json), or a table ({" ".join(TABLES)})'
             raise UserError("a question is missing", expected=expected)
 
 
-def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
+def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[TextInput]:
     """Read texts, or the words of a CoNLL file."""
     for word in inputs:
         path = file_of(word) if word != PIPE else None
@@ -59,7 +59,7 @@ def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[Asked]:
             yield from read_texts([word], columns)
         else:
             for line, sentence in _cut_words(path):
-                yield Asked(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)
+                yield TextInput(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)
 
 
 def _cut_words(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.data.text.batching.assembly import joined
-from patchword.data.text.corpus.word_spans import Place, places_of
+from patchword.data.text.batching.assembly import add_special_tokens
+from patchword.data.text.corpus.word_spans import Span, find_word
 from patchword.recipes.text.inference.embedding import layer_number
-from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.reader import Reader
 
 
@@ -56,7 +56,7 @@ class Similarity:
 
 @torch.inference_mode()
 def similar(
-    reader: Reader, word: str, asked: Sequence[Asked], layers: Sequence[int] = (-1,), most: int = 40
+    reader: Reader, word: str, asked: Sequence[TextInput], layers: Sequence[int] = (-1,), most: int = 40
 ) -> Similarity:
     """Compare the vectors of a word, each the mean over its pieces. Layer 0, without context, comes first."""
     if not word.strip() or any(letter.isspace() for letter in word.strip()):
@@ -69,7 +69,7 @@ def similar(
         if len(uses) == most:
             unread = len(asked) - number
             break
-        places = places_of(word.strip(), one.text)
+        places = find_word(word.strip(), one.text)
         found = _vectors(reader, one.text, places, chosen) if places else {}
         if not found:
             left_out += 1
@@ -84,7 +84,7 @@ def similar(
     return Similarity(word.strip(), tuple(uses), dict(zip(chosen, cosines, strict=True)), left_out, unread)
 
 
-def _require_typed(one: Asked, word: str, was_there: bool) -> None:
+def _require_typed(one: TextInput, word: str, was_there: bool) -> None:
     """Raise an error if a typed sentence lacks the word; lines of a file may lack it."""
     if one.place:
         return
@@ -92,12 +92,12 @@ def _require_typed(one: Asked, word: str, was_there: bool) -> None:
     raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=f"it {what}")
 
 
-def _vectors(reader: Reader, text: str, places: Sequence[Place], layers: Sequence[int]) -> dict[Place, Tensor]:
+def _vectors(reader: Reader, text: str, places: Sequence[Span], layers: Sequence[int]) -> dict[Span, Tensor]:
     """(layers, width) for each occurrence within the model's maximum length"""
     found = reader.tokenizer.encode([text])[0]
     frame = reader.tokenizer.frame
     room = reader.max_length - frame.single
-    ids, _ = joined(reader.tokenizer, found.ids[:room])
+    ids, _ = add_special_tokens(reader.tokenizer, found.ids[:room])
     states = reader.model.states(Text(torch.as_tensor(ids).long()[None]).to(reader.form.device))
     stacked = torch.stack([states[layer][0] for layer in layers]).float().cpu()
     starts, ends = found.starts[:room], found.ends[:room]

@@ -7,19 +7,19 @@ import torch
 
 from patchword.data.text.batching.assembly import words
 from patchword.data.text.batching.batches import IGNORE
-from patchword.data.text.corpus.word_spans import Place, word_places
+from patchword.data.text.corpus.word_spans import Span, word_spans
 from patchword.objectives.metrics.tag_spans import are_span_tags
 from patchword.recipes.text.inference.answers import TagAnswer, Tagged
-from patchword.recipes.text.inference.input import Asked
+from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader, grouped
 
 _WORDS = 2000  # words per part of a sentence; longer sentences are split
 _TOGETHER = 50_000  # words
-Stretch = tuple[int, list[Place]]  # the number of a text, and some of its words
+Stretch = tuple[int, list[Span]]  # the number of a text, and some of its words
 
 
-def tagged(reader: Reader, asked: Sequence[Asked], length: int, advance: Advance) -> Iterator[TagAnswer]:
+def tagged(reader: Reader, asked: Sequence[TextInput], length: int, advance: Advance) -> Iterator[TagAnswer]:
     stretches = [
         (number, places[begin : begin + _WORDS])
         for number, places in enumerate(map(_places, asked))
@@ -34,16 +34,16 @@ def tagged(reader: Reader, asked: Sequence[Asked], length: int, advance: Advance
     return (TagAnswer(one.text, tuple(words), spells) for one, words in zip(asked, found, strict=True))
 
 
-def _places(one: Asked) -> list[Place]:
+def _places(one: TextInput) -> list[Span]:
     if not one.words:
-        return word_places(one.text)
+        return word_spans(one.text)
     ends = accumulate(len(word) + 1 for word in one.words)  # a space is between words
     return [(end - 1 - len(word), end - 1) for word, end in zip(one.words, ends, strict=True)]
 
 
 def _tag(
     reader: Reader,
-    asked: Sequence[Asked],
+    asked: Sequence[TextInput],
     stretches: Sequence[Stretch],
     length: int,
     share: float,

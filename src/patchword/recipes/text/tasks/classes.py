@@ -7,7 +7,14 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import Examples
-from patchword.data.text.formats.labels import label_flags, label_ids, label_names, numbers, split_labels, tell_missing
+from patchword.data.text.formats.labels import (
+    label_flags,
+    label_ids,
+    label_names,
+    numbers,
+    report_missing,
+    split_labels,
+)
 from patchword.data.text.formats.tables import Table
 from patchword.recipes.text.inference.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
 from patchword.recipes.text.tasks.spec import AnswerOptions, Labels
@@ -41,7 +48,7 @@ class ClassTask(TableTask):
 
     def read_file(self, path: Path) -> Table:
         table = super().read_file(path)
-        tell_missing(table)
+        report_missing(table)
         return table
 
     def truth(self, rows: Table, labels: Labels) -> Tensor:

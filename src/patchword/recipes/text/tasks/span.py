@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.faults import tell
+from patchword.data.faults import report_fault
 from patchword.data.text.batching.assembly import Limit
 from patchword.data.text.batching.question_windows import windows
 from patchword.data.text.formats.squad import Question, read_squad
@@ -15,10 +15,10 @@ from patchword.data.text.formats.text_io import require_file
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.answers import CHINESE, ENGLISH
 from patchword.recipes.text.inference.answers import SpanAnswer, TextAnswer
-from patchword.recipes.text.inference.input import Asked, Columns
+from patchword.recipes.text.inference.input import Columns, TextInput
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, question_inputs
+from patchword.recipes.text.inference.requests import TypedOptions, question_inputs
 from patchword.recipes.text.recipe import listed
 from patchword.recipes.text.tasks.sets import SpanSet
 from patchword.recipes.text.tasks.spec import AnswerOptions, Labels, TextTaskSpec
@@ -72,7 +72,7 @@ class SpanTask(TextTaskSpec[list[Question]]):
                     expected="an answer that is in its context, at answer_start or once",
                     got=repr(question.answers[0].text[:80]),
                 )
-                tell(error)
+                report_fault(error)
 
     def known_by(self, rows: list[Question]) -> Iterator[tuple[Hashable, str]]:
         return (((row.question, row.context), f"question {row.id!r}") for row in rows)
@@ -89,11 +89,11 @@ class SpanTask(TextTaskSpec[list[Question]]):
         language = CHINESE if self.recipe.language == "chinese" else ENGLISH
         return SpanSet(windows(tokenizer, name, rows, self._limit), language)
 
-    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+    def read_inputs(self, inputs: Sequence[str], words: TypedOptions) -> Iterable[TextInput]:
         return question_inputs(self.columns(words), inputs, words)
 
     def answers(
-        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+        self, reader: Reader, asked: Sequence[TextInput], options: AnswerOptions, advance: Advance
     ) -> Iterator[TextAnswer]:
         questions = [Question("", one.pair or "", one.text, (), "", options.empty) for one in asked]
         texts = self.texts(reader.tokenizer, questions, (), "asked")

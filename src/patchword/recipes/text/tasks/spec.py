@@ -16,10 +16,10 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.inference.answers import TextAnswer
-from patchword.recipes.text.inference.input import Asked, Columns, piped
+from patchword.recipes.text.inference.input import Columns, TextInput, piped
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words
+from patchword.recipes.text.inference.requests import TypedOptions
 from patchword.recipes.text.recipe import TextRecipe, TextTaskName
 from patchword.recipes.text.tasks.sets import TextSet
 
@@ -124,20 +124,20 @@ class TextTaskSpec(ABC, Generic[Rows]):
     def own_columns(self) -> Columns:
         """the default columns of an input table"""
 
-    def columns(self, words: Words) -> Columns:
+    def columns(self, words: TypedOptions) -> Columns:
         own = self.own_columns
         return replace(own, text=words.text or own.text, pair=(words.pair or own.pair) if own.pair else "")
 
-    def asked(self, inputs: Sequence[str], words: Words = Words()) -> list[Asked]:
+    def asked(self, inputs: Sequence[str], words: TypedOptions = TypedOptions()) -> list[TextInput]:
         """Read all inputs; any fault is reported before the first prediction."""
         if words.question and "question" not in self.asked_as:
             raise UserError("this run answers no questions", expected="a run of the recipe squad", got=self.name)
         return list(self.read_inputs(inputs or [piped()], words))
 
     @abstractmethod
-    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]: ...
+    def read_inputs(self, inputs: Sequence[str], words: TypedOptions) -> Iterable[TextInput]: ...
 
     @abstractmethod
     def answers(
-        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+        self, reader: Reader, asked: Sequence[TextInput], options: AnswerOptions, advance: Advance
     ) -> Iterator[TextAnswer]: ...

@@ -15,10 +15,10 @@ from patchword.data.text.formats.glue import GLUE, GluePart, GlueTask, read_glue
 from patchword.data.text.formats.tables import Table, read_table
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.inference.answers import TextAnswer
-from patchword.recipes.text.inference.input import Asked, Columns
+from patchword.recipes.text.inference.input import Columns, TextInput
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, text_inputs
+from patchword.recipes.text.inference.requests import TypedOptions, text_inputs
 from patchword.recipes.text.tasks.spec import IN_WINDOWS, AnswerOptions, Labels, TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import TableSet, merged
 
@@ -110,11 +110,11 @@ class TableTask(TextTaskSpec[Table]):
             return Columns(self.glue.text, self.glue.pair or "", quoted=False, header=self.glue.header)
         return Columns(self.recipe.text, self.recipe.pair)
 
-    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+    def read_inputs(self, inputs: Sequence[str], words: TypedOptions) -> Iterable[TextInput]:
         return text_inputs(self.columns(words), inputs, words)
 
     def answers(
-        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+        self, reader: Reader, asked: Sequence[TextInput], options: AnswerOptions, advance: Advance
     ) -> Iterator[TextAnswer]:
         pairs = [one.pair or "" for one in asked] if asked[0].pair is not None else None
         limit = Limit(self.recipe.length, self.recipe.stride)

@@ -12,10 +12,10 @@ from patchword.data.text.formats.labels import label_names
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.tag_spans import are_span_tags
 from patchword.recipes.text.inference.answers import TextAnswer
-from patchword.recipes.text.inference.input import Asked, Columns
+from patchword.recipes.text.inference.input import Columns, TextInput
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
-from patchword.recipes.text.inference.requests import Words, sentence_inputs
+from patchword.recipes.text.inference.requests import TypedOptions, sentence_inputs
 from patchword.recipes.text.inference.tagging import tagged
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.sets import TagSet
@@ -65,10 +65,10 @@ class TagTask(TextTaskSpec[list[Sentence]]):
         examples, begun = tagged_words(tokenizer, name, cut, tags, self.recipe.length)
         return TagSet(tuple(rows), examples, begun, labels)
 
-    def read_inputs(self, inputs: Sequence[str], words: Words) -> Iterable[Asked]:
+    def read_inputs(self, inputs: Sequence[str], words: TypedOptions) -> Iterable[TextInput]:
         return sentence_inputs(self.columns(words), inputs)
 
     def answers(
-        self, reader: Reader, asked: Sequence[Asked], options: AnswerOptions, advance: Advance
+        self, reader: Reader, asked: Sequence[TextInput], options: AnswerOptions, advance: Advance
     ) -> Iterator[TextAnswer]:
         return tagged(reader, asked, self.recipe.length, advance)

@@ -6,16 +6,16 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.generation.causal import CausalSteps
 from patchword.objectives.generation.sampling import Drawn, write
-from patchword.recipes.pretraining.shares import CorpusShare, Share
+from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit
 from patchword.reports.plots import page
 from patchword.reports.run.text.markup import passage
 
 _TEXTS, _GIVEN, _NEW, _TOP_P = 4, 16, 48, 0.95
 
 
-def written_section(model: TextModel, tokenizer: Tokenizer, held: Share) -> str:
+def written_section(model: TextModel, tokenizer: Tokenizer, held: DataSplit) -> str:
     """Return the section: beginnings of held-out documents, and their continuations."""
-    if not model.causal or not isinstance(held, CorpusShare):
+    if not model.causal or not isinstance(held, CorpusSplit):
         return ""
     prompts = [prompt for number in held.documents[:_TEXTS].tolist() if len(prompt := _beginning(held, number)) > 1]
     if not prompts:
@@ -33,11 +33,11 @@ def written_section(model: TextModel, tokenizer: Tokenizer, held: Share) -> str:
     return page.section("Generated texts", page.paragraph(about) + "".join(shown))
 
 
-def _beginning(held: CorpusShare, number: int) -> list[int]:
+def _beginning(held: CorpusSplit, number: int) -> list[int]:
     corpus = held.corpus
     start, end = (int(corpus.sentences[corpus.documents[number + shift]]) for shift in (0, 1))
     return [*held.frame.before, *np.asarray(corpus.tokens[start : min(end, start + _GIVEN)], np.int64).tolist()]
 
 
-def _ends(held: CorpusShare) -> tuple[int, ...]:
+def _ends(held: CorpusSplit) -> tuple[int, ...]:
     return held.frame.after

@@ -10,7 +10,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.parts import MaskedTokens
-from patchword.recipes.pretraining.shares import CorpusShare, Share
+from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage
@@ -19,11 +19,11 @@ _SENTENCES, _PREDICTIONS = 6, 3
 _SHORTEST, _LONGEST = 10, 40  # tokens of a sentence
 
 
-def gaps_section(model: Model, tokenizer: Tokenizer, held: Share) -> str:
+def gaps_section(model: Model, tokenizer: Tokenizer, held: DataSplit) -> str:
     """Return the section: held-out sentences with masked tokens, and the model's predictions."""
-    if not isinstance(held, CorpusShare) or not isinstance(held.asked, MaskedTokens):
+    if not isinstance(held, CorpusSplit) or not isinstance(held.target_rule, MaskedTokens):
         return ""
-    chosen, masking = _sentences(held), held.asked.masking
+    chosen, masking = _sentences(held), held.target_rule.masking
     if not chosen:
         return ""
     about = "Sentences from held-out documents. The underlined tokens were masked; below each sentence are the "
@@ -34,7 +34,7 @@ def gaps_section(model: Model, tokenizer: Tokenizer, held: Share) -> str:
     )
 
 
-def _sentences(held: CorpusShare) -> list[Tensor]:
+def _sentences(held: CorpusSplit) -> list[Tensor]:
     """Return the first sentences of suitable length, from different documents."""
     corpus, found = held.corpus, []
     for number in held.documents.tolist():
@@ -48,7 +48,7 @@ def _sentences(held: CorpusShare) -> list[Tensor]:
     return found
 
 
-def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusShare, masking: Masking, ids: Tensor) -> str:
+def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusSplit, masking: Masking, ids: Tensor) -> str:
     whole = torch.from_numpy(held.frame.around(ids.int().numpy())[0]).long()
     masked = masking.apply(Ragged.of([whole.int().numpy()]), torch.tensor([len(ids)]), 0, 0)
     predictions, probabilities = fill(model, whole.scatter(0, masked.places, masking.mask), masked.places)

@@ -5,7 +5,7 @@ from typing import cast
 from patchword.analysis.cost import count
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import CorpusShare
+from patchword.recipes.pretraining.shares import CorpusSplit
 from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.run import Run
 from patchword.reports.plots import page
@@ -61,11 +61,11 @@ def pretraining_report(run: Run, found: PretrainingEvaluation) -> str:
 
 
 def _documents(task: PretrainingTask) -> str:
-    return counted(len(task.held), "document" if isinstance(task.held, CorpusShare) else "pair of sentences")
+    return counted(len(task.held), "document" if isinstance(task.held, CorpusSplit) else "pair of sentences")
 
 
 def _corpus(task: PretrainingTask) -> str:
-    if not isinstance(task.train, CorpusShare):
+    if not isinstance(task.train, CorpusSplit):
         return ""
     corpus, manifest = task.train.corpus, task.train.corpus.manifest
     rows = [

@@ -25,7 +25,7 @@ from patchword.data.text.formats.squad import Answer, Question
 from patchword.data.text.tokenizers import encoding as pieces
 from patchword.data.text.tokenizers.template import Frame
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.data.text.tokenizers.vocabulary_config import Wanted
+from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog, and the dog sleeps. Walking, walked and walks: the walker walked on.",
@@ -52,7 +52,7 @@ SPELLED = "The <mask> sat </s> on <s> the [MASK] mat <pad> [SEP] <|endoftext|> �
 
 
 def learned(kind: str, vocabulary: int = 600):
-    return Wanted(kind, vocabulary, "cased" if kind == "bytes" else None).from_texts([*SENTENCES, *HARD[:8]])
+    return VocabularyConfig(kind, vocabulary, "cased" if kind == "bytes" else None).from_texts([*SENTENCES, *HARD[:8]])
 
 
 BYTES, UNIGRAM = learned("bytes"), learned("unigram", 300)
@@ -325,7 +325,7 @@ def test_lengths_count_the_special_tokens_of_the_frame():
     tagged, begun = words(tokenizer, "tags", [["The", "unbelievable", "dog"]], [[7, 8, 9]], 40)
     asked = [number for number in tagged.targets.values.tolist() if number != IGNORE]
     assert (asked, begun.values.tolist()[1]) == ([7, 8, 9], 0)
-    plain = Tokenizer(Wanted("bytes", 400).library(learned("bytes", 400)))
+    plain = Tokenizer(VocabularyConfig("bytes", 400).library(learned("bytes", 400)))
     assert len(sentences(plain, "texts", [""], None, Limit(8)).ids.row(0)) == 2
 
 
@@ -352,7 +352,7 @@ def test_an_answer_is_found_on_its_characters(kind):
 
 @pytest.mark.parametrize("kind", ["bytes", "unigram"])
 def test_the_same_text_gives_the_same_vocabulary(kind):
-    wanted = Wanted(kind, 400)
+    wanted = VocabularyConfig(kind, 400)
     assert wanted.from_texts(SENTENCES * 3) == wanted.from_texts(iter(SENTENCES * 3))
 
 
@@ -367,7 +367,7 @@ def test_bytes_know_everything():
 
 
 def test_unigrams_of_rare_letters_are_unknown():
-    found = Wanted("unigram", 12).from_texts(["ab " * 5000 + "☃ x☃y"])
+    found = VocabularyConfig("unigram", 12).from_texts(["ab " * 5000 + "☃ x☃y"])
     assert (found.unknown, found.characters, found.words) == (4, 10004, 3)
     assert found.entries[:5] == ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
     tokenizer = Tokenizer.train_on(["ab " * 50], 12, kind="unigram")
