@@ -250,7 +250,7 @@ def test_a_process_that_met_others_ends_whatever_its_threads_do(code, expected):
     script = f"""
 import atexit, sys, threading
 from patchword import cli
-from patchword.training.parallel import joining
+from patchword.training.parallel import rendezvous
 
 def app():
     threading.Thread(target=threading.Event().wait).start()  # for which a process waits
