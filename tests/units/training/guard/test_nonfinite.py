@@ -241,7 +241,7 @@ def test_the_report_holds_the_rows_as_the_model_got_them(tmp_path):
     assert guard.said == [
         "the loss is inf in epoch 1, step 2; the step is left out. sample 16, sample 19. "
         f"{tmp_path / 'bad' / 'step-2.json'} has them; mend or remove them; "
-        "if it is not the rows, lower the rate or set clip"
+        "if it is not the rows, lower learning_rate or set clip_norm"
     ]
 
 
