@@ -41,26 +41,26 @@ class Robustness:
     clean: float
     pictures: int
     seed: int
-    corrupt: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
+    corrupted: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
     sizes: Mapping[int, float] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> float:
         """the mean accuracy over the severities of a corruption"""
-        return sum(self.corrupt[kind].values()) / len(self.corrupt[kind])
+        return sum(self.corrupted[kind].values()) / len(self.corrupted[kind])
 
     @property
     def mean(self) -> float:
         """Mean corruption accuracy: the mean over the corruptions; nan if none was measured."""
-        return sum(map(self.of_kind, self.corrupt)) / len(self.corrupt) if self.corrupt else float("nan")
+        return sum(map(self.of_kind, self.corrupted)) / len(self.corrupted) if self.corrupted else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        corrupt = {
-            kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupt.items()
+        corrupted = {
+            kind: {str(severity): value for severity, value in row.items()} for kind, row in self.corrupted.items()
         }
-        mean = {"mean_corruption_accuracy": self.mean} if self.corrupt else {}
+        mean = {"mean_corruption_accuracy": self.mean} if self.corrupted else {}
         sizes = {str(size): value for size, value in self.sizes.items()}
         first = {"clean_accuracy": self.clean, **mean, "pictures": self.pictures, "seed": self.seed}
-        return {**first, "corrupt": corrupt, "sizes": sizes}
+        return {**first, "corrupted": corrupted, "sizes": sizes}
 
 
 def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = ignore_progress) -> Robustness:
@@ -101,7 +101,7 @@ def _completed(found: Robustness, before: Robustness | None) -> Robustness:
     """Add the saved corruptions or sizes if they were not measured now and were measured on the same images."""
     if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
         return found
-    return replace(found, corrupt=found.corrupt or before.corrupt, sizes=found.sizes or before.sizes)
+    return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
 
 
 def known_robustness(run: Run) -> Robustness | None:
@@ -113,7 +113,7 @@ def known_robustness(run: Run) -> Robustness | None:
     try:
         rows = {
             kind: {int(severity): float(value) for severity, value in row.items()}
-            for kind, row in saved["corrupt"].items()
+            for kind, row in saved["corrupted"].items()
         }
         sizes = {int(size): float(value) for size, value in saved["sizes"].items()}
         return Robustness(float(saved["clean_accuracy"]), int(saved["pictures"]), int(saved["seed"]), rows, sizes)

@@ -12,7 +12,7 @@ from patchword.layers.model import Model
 from patchword.recipes.recipe import Recipe
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.task import Task
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 R = TypeVar("R", bound=Recipe)
 T = TypeVar("T", bound=Task)
@@ -59,7 +59,7 @@ class RecipeKind(Generic[R, T]):
     build_task: Callable[[R, Console], Task]
     evaluate: Callable[[RunFolder, R, str], Evaluation]
     check_data: Callable[[R, Progress], tuple[str, Sequence[Fault]]]
-    sample_names: Callable[[T], Name]
+    sample_names: Callable[[T], SampleNames]
     required_settings: Callable[[R], str]
     metric: Callable[[R], str] = _test_accuracy
     evaluates_other_data: bool = True

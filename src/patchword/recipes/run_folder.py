@@ -8,7 +8,7 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.layers.model import Model
-from patchword.training.parallel.rank import launched
+from patchword.training.parallel.rank import launched_processes
 from patchword.training.run_log import read_metrics
 from patchword.weights import load
 
@@ -16,7 +16,7 @@ from patchword.weights import load
 def resume_command(folder: Path) -> str:
     """Return the shell command that resumes the run of a folder, with the same number of processes."""
     place = ["--name", folder.name, "--runs", folder.parent, "--resume"]
-    together = ["--processes", processes] if (processes := launched()) > 1 else []
+    together = ["--processes", processes] if (processes := launched_processes()) > 1 else []
     return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, *together])
 
 

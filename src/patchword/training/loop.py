@@ -127,7 +127,7 @@ class Loop:
         if not math.isfinite(state.loss):
             raise UserError(
                 f"the loss is {state.loss} in epoch {state.epoch + 1}",
-                hint="lower the learning rate (rate), or clip gradients (clip)",
+                hint="lower the learning rate (learning_rate), or clip gradients (clip_norm)",
             )
         began = time.monotonic()
         try:

@@ -290,7 +290,7 @@ def test_pictures_that_cannot_be_read(refused, trained):
     Path("empty").mkdir()
     Path("broken.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
     assert "there is nothing at gone.png" in refused("predict", trained, "gone.png")
-    assert "no pictures to classify" in refused("predict", trained, "empty")
+    assert "no images to classify" in refused("predict", trained, "empty")
     assert "cannot read the image broken.png" in refused("predict", trained, "broken.png", "--csv", "out.csv")
     write_picture(Path("a.png"))
     assert "cannot make the folder a.png" in refused("predict", trained, "a.png", "--csv", "a.png/out.csv")

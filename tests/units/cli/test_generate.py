@@ -184,7 +184,7 @@ def test_other_models_are_refused(command, folder, tmp_path):
     tokenizer = Tokenizer.read(folder)
     for name, head, message in (
         ("bert-tiny", "words", "'bert-tiny' cannot write: its tokens read what comes after them"),
-        ("gpt2-small", "tokens", "'gpt2-small' has no language modelling head"),
+        ("gpt2-small", "tokens", "'gpt2-small' has no head for words"),
     ):
         patchword.save(tiny_text(name, head=head, vocabulary=tokenizer.vocabulary), tmp_path / "other")
         tokenizer.save(tmp_path / "other")

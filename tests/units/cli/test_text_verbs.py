@@ -447,7 +447,7 @@ def test_a_piece_that_goes_on_with_a_word_joins_it():
 def test_what_fill_refuses(saved, refused, tokenizer):
     folder = saved("words", head="words")
     assert "there is no [MASK] in the text" in refused("fill", folder, "The cat sat.")
-    assert "longer than the model reads: expected 40 tokens" in refused("fill", folder, "cat " * 60 + "[MASK]")
+    assert "longer than the maximum of the model: expected 40 tokens" in refused("fill", folder, "cat " * 60 + "[MASK]")
     assert "has no language modelling head" in refused("fill", saved("plain"), "The [MASK] sat.")
     assert "there is nothing at bert-tiny" in refused("fill", "bert-tiny", "The [MASK] sat.")
 
@@ -456,7 +456,7 @@ def test_fill_refuses_a_model_that_reads_only_what_stands_before(tokenizer, refu
     patchword.save(tiny_text("gpt", vocabulary=tokenizer.vocabulary), "causal")
     tokenizer.save(Path("causal"))
     told = refused("fill", "causal", "The [MASK] sat.")
-    assert "cannot fill a gap: expected a masked model, such as a BERT, got 'gpt'" in told
+    assert "cannot fill a mask: expected a masked model, such as a BERT, got 'gpt'" in told
     assert "`patchword generate causal" in told
 
 
@@ -609,8 +609,8 @@ def test_half_the_bits_answer_nearly_the_same(command, saved):
 
 def test_what_embed_refuses(minilm, refused):
     assert "no output was chosen" in refused("embed", minilm, "cat")
-    assert "the kind of file is not clear" in refused("embed", minilm, "cat", "--out", "v.txt")
-    assert "cannot hold texts of several vectors" in refused("embed", minilm, "cat", "--out", "v.npy", "--pool", "none")
+    assert "unknown file type" in refused("embed", minilm, "cat", "--out", "v.txt")
+    assert "cannot hold several vectors per text" in refused("embed", minilm, "cat", "--out", "v.npy", "--pool", "none")
     assert "expected 0 (the embeddings) to 2" in refused("embed", minilm, "cat", "--json", "--layer", 3)
     assert "has no pooler" in refused("embed", minilm, "cat", "--json", "--pool", "pooler")
     assert "expected 3 to 40 tokens" in refused("embed", minilm, "cat", "--json", "--length", 41)

@@ -445,7 +445,7 @@ def test_a_causal_model_takes_no_pairs(words, command):
         "text=texts.txt",
         f"tokenizer={words}",
     )
-    assert "reads only backwards" in told
+    assert "is causal and predicts the next word" in told
     assert "sentences=packed" in told
 
 

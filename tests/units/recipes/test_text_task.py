@@ -317,7 +317,7 @@ def test_what_is_set_aside_is_a_share_of_all_and_leaves_some_of_each(share):
 
 def test_one_text_cannot_be_parted(words):
     table = write_table(Path("train.csv"), [("good", 1)])
-    with pytest.raises(ValueError, match="too few texts to set any aside"):
+    with pytest.raises(ValueError, match="too few texts to keep any for validation"):
         parts_of(tuned("classify-text", words, "task=number", f"train={table}"))
 
 
@@ -504,7 +504,7 @@ def test_files_that_are_not_there(refused):
 def test_a_share_that_is_none(refused, share):
     opinions(Path("train.csv"))
     told = refused("train=train.csv", f"validation={share}")
-    assert "recipe field 'validation': expected a file, or a share between 0 and 1" in told
+    assert "recipe field 'validation': expected a file, or a fraction between 0 and 1" in told
 
 
 def test_one_class_only(refused):

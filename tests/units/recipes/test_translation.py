@@ -163,8 +163,8 @@ def test_pairs_with_one_source_are_set_aside_together():
         (("words=200",), "a vocabulary of 200 is too small"),
         (("model.max_length=5",), "train.b, line 1: a text is longer than the maximum of the model"),
         (("train=train.a,val.tsv",), "has no counterpart"),
-        (("train=",), "no pairs were named"),
-        (("validation=2",), "a share between 0 and 1"),
+        (("train=",), "no pairs are given"),
+        (("validation=2",), "a fraction between 0 and 1"),
         (("test=nothing.tsv",), "nothing.tsv"),
         (("model=bert-mini",), "expected a model that translates"),
         (("tokenizer=a,b,c",), "tokenizer"),
@@ -217,7 +217,7 @@ def test_a_search_is_the_same_alone_and_among_others(run):
 
 def test_the_alignment_is_drawn_and_told_where_there_is_none(run, command):
     if "none" in str(run):
-        assert "does not look back" in refusal(command, "translate", run, "ba ce", "--alignment", "a.png")
+        assert "has no attention" in refusal(command, "translate", run, "ba ce", "--alignment", "a.png")
         return
     code, told, _ = command("translate", run, "ba ce di", "--alignment", "a.png", "--json")
     assert code == 0

@@ -1,4 +1,4 @@
-"""The same recipe from several seeds: how far a result is luck."""
+"""Runs of one recipe with several seeds, which show how much of a result is chance."""
 
 import csv
 import json

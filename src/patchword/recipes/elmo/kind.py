@@ -10,7 +10,7 @@ from patchword.recipes.elmo.task import ElmoTask, build_task
 from patchword.recipes.pretraining.checks import documents_in
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.text.sample_texts import excerpt
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _check_data(recipe: ElmoRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:
@@ -18,7 +18,7 @@ def _check_data(recipe: ElmoRecipe, progress: Progress) -> tuple[str, Sequence[F
     return documents_in(recipe.files())
 
 
-def _sample_names(task: ElmoTask) -> Name:
+def _sample_names(task: ElmoTask) -> SampleNames:
     words = task.corpus.words
     return lambda piece: [
         excerpt(" ".join(words[number] for number in row if number >= 0)) for row in piece.words.tolist()

@@ -7,18 +7,18 @@ from typing import Any
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.data.faults import Fault, one_report
+from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import ListedSource
 from patchword.data.progress import Progress
-from patchword.data.shards.sharded_images import Sharded
+from patchword.data.shards.sharded_images import ShardedImages
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.image.evaluation import evaluate_images
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.task import Task
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _task(recipe: ImageRecipe, console: Console) -> Task:
@@ -26,7 +26,7 @@ def _task(recipe: ImageRecipe, console: Console) -> Task:
 
 
 def _check_data(recipe: ImageRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:
-    with one_report() as report:
+    with collect_faults() as report:
         source = open_source(recipe.data)
         count = source.examine(progress)
     return f"{count:,} images", report.doubts
@@ -36,9 +36,9 @@ def _required(recipe: ImageRecipe) -> str:
     return "data=FOLDER" if recipe.data == "pictures" else ""
 
 
-def _sample_names(task: ImageTask) -> Name:
+def _sample_names(task: ImageTask) -> SampleNames:
     """Name images by their files, which are looked up on first use; images of a single-file set by their index."""
-    if isinstance(shards := task.train.images.pixels, Sharded):
+    if isinstance(shards := task.train.images.pixels, ShardedImages):
         return lambda piece: [shards.name_of(sample) for sample in piece.samples.tolist()]
 
     @cache

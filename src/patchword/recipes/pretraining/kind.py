@@ -14,7 +14,7 @@ from patchword.recipes.pretraining.task import PretrainingTask, build_task
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.task import Task
 from patchword.recipes.text.sample_texts import text_excerpts
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _task(recipe: PretrainingRecipe, console: Console) -> Task:
@@ -25,7 +25,7 @@ def _check_data(recipe: PretrainingRecipe, progress: Progress) -> tuple[str, Seq
     return checked_texts(recipe)
 
 
-def _sample_names(task: PretrainingTask) -> Name:
+def _sample_names(task: PretrainingTask) -> SampleNames:
     return lambda piece: [f"example {sample} ({text})" for sample, text in text_excerpts(task.tokenizer, piece)]
 
 

@@ -16,7 +16,7 @@ from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.sample_texts import text_excerpts, text_location
 from patchword.recipes.text.task import TextTask, build_task
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _task(recipe: TextRecipe, console: Console) -> Task:
@@ -35,7 +35,7 @@ def _check_data(recipe: TextRecipe, progress: Progress) -> tuple[str, Sequence[F
     return check_texts(recipe)
 
 
-def _sample_names(task: TextTask) -> Name:
+def _sample_names(task: TextTask) -> SampleNames:
     return lambda piece: [
         f"{text_location(task.train, sample)} ({text})" for sample, text in text_excerpts(task.tokenizer, piece)
     ]

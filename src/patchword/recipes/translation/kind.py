@@ -10,14 +10,14 @@ from patchword.recipes.translation.data import read_all
 from patchword.recipes.translation.evaluation import evaluate_translation
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.translation.task import TranslationTask, build_task
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _check_data(recipe: TranslationRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:
     return ", ".join(f"{part} {len(texts):,} pairs" for part, texts in read_all(recipe).items()), ()
 
 
-def _sample_names(task: TranslationTask) -> Name:
+def _sample_names(task: TranslationTask) -> SampleNames:
     source = task.languages.source
     return lambda piece: [
         f"pair {sample + 1} ({excerpt(source.decode(piece.source.row(place)))})"

@@ -10,14 +10,14 @@ from patchword.recipes.text.sample_texts import text_location
 from patchword.recipes.vectors.evaluation import evaluate_over_vectors
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.task import OverVectorsTask, build_task
-from patchword.training.guard.report import Name
+from patchword.training.guard.report import SampleNames
 
 
 def _check_data(recipe: OverVectorsRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:
     return check_texts(recipe.texts())
 
 
-def _sample_names(task: OverVectorsTask) -> Name:
+def _sample_names(task: OverVectorsTask) -> SampleNames:
     return lambda piece: [text_location(task.train, sample) for sample in piece.samples.tolist()]
 
 

@@ -67,7 +67,7 @@ class LossSpikeRewind:
             raise UserError(
                 f"the loss rose above {self.factor:g} times its median again, at step {spike.last + 1}",
                 got=f"{len(state.skipped_steps)} steps skipped so far",
-                hint="lower the learning rate (rate), or clip gradients (clip)",
+                hint="lower the learning rate (learning_rate), or clip gradients (clip_norm)",
             )
         for folder in sorted(self.folder.glob("*"), reverse=True):
             if folder.name > _folder_name(spike.first):

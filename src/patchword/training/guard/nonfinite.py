@@ -145,13 +145,13 @@ class NonFiniteGuard(Step):
         what = f"the loss is {loss}" if loss - loss != 0 else "the gradient is non-finite"
         what += f" in epoch {step.index.epoch + 1}, step {step.index.batch + 1}"
         samples = f"samples unknown, since {MAX_REPORTS} reports are written already"
-        hint = "lower the learning rate (rate), or clip gradients (clip)"
+        hint = "lower the learning rate (learning_rate), or clip gradients (clip_norm)"
         if state.nonfinite_steps <= MAX_REPORTS:
             found = nonfinite_samples(step.batch, self.plain, self.model)
             path, samples = write_report(self.folder / "bad", step.index, what, step.batch, found, self.name)
             hint = (
                 f"see {path}; fix or remove these samples; "
-                "if they are correct, lower the learning rate (rate) or clip gradients (clip)"
+                "if they are correct, lower the learning rate (learning_rate) or clip gradients (clip_norm)"
             )
         if self.on_nonfinite == "stop":
             raise UserError(what, got=samples, hint=f"{hint}; to resume and skip such steps:\n{self.resume_command}")

@@ -123,7 +123,7 @@ def test_a_word_that_is_not_there():
 
 
 def test_words_and_vectors_must_agree():
-    with pytest.raises(UserError, match="one a word"):
+    with pytest.raises(UserError, match="one per word"):
         WordVectors(("a", "b"), np.ones((3, 2), np.float32))
     with pytest.raises(UserError, match="unique words"):
         WordVectors(("a", "a"), np.ones((2, 2), np.float32))

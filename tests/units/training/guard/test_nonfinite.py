@@ -248,7 +248,7 @@ def test_the_report_has_the_samples_as_the_model_received_them(tmp_path):
     assert guard.messages == [
         "the loss is inf in epoch 1, step 2; the step is skipped. Cause: sample 16, sample 19. "
         f"To do: see {tmp_path / 'bad' / 'step-2.json'}; fix or remove these samples; "
-        "if they are correct, lower the learning rate (rate) or clip gradients (clip)"
+        "if they are correct, lower the learning rate (learning_rate) or clip gradients (clip_norm)"
     ]
 
 
