@@ -1,4 +1,4 @@
-"""A race: contenders take turns, so that a busy moment of the machine hurts each of them."""
+"""A benchmark: candidates take turns, so that a busy moment of the machine affects all of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ import torch
 from patchword.core.errors import UserError
 
 ROUNDS = 4
-_WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compiled, chosen and recorded
+_WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compiled, chosen and captured
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """step: does some work and says how much, e.g. how many images. calls: steps of a whole pass over the inputs.
-    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as graphs, whose memory is held."""
+    """step: does some work and returns how much, e.g. how many images. calls: steps of a whole pass over the inputs.
+    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as CUDA graphs, which keep their memory."""
 
     name: str
     step: Callable[[], float]
@@ -26,9 +26,9 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Finish:
-    """rate: work a second, the median of the rounds. seconds: of a pass. memory: bytes of a step at the peak beyond
-    what lay there before, weights for example; None where it is not told."""
+class Timing:
+    """rate: work per second, the median of the rounds. seconds: per pass. memory: peak bytes of a step beyond what was
+    allocated before, weights for example; None where it is not measured."""
 
     name: str
     rate: float
@@ -38,59 +38,61 @@ class Finish:
 
     @property
     def products(self) -> float:
-        """multiplications and additions a second"""
+        """multiplications and additions per second"""
         return 2 * self.macs / self.seconds
 
 
 Told = Callable[[str], None]
 
 
-def race(contenders: Sequence[Candidate], device: torch.device, seconds: float, told: Told = print) -> list[Finish]:
-    """Each for about so many seconds in all, after a warm-up that is not counted."""
-    if not contenders:
-        raise UserError("nobody races", hint="name those that do as the tables of results name them")
+def benchmark(
+    candidates: Sequence[Candidate], device: torch.device, seconds: float, told: Told = print
+) -> list[Timing]:
+    """Runs each candidate for about so many seconds in all, after a warm-up that is not counted."""
+    if not candidates:
+        raise UserError("there is no candidate to benchmark", hint="use the names of the tables of results")
     peaks, passes = [], []
-    for contender in contenders:
-        told(f"warming up: {contender.name}")
-        _run(contender, _WARM_RECORDED if contender.recorded else _WARM, device)
-        peaks.append(_peak(contender, device))
-        taken = _run(contender, 1, device)[1]  # none of the first, which would leave each round a pass or two
+    for candidate in candidates:
+        told(f"warming up: {candidate.name}")
+        _run(candidate, _WARM_RECORDED if candidate.recorded else _WARM, device)
+        peaks.append(_peak(candidate, device))
+        taken = _run(candidate, 1, device)[1]  # none of the first, which would leave each round a pass or two
         passes.append(max(1, round(seconds / ROUNDS / max(taken, 1e-6))))
-    rounds: list[list[tuple[float, float]]] = [[] for _ in contenders]
+    rounds: list[list[tuple[float, float]]] = [[] for _ in candidates]
     for number in range(ROUNDS):
         told(f"round {number + 1} of {ROUNDS}")
-        for contender, count, found in zip(contenders, passes, rounds, strict=True):
-            found.append(_run(contender, count, device))
-    finishes = []
-    for contender, count, peak, found in zip(contenders, passes, peaks, rounds, strict=True):
+        for candidate, count, found in zip(candidates, passes, rounds, strict=True):
+            found.append(_run(candidate, count, device))
+    timings = []
+    for candidate, count, peak, found in zip(candidates, passes, peaks, rounds, strict=True):
         rate, taken = median(work / spent for work, spent in found), median(spent for _, spent in found) / count
-        finishes.append(Finish(contender.name, rate, taken, peak, contender.macs))
-    return finishes
+        timings.append(Timing(candidate.name, rate, taken, peak, candidate.macs))
+    return timings
 
 
-def _run(contender: Candidate, passes: int, device: torch.device) -> tuple[float, float]:
+def _run(candidate: Candidate, passes: int, device: torch.device) -> tuple[float, float]:
     """the work that was done and the seconds it took"""
     wait(device)
     began, work = time.perf_counter(), 0.0
-    for _ in range(passes * contender.calls):
-        work += contender.step()
+    for _ in range(passes * candidate.calls):
+        work += candidate.step()
     wait(device)
     return work, time.perf_counter() - began
 
 
-def _peak(contender: Candidate, device: torch.device) -> int | None:
-    if device.type != "cuda" or contender.recorded:
-        contender.step()
+def _peak(candidate: Candidate, device: torch.device) -> int | None:
+    if device.type != "cuda" or candidate.recorded:
+        candidate.step()
         return None
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    for _ in range(contender.calls):
-        contender.step()
+    for _ in range(candidate.calls):
+        candidate.step()
     return torch.cuda.max_memory_allocated(device) - before
 
 
 def wait(device: torch.device) -> None:
-    """until an accelerator has done what it was given"""
+    """Waits until an accelerator has finished all work."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

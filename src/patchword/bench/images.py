@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.analysis.cost import count
-from patchword.bench.benchmark import Candidate, Told, race
+from patchword.bench.benchmark import Candidate, Told, benchmark
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.bench.result import Result
@@ -108,12 +108,12 @@ def bench_images(
             raced = difference[f"{who} as it races"] = agreement(reading.answers(2), answers[who])
             most = _APART if setting.precision == "float32" else _WRONG
             check_agreement("its answers as it races", raced, most, f"{who} in float32")
-    contenders = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
-    finishes = race(contenders, setting.device, setting.seconds, told)
+    candidates = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
+    timings = benchmark(candidates, setting.device, setting.seconds, told)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"
     shown = {"model": name, **fields, **setting.told()}
-    return Result(title, "images", finishes, OURS, setting.device, limits, difference, shown)
+    return Result(title, "images", timings, OURS, setting.device, limits, difference, shown)
 
 
 class Reading:

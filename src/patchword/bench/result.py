@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchword.bench.benchmark import Finish
+from patchword.bench.benchmark import Timing
 from patchword.bench.hardware_limits import Ceilings
 from patchword.core.device import machine
 from patchword.core.files import write_json
@@ -22,7 +22,7 @@ class Result:
 
     title: str
     unit: str
-    finishes: Sequence[Finish]
+    timings: Sequence[Timing]
     ours: str
     device: torch.device
     limits: Ceilings
@@ -32,8 +32,8 @@ class Result:
     @property
     def ratios(self) -> dict[str, float]:
         """how many times as fast as each peer ours is, if it was in the race"""
-        mine = [one.rate for one in self.finishes if one.name == self.ours]
-        return {one.name: rate / one.rate for rate in mine for one in self.finishes if one.name != self.ours}
+        mine = [one.rate for one in self.timings if one.name == self.ours]
+        return {one.name: rate / one.rate for rate in mine for one in self.timings if one.name != self.ours}
 
     def lines(self) -> list[tuple[str, ...]]:
         """name, rate, how many times as fast ours is, share of the matrix rate, memory of a step"""
@@ -45,7 +45,7 @@ class Result:
                 f"{one.products / self.limits.products:.0%}" if one.macs else "",
                 "" if one.memory is None else f"{one.memory / 1e9:.2f} GB",
             )
-            for one in self.finishes
+            for one in self.timings
         ]
 
     def notes(self) -> list[str]:
@@ -60,12 +60,12 @@ class Result:
         return {
             "title": self.title,
             "setting": dict(self.setting),
-            f"{self.unit}_per_second": {one.name: round(one.rate, 2) for one in self.finishes},
+            f"{self.unit}_per_second": {one.name: round(one.rate, 2) for one in self.timings},
             "ratio": {name: round(value, 3) for name, value in self.ratios.items()},
             "share_of_matrix_rate": {
-                one.name: round(one.products / self.limits.products, 3) for one in self.finishes if one.macs
+                one.name: round(one.products / self.limits.products, 3) for one in self.timings if one.macs
             },
-            "memory_of_a_step": {one.name: one.memory for one in self.finishes if one.memory is not None},
+            "memory_of_a_step": {one.name: one.memory for one in self.timings if one.memory is not None},
             "difference": {name: float(f"{value:.2g}") for name, value in self.difference.items()},
             "ceilings": {"products_per_second": self.limits.products, "bytes_per_second": self.limits.copies},
         }

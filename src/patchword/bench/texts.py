@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.bench.benchmark import Candidate, Told, race
+from patchword.bench.benchmark import Candidate, Told, benchmark
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.images import OURS, Setting
 from patchword.bench.peers import agreement, check_agreement, of_transformers
@@ -37,7 +37,7 @@ def bench_masked(
 ) -> Result:
     """Training steps. Transformers as it is: dropout 0.1, scores of all words at every token.
 
-    others: more contenders, made of our model, the texts and the setting
+    others: more candidates, made of our model, the texts and the setting
     """
     device = setting.device
     model = _bert(name, "words", 0.0, device, **sizes)
@@ -45,16 +45,16 @@ def bench_masked(
     difference = _same_loss(model.to(device), texts, device)
     check_agreement(f"{THEIRS}: its loss", difference)
     runs = {OURS: 0.0, SAME: 0.1, THEIRS: 0.1, UNDROPPED: 0.0}
-    contenders = [
+    candidates = [
         (_learning if who in (OURS, SAME) else _learning_theirs)(
             who, _bert(name, "words", rate, device, **sizes), texts, setting
         )
         for who, rate in runs.items()
         if setting.races(who)
     ]
-    contenders += others(model, texts, setting)
-    finishes = race(contenders, device, setting.seconds, told)
-    return _result(f"{name}, masked words", name, setting, texts, finishes, {THEIRS: difference}, sizes)
+    candidates += others(model, texts, setting)
+    timings = benchmark(candidates, device, setting.seconds, told)
+    return _result(f"{name}, masked words", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
 def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = print, **sizes: Any) -> Result:
@@ -74,14 +74,14 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
     batches = texts.sorted(_TOKENS_CPU if device.type == "cpu" else _TOKENS, device)
     padded = texts.padded(setting.batch, device)
     macs, held = texts.macs(ours.card.config, words=False), setting.records(OURS, changing=not texts.is_even)
-    contenders = [
+    candidates = [
         replace(
             turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(places=None))), macs), recorded=held
         ),
         turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
     ]
-    finishes = race([one for one in contenders if setting.races(one.name)], device, setting.seconds, told)
-    return _result(f"{name}, reading", name, setting, texts, finishes, {THEIRS: difference}, sizes)
+    timings = benchmark([one for one in candidates if setting.races(one.name)], device, setting.seconds, told)
+    return _result(f"{name}, reading", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
 def _bert(name: str, head: str, dropout: float, device: torch.device, **sizes: Any) -> TextModel:
@@ -93,13 +93,13 @@ def _bert(name: str, head: str, dropout: float, device: torch.device, **sizes: A
 
 
 def _result(
-    title: str, name: str, setting: Setting, texts: Texts, finishes: Any, difference: dict[str, float], sizes: Any
+    title: str, name: str, setting: Setting, texts: Texts, timings: Any, difference: dict[str, float], sizes: Any
 ) -> Result:
     lengths = texts.lengths
     spread = {"texts": len(lengths), "shortest": int(lengths.min()), "longest": int(lengths.max())}
     shown = {"model": name, **sizes, **setting.told(), **spread, "mean": round(float(lengths.double().mean()), 1)}
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
-    return Result(title, "tokens", finishes, OURS, setting.device, limits, difference, shown)
+    return Result(title, "tokens", timings, OURS, setting.device, limits, difference, shown)
 
 
 def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
