@@ -53,7 +53,7 @@ def test_every_family_has_a_structure():
 
 # By default one model of every structure in the registry, and the smallest of every family; the other sizes are slow.
 @pytest.mark.usefixtures("quick_meta")
-@pytest.mark.parametrize("name", sweep(image_models(), [*TWINS, *map(smallest, image_families())]))
+@pytest.mark.parametrize("name", sweep(image_models(), [*STRUCTURES, *map(smallest, image_families())]))
 def test_counts_are_those_of_the_table(name):
     variant = REGISTRY.find(name)[1]
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""A race: contenders take turns, so that a busy moment of the machine hurts each of them."""
+"""A benchmark: candidates take turns, so that a busy moment of the machine affects all of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ import torch
 from patchword.core.errors import UserError
 
 ROUNDS = 4
-_WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compiled, chosen and recorded
+_WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compiled, chosen and captured
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """step: does some work and says how much, e.g. how many images. calls: steps of a whole pass over the inputs.
-    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as graphs, whose memory is held."""
+    """step: does some work and returns how much, e.g. how many images. calls: steps of a whole pass over the inputs.
+    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as CUDA graphs, which keep their memory."""
 
     name: str
     step: Callable[[], float]
@@ -27,8 +27,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Timing:
-    """rate: work a second, the median of the rounds. seconds: of a pass. memory: bytes of a step at the peak beyond
-    what lay there before, weights for example; None where it is not told."""
+    """rate: work per second, the median of the rounds. seconds: per pass. memory: peak bytes of a step beyond what was
+    allocated before, weights for example; None where it is not measured."""
 
     name: str
     rate: float
@@ -38,7 +38,7 @@ class Timing:
 
     @property
     def products(self) -> float:
-        """multiplications and additions a second"""
+        """multiplications and additions per second"""
         return 2 * self.macs / self.seconds
 
 
@@ -48,9 +48,9 @@ Told = Callable[[str], None]
 def benchmark(
     candidates: Sequence[Candidate], device: torch.device, seconds: float, told: Told = print
 ) -> list[Timing]:
-    """Each for about so many seconds in all, after a warm-up that is not counted."""
+    """Runs each candidate for about so many seconds in all, after a warm-up that is not counted."""
     if not candidates:
-        raise UserError("nobody races", hint="name those that do as the tables of results name them")
+        raise UserError("there is no candidate to benchmark", hint="use the names of the tables of results")
     peaks, passes = [], []
     for candidate in candidates:
         told(f"warming up: {candidate.name}")
@@ -93,6 +93,6 @@ def _peak(candidate: Candidate, device: torch.device) -> int | None:
 
 
 def wait(device: torch.device) -> None:
-    """until an accelerator has done what it was given"""
+    """Waits until an accelerator has finished all work."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

@@ -27,8 +27,8 @@ _APART, _WRONG = 1e-3, 0.1  # differences between answers in float32, and betwee
 
 @dataclass(frozen=True)
 class Setting:
-    """How something is measured. eager: names of peers that are not compiled although the others are. among: who races;
-    none is all."""
+    """How candidates are measured. eager: names of peers that are not compiled although the others are. among: names of
+    the candidates; none is all."""
 
     device: torch.device
     precision: Precision
@@ -47,15 +47,15 @@ class Setting:
         return not self.among or name in self.among
 
     def records(self, name: str, changing: bool = False) -> bool:
-        """whether it runs as recorded graphs: see `compiled`"""
+        """True if it runs as CUDA graphs: see patchword.compile"""
         return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not changing)
 
     def ours(self, model: nn.Module, changing: bool = False) -> Any:
-        """what is called of this library: compiled, unless it is not to be"""
+        """our model as it is called: by patchword.compile, unless the setting is eager"""
         return compile(model, training=self.train, dynamic=changing or None) if self.compiled else model
 
     def peer(self, model: nn.Module, name: str) -> Any:
-        """what is called of another: compiled as torch does it by itself"""
+        """a peer's model as it is called: by torch.compile"""
         return torch.compile(model) if self.compiled and name not in self.eager else model
 
     def prepared(self, model: nn.Module, name: str) -> Any:

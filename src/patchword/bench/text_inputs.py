@@ -1,4 +1,4 @@
-"""Texts for benchmarks: random words of given lengths, in the batches that each contender reads."""
+"""Texts for benchmarks: random words of given lengths, in the batches that each candidate reads."""
 
 import math
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ def bench_masked(
 ) -> Result:
     """Training steps. Transformers as it is: dropout 0.1, scores of all words at every token.
 
-    others: more contenders, made of our model, the texts and the setting
+    others: more candidates, made of our model, the texts and the setting
     """
     device = setting.device
     model = _bert(name, "words", 0.0, device, **sizes)

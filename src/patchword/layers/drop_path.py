@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 
 
 class DropPath(nn.Module):
-    """Drops the branch of a whole sample, and scales the kept ones up so that the mean stays."""
+    """Drops the branch of a whole sample with this probability, and scales the others so that the mean stays."""
 
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class DropPath(nn.Module):
 
 
 def drop_path_rates(rate: float, depths: Sequence[int]) -> list[list[float]]:
-    """A rate for each block of each stage: 0 for the first, `rate` for the last, linear between (Huang et al., 2016)"""
+    """A rate per block of each stage: 0 for the first, `rate` for the last, linear between (Huang et al., 2016)"""
     last, rates = max(1, sum(depths) - 1), []
     for stage, depth in enumerate(depths):
         before = sum(depths[:stage])

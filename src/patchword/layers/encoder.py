@@ -1,4 +1,4 @@
-"""Blocks, one after the other."""
+"""A sequence of blocks."""
 
 from collections.abc import Iterable, Sequence
 

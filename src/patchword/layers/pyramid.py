@@ -18,7 +18,7 @@ from patchword.layers.model import Model
 
 
 class Stage(nn.Module):
-    """entrance, leading tokens, positions, blocks"""
+    """stem, prefix tokens, positions, blocks"""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Stage(nn.Module):
 
 
 class Backbone(nn.Module):
-    """Stages alone: a feature map from each, for a detector or a segmenter.
+    """Stages without norm and head: a feature map per stage, for detection or segmentation.
 
-    strides: how many pixels of the image there are from one place of each map to the next. widths: its channels.
+    strides: pixels of the image per pixel of each map. widths: channels of each map
     """
 
     card: Card  # set by the registry: the model's name and sizes
@@ -59,12 +59,12 @@ class Backbone(nn.Module):
         self.widths = tuple(stage.width for stage in stages)
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        """(batch, channels, height, width) -> the map (batch, width, rows, columns) that leaves each stage"""
+        """(batch, channels, height, width) -> the map (batch, width, rows, columns) of each stage"""
         return [grid.to_map(tokens)[1] for tokens, grid in run_stages(self.stages, images)]
 
 
 class Pyramid(Model):
-    """Stages, a last norm, a head. Each stage reads the map of the one before."""
+    """Stages, a final norm, a head. The input of each stage is the map of the stage before."""
 
     def __init__(self, stages: Sequence[Stage | ConvStage], norm: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -75,20 +75,20 @@ class Pyramid(Model):
         return cast(Tensor, self.head(*self.encode(images)))
 
     def encode(self, images: Tensor) -> tuple[Tensor, Grid]:
-        """the last tokens, normed, and their grid"""
+        """the tokens of the last stage after the final norm, and their grid"""
         tokens, grid = run_stages(self.stages, images)[-1]
         return self.norm(tokens), grid
 
     def backbone(self) -> Backbone:
         """The same stages, with the same weights, without norm and head."""
         backbone = Backbone(cast(Sequence[Stage | ConvStage], list(self.stages)))
-        if hasattr(self, "card"):  # a model that was composed by hand has none
+        if hasattr(self, "card"):  # a model that was not created by the registry has none
             backbone.card = self.card
         return backbone
 
 
 def run_stages(stages: nn.ModuleList, images: Tensor) -> list[tuple[Tensor, Grid]]:
-    """tokens and grid that leave each stage"""
+    """the output tokens and the grid of each stage"""
     outputs: list[tuple[Tensor, Grid]] = []
     for stage in stages:
         feature_map = outputs[-1][1].to_map(outputs[-1][0])[1] if outputs else images

@@ -1,4 +1,4 @@
-"""The gradient of a residual stream, in the precision that it was computed in."""
+"""The sum of a residual, with its gradient in the precision that it is computed in."""
 
 from typing import Any, cast
 
@@ -9,9 +9,9 @@ from torch import Tensor
 def residual_add(stream: Tensor, branch: Tensor) -> Tensor:
     """stream + branch; where a compiled model computes branches in bfloat16, the gradient is kept in it.
 
-    The sum stays float32. Its gradient is made of products in bfloat16; rounding it once more adds nothing to its
-    error, and a compiled model then writes it once in 16 bits, for the branch and for the stream alike. Without a
-    compiler that would be a copy more.
+    The sum stays float32. Its gradient comes from products in bfloat16; rounding it once more does not add to its
+    error, and a compiled model then writes it once in 16 bits, for both the branch and the stream. In eager mode that
+    would be one more copy.
     """
     short = stream.dtype == torch.float32 and branch.dtype == torch.bfloat16 and stream.shape == branch.shape
     if short and torch.compiler.is_compiling() and stream.requires_grad and branch.requires_grad:
@@ -26,6 +26,6 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """The way over rows keeps a compiler from seeing two conversions one behind the other, which it leaves out."""
+        """The flatten keeps the compiler from seeing two conversions in sequence, which it would remove."""
         short = gradient.bfloat16()
         return short.flatten(0, -2).to(gradient.dtype).view_as(gradient), short

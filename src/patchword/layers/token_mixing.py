@@ -1,4 +1,4 @@
-"""Mixing along tokens without attention."""
+"""Mixing of tokens without attention."""
 
 from torch import Tensor, nn
 
@@ -8,7 +8,7 @@ from patchword.layers.feed_forward import FeedForward
 
 
 class TokenMixing(nn.Module):
-    """Mixer: the same feed-forward, applied along the tokens of each channel; so their number is fixed."""
+    """Mixer: a feed-forward along the tokens of each channel; so the number of tokens is fixed."""
 
     def __init__(self, tokens: int, hidden: int, activation: nn.Module | None = None) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from patchword.kernels.mlp.reference import FORMS, Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import WIDTHS, is_known, launch
 from patchword.layers import FeedForward, LayerScale, Norm, QuickGelu, Residual
 from support.helpers import difference
-from support.kernel_tests import DEVICE, error, needs_triton
+from support.kernel_tests import DEVICE, assert_as_exact, error, needs_triton
 
 KIND, BOUND = (torch.bfloat16, 1e-2) if DEVICE.type == "cuda" else (torch.float32, 1e-6)  # what is run there
 
@@ -39,6 +39,12 @@ def by_kernel(tokens, weights, eps=1e-5, form="gelu"):
     return torch.ops.patchword.fused_mlp(tokens, *weights, eps, form)
 
 
+def check(tokens, weights, form="gelu"):
+    """The kernel is about as exact as the reference in the same dtype."""
+    reference = fused_mlp_reference(tokens, weights, 1e-5, form)
+    assert_as_exact([by_kernel(tokens, weights, form=form)], [reference], [exactly(tokens, weights, form=form)])
+
+
 def exactly(tokens, weights, eps=1e-5, form="gelu"):
     return fused_mlp_reference(tokens.double(), Weights(*(part.double() for part in weights)), eps, form)
 
@@ -50,7 +56,7 @@ def test_the_kernel_is_the_plain_way(width, seed):
     numbers = random.Random(f"{width} {seed}")
     rows, hidden = numbers.randint(1, 260), 32 * numbers.randint(1, 9)
     tokens, weights = given(rows, width, hidden, seed=seed)
-    assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < BOUND
+    check(tokens, weights)
 
 
 @needs_triton
@@ -59,14 +65,14 @@ def test_the_kernel_is_the_plain_way(width, seed):
 def test_both_ways_to_launch(width, hidden, form):
     assert launch(width, hidden, 4).stays == (width == 64)
     tokens, weights = given(130, width, hidden)
-    assert error(by_kernel(tokens, weights, form=form), exactly(tokens, weights, form=form)) < BOUND
+    check(tokens, weights, form)
 
 
 @needs_triton
 def test_a_program_that_walks_over_tiles_takes_each_once(monkeypatch):
     monkeypatch.setattr(kernel, "sm_count", lambda device: 2)
     tokens, weights = given(128 * 4 + 1, 64, 64)
-    assert error(by_kernel(tokens, weights), exactly(tokens, weights)) < BOUND
+    check(tokens, weights)
 
 
 def of_points(points, form="gelu"):

@@ -19,7 +19,7 @@ from patchword.layers import Attention, LayerScale, LinearProjection, Norm, Resi
 from patchword.layers.attention.cache import Cache
 from patchword.layers.attention.cross_attention import MemoryProjection
 from support.helpers import difference
-from support.kernel_tests import DEVICE, error, needs_triton
+from support.kernel_tests import DEVICE, assert_as_exact, error, needs_triton
 
 OPS = torch.ops.patchword
 KIND, BOUND = (torch.float32, 1e-6) if DEVICE.type == "cpu" else (torch.float16, 1e-3)  # in 32 bits compiled for long
@@ -42,12 +42,19 @@ def doubles(parts):
     return [None if part is None else part.double() for part in parts]
 
 
+def check(norm, onto):
+    """Both kernels are about as exact as their references in the same dtype."""
+    found, reference = OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*norm, 1e-5)
+    assert_as_exact([found], [reference], [layer_norm_linear_reference(*doubles(norm), 1e-5)])
+    found, reference = OPS.linear_residual(*onto), linear_residual_reference(*onto)
+    assert_as_exact([found], [reference], [linear_residual_reference(*doubles(onto))])
+
+
 @needs_triton
 @pytest.mark.parametrize(("width", "outputs"), SIZES)
 def test_the_kernels_are_the_plain_ways(width, outputs):
     norm, onto = given(random.Random(width + outputs).randint(1, 200), width, outputs)
-    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
+    check(norm, onto)
 
 
 def test_chunks_of_one_size_and_of_two_are_among_them():
@@ -60,8 +67,7 @@ def test_a_program_that_walks_over_tiles_takes_each_once(rows, monkeypatch):
     monkeypatch.setattr(kernel, "sm_count", lambda device: 1)
     monkeypatch.setattr(kernel, "launch", lambda *sizes: launch(*sizes)._replace(programs=2))
     norm, onto = given(rows, 64, 32)
-    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
+    check(norm, onto)
 
 
 @needs_triton
@@ -94,8 +100,7 @@ def test_tokens_of_32_bits_and_matrices_of_16():
 def test_without_a_bias():
     norm, onto = given(5, 64, 32)
     norm[-1] = onto[-1] = None
-    assert error(OPS.layer_norm_linear(*norm, 1e-5), layer_norm_linear_reference(*doubles(norm), 1e-5)) < BOUND
-    assert error(OPS.linear_residual(*onto), linear_residual_reference(*doubles(onto))) < BOUND
+    check(norm, onto)
 
 
 def apart(vector):

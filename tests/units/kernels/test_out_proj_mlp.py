@@ -126,6 +126,19 @@ def test_what_stands_between_keeps_them_apart(calls):
     assert halved.shape == tokens.shape
 
 
+def test_a_compiled_block_keeps_it_whole(monkeypatch):
+    monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: True)
+    part, tokens, seen = block(), pixels(2, 24, 32), []
+
+    def backend(graph, inputs):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return lambda *given: (tokens,)  # without a GPU of that kind the kernel cannot run
+
+    with torch.no_grad():
+        torch.compile(fuse(part), backend=backend, fullgraph=True)(tokens, SCOPE)
+    assert seen.count("patchword.out_proj_mlp") == 1
+
+
 SMALL = {"image": 56, "width": 16, "classes": 5}
 MODELS = {
     "swin-tiny": {"depths": (2, 1), "heads": (2, 4)},

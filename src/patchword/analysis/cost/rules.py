@@ -50,6 +50,8 @@ from patchword.layers import (
     Tokens,
     WordByWord,
 )
+from patchword.layers.convolution.depthwise import DepthwiseConv2d
+from patchword.layers.convolution.stem import ImageConv2d
 
 __all__ = ["FREE", "RULES", "TEXT_HEADS", "Call", "Kind", "Line"]
 
@@ -89,6 +91,8 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     PatchEmbed: patches,
     nn.Conv1d: filters,
     nn.Conv2d: convolution,
+    DepthwiseConv2d: convolution,
+    ImageConv2d: convolution,
     nn.LayerNorm: norm,
     Prefix: leading,
     LearnedPositions: positions,

@@ -1,12 +1,12 @@
-"""How filters over strips of maps are launched, by the map's sides and the channels of its tokens."""
+"""Launch parameters of the depthwise kernels that walk over strips of a map, by its sides and channels."""
 
 from typing import NamedTuple
 
-_SPAN, _LANES = 7, 4  # rows of a strip and lanes of a program: the best of those tried on an H200
+_SPAN, _LANES = 7, 4  # rows per strip and lanes per program: the fastest of those tried on an H200
 
 
 class Strips(NamedTuple):
-    """span: rows of a strip. columns: of a lane. ahead: rows that are read before they are wanted"""
+    """span: rows per strip. columns: per lane. ahead: rows that are prefetched"""
 
     span: int
     columns: int
@@ -21,7 +21,7 @@ def is_known(width: int) -> bool:
 
 
 def launch(images: int, height: int, breadth: int, width: int) -> tuple[Strips, int, int]:
-    """a plan, the number of programs, and the warps of each"""
+    """the strips, the number of programs, and the warps per program"""
     columns, ahead = (2, 2) if breadth % 2 == 0 else (1, 4)
     block = 64 if width % 64 == 0 else 32
     lanes = images * breadth // columns

@@ -1,7 +1,7 @@
-"""How the kernels of a feed-forward are launched, by its sizes.
+"""Launch parameters of the feed-forward kernels, by their sizes.
 
-Figures of a Hopper GPU, for which the compiler was asked: a program of 8 warps on each processor holds 128 rows without
-spilling a register, and 227 KB of shared memory.
+For Hopper GPUs, as reported by the compiler: a program of 8 warps per multiprocessor holds 128 rows without spilling
+registers, and there are 227 KB of shared memory.
 """
 
 from functools import cache
@@ -11,13 +11,13 @@ from patchword.kernels.common.launch import parts
 
 WIDTHS = (64, 96, 128, 160, 192, 256)  # sums of two powers of two, 32 at least
 _SHARED = 227 * 1024
-_UNROLLED = 512  # hidden channels, whose chunks are written out one by one where the matrices stay
+_UNROLLED = 512  # hidden channels up to which the loop over chunks is unrolled where the matrices stay
 _ROWS = 128
 _WARPS = 8
 
 
 class Plan(NamedTuple):
-    """stays: both matrices stay in shared memory, and a program walks over tiles of rows. first + second: the width."""
+    """stays: both matrices stay in shared memory, and a program loops over tiles of rows. first + second: the width"""
 
     stays: bool
     first: int
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """By groups of warps, of which each takes 64 rows. slots: for pieces of each matrix, of so many hidden channels"""
+    """Warp-specialised: groups of consumer warps with 64 rows each. slots: tiles per matrix, of `chunk` channels"""
 
     chunk: int
     slots: int
@@ -50,12 +50,12 @@ def is_known(width: int, hidden: int) -> bool:
 
 @cache
 def launch(width: int, hidden: int, size: int) -> Plan:
-    """size: bytes of a number of the tokens"""
+    """size: bytes per element of the tokens"""
     first, second = parts(width)
     chunk = next(chunk for chunk in (128, 64, 32) if hidden % chunk == 0)
     held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
     if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
     chunk = min(chunk, 64 if 128 < width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    share = 2 if width <= 128 else 1  # three small programs at a time on each processor, where registers are left
+    share = 2 if width <= 128 else 1  # three small programs per multiprocessor, where registers are left
     return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)

@@ -1,7 +1,7 @@
-"""How the kernels of narrow products are launched, by their sizes.
+"""Launch parameters of the norm_linear kernels, by their sizes.
 
-Figures of a Hopper GPU, for which the compiler was asked: nothing spills. Small programs of 4 warps with 64 rows, of
-which a processor holds several, so that many tokens are on their way.
+For Hopper GPUs, without register spills as reported by the compiler. Small programs of 4 warps with 64 rows, several
+per multiprocessor, so that many loads are in flight.
 """
 
 from functools import cache
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from patchword.kernels.common.launch import parts
 
 WIDTHS = (64, 96, 128, 192)
-_SHARED = 228 * 1024  # of a processor
-_MOST = 96 * 1024  # bytes of a matrix: two programs can hold one each; larger ones would pass by, which takes too long
+_SHARED = 228 * 1024  # per multiprocessor
+_MOST = 96 * 1024  # bytes of a matrix, so that two programs can hold it; streaming a larger one is too slow
 _ROWS = 64
 _WARPS = 4
 
 
 class Plan(NamedTuple):
-    """first + second: the width. main + rest: columns of the answer at a time. programs: on each processor"""
+    """first + second: the width. main + rest: columns of the answer at a time. programs: per multiprocessor"""
 
     first: int
     second: int
@@ -36,7 +36,7 @@ def is_known(width: int, outputs: int) -> bool:
 @cache
 def launch(width: int, outputs: int) -> Plan:
     held = 2 * width * outputs + 2 * _ROWS * width + 1024
-    programs = max(1, min(4 if width < 128 else 3, _SHARED // held))  # for which a processor has registers
+    programs = max(1, min(4 if width < 128 else 3, _SHARED // held))  # as many as the registers allow
     return Plan(*parts(width), _ROWS, *_chunk(outputs), _WARPS, 1, programs)
 
 

@@ -15,19 +15,19 @@ from patchword.layers.convolution.stem import PatchEmbed
 
 
 class Projected(NamedTuple):
-    """query (batch, queries, width); key and value (batch, keys, width); who may read whom; where the keys sit."""
+    """query (batch, queries, width); key and value (batch, keys, width); the mask; the grid of the keys."""
 
     query: Tensor
     key: Tensor
     value: Tensor
     mask: Tensor | None
     key_grid: Grid | None
-    rows: Packed | None = None  # the tokens of several texts lie in one row; each reads its own text
-    fixed: bool = False  # the keys are not those of the tokens: new tokens bring no new ones
-    joint: Tensor | None = None  # (batch, tokens, 3 * width): the three where they lie side by side, if they do
+    rows: Packed | None = None  # for packed text: each token attends to its own text
+    fixed: bool = False  # the keys do not come from the tokens: new tokens add none
+    joint: Tensor | None = None  # (batch, tokens, 3 * width): the three in one tensor, if they are
 
     def share(self, parts: int) -> list["Projected"]:
-        """the channels dealt out to `parts` groups of heads"""
+        """the channels split into `parts` groups of heads"""
         if parts == 1:
             return [self]
         queries, keys, values = (tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value))
@@ -54,7 +54,7 @@ class LinearProjection(nn.Module):
 class ReducedProjection(nn.Module):
     """PVT: keys and values come from a smaller copy of the map, in which each patch is one token.
 
-    eps: of the norm behind the reduction; 1e-5 in the authors' code, whose blocks use 1e-6.
+    eps: of the norm after the reduction; 1e-5 in the authors' code, whose blocks use 1e-6.
     """
 
     def __init__(self, width: int, reduction: int, eps: float = 1e-5) -> None:

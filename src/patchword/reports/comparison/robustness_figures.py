@@ -18,14 +18,14 @@ _SHOWN = 3  # the severity of the sheet
 
 def severity_figure(found: Robustness, title: str = "") -> Figure:
     """Draw a panel per group, a line per corruption, and the clean accuracy."""
-    groups = {name: kinds for name, kinds in GROUPS.items() if any(kind in found.corrupt for kind in kinds)}
+    groups = {name: kinds for name, kinds in GROUPS.items() if any(kind in found.corrupted for kind in kinds)}
     across = min(2, len(groups))
     down = -(-len(groups) // across)
     figure = Figure(figsize=(4.9 * across + 0.6, 3.1 * down + 0.4), layout="constrained")
     figure.suptitle(title, size=11)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
     for axes, (name, kinds) in zip(panels, groups.items(), strict=False):
-        _lines(axes, name, {kind: found.corrupt[kind] for kind in kinds if kind in found.corrupt}, found.clean)
+        _lines(axes, name, {kind: found.corrupted[kind] for kind in kinds if kind in found.corrupt}, found.clean)
     for axes in panels[len(groups) :]:
         axes.axis("off")
     for place, axes in enumerate(panels[: len(groups)]):

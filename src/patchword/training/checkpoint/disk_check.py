@@ -36,7 +36,8 @@ def check_disk(loop: Loop, folder: Path) -> None:
 
 def format_cost(cost: SaveCost) -> str:
     """Return e.g. 12.3 MB, on the disk after 0.21 s, of which training waited 0.01 s."""
-    return f"{format_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, of which training waited {cost.waited:.2f} s"
+    waited = f"of which training waited {cost.waited:.2f} s"
+    return f"{format_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, {waited}"
 
 
 def _bytes(tensors: Iterable[object]) -> int:
