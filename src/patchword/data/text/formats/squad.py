@@ -75,7 +75,7 @@ def read_squad(path: Path, repair: bool = False, answers: Literal["needed", "lef
     for article in root.items("data"):
         title = (
             article.field("title", str, default="").value or article.place
-        )  # articles without a title are told apart by position
+        )  # an article without a title is identified by its position
         for paragraph in article.items("paragraphs"):
             context = paragraph.text("context")
             for node in paragraph.items("qas"):
