@@ -237,7 +237,7 @@ def test_what_cannot_be_translated_is_refused(command, words):
 
 
 def test_a_text_that_is_too_long_is_refused(run, command):
-    assert "longer than the model can read" in refusal(command, "translate", run, "ba " * 600)
+    assert "longer than the maximum of the model" in refusal(command, "translate", run, "ba " * 600)
 
 
 # Alignment
