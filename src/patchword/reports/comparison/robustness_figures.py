@@ -25,7 +25,7 @@ def severity_figure(found: Robustness, title: str = "") -> Figure:
     figure.suptitle(title, size=11)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
     for axes, (name, kinds) in zip(panels, groups.items(), strict=False):
-        _lines(axes, name, {kind: found.corrupted[kind] for kind in kinds if kind in found.corrupt}, found.clean)
+        _lines(axes, name, {kind: found.corrupted[kind] for kind in kinds if kind in found.corrupted}, found.clean)
     for axes in panels[len(groups) :]:
         axes.axis("off")
     for place, axes in enumerate(panels[: len(groups)]):
