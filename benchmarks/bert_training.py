@@ -33,7 +33,7 @@ LENGTHS_TINY, TOKENS_TINY = (16, 64), 128
 
 
 def plain(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidate]:
-    if not texts.is_even or not setting.races(PLAIN):
+    if not texts.is_even or not setting.measures(PLAIN):
         return ()
     config = model.card.config
     torch.manual_seed(0)
