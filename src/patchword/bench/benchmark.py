@@ -42,25 +42,23 @@ class Timing:
         return 2 * self.macs / self.seconds
 
 
-Told = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def benchmark(
-    candidates: Sequence[Candidate], device: torch.device, seconds: float, told: Told = print
-) -> list[Timing]:
+def benchmark(candidates: Sequence[Candidate], device: torch.device, seconds: float, log: Log = print) -> list[Timing]:
     """Runs each candidate for about so many seconds in all, after a warm-up that is not counted."""
     if not candidates:
         raise UserError("there is no candidate to benchmark", hint="use the names of the tables of results")
     peaks, passes = [], []
     for candidate in candidates:
-        told(f"warming up: {candidate.name}")
+        log(f"warming up: {candidate.name}")
         _run(candidate, _WARM_RECORDED if candidate.recorded else _WARM, device)
         peaks.append(_peak(candidate, device))
         taken = _run(candidate, 1, device)[1]  # none of the first, which would leave each round a pass or two
         passes.append(max(1, round(seconds / ROUNDS / max(taken, 1e-6))))
     rounds: list[list[tuple[float, float]]] = [[] for _ in candidates]
     for number in range(ROUNDS):
-        told(f"round {number + 1} of {ROUNDS}")
+        log(f"round {number + 1} of {ROUNDS}")
         for candidate, count, found in zip(candidates, passes, rounds, strict=True):
             found.append(_run(candidate, count, device))
     timings = []

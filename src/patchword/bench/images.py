@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.analysis.cost import count
-from patchword.bench.benchmark import Candidate, Told, benchmark
+from patchword.bench.benchmark import Candidate, Log, benchmark
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.bench.result import Result
@@ -39,7 +39,7 @@ class Setting:
     eager: frozenset[str] = field(default_factory=frozenset)
     among: frozenset[str] = field(default_factory=frozenset)
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         kept = {"precision": self.precision, "batch": self.batch, "train": self.train, "compiled": self.compiled}
         return {**kept, "threads": torch.get_num_threads()} if self.device.type == "cpu" else kept
 
@@ -79,7 +79,7 @@ def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformer
 
 
 def bench_images(
-    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], told: Told = print, **fields: Any
+    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], log: Log = print, **fields: Any
 ) -> Result:
     """peers: made of our model, so that they have its weights. fields: other sizes of the model"""
     torch.manual_seed(0)
@@ -104,15 +104,15 @@ def bench_images(
             continue
         steps[who] = reading = Reading(model, who, images, setting)
         if setting.compiled or setting.precision != "float32":
-            told(f"comparing: {who}")
-            raced = difference[f"{who} as it races"] = agreement(reading.answers(2), answers[who])
+            log(f"comparing: {who}")
+            raced = difference[f"{who} as benchmarked"] = agreement(reading.answers(2), answers[who])
             most = _APART if setting.precision == "float32" else _WRONG
-            check_agreement("its answers as it races", raced, most, f"{who} in float32")
+            check_agreement("its answers as benchmarked", raced, most, f"{who} in float32")
     candidates = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
-    timings = benchmark(candidates, setting.device, setting.seconds, told)
+    timings = benchmark(candidates, setting.device, setting.seconds, log)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"
-    shown = {"model": name, **fields, **setting.told()}
+    shown = {"model": name, **fields, **setting.described()}
     return Result(title, "images", timings, OURS, setting.device, limits, difference, shown)
 
 

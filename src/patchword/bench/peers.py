@@ -74,5 +74,5 @@ def agreement(ours: Any, theirs: Any) -> float:
 def check_agreement(name: str, difference: float, most: float = 1e-3, one: str = "ours") -> None:
     if not difference < most:
         raise UserError(
-            f"{one} and {name} do not answer alike", expected=f"a difference under {most:g}", got=f"{difference:.1e}"
+            f"{one} and {name} give different outputs", expected=f"a difference under {most:g}", got=f"{difference:.1e}"
         )

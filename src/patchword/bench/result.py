@@ -31,7 +31,7 @@ class Result:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """how many times as fast as each peer ours is, if it was in the race"""
+        """how many times as fast as each peer ours is, if it was measured"""
         mine = [one.rate for one in self.timings if one.name == self.ours]
         return {one.name: rate / one.rate for rate in mine for one in self.timings if one.name != self.ours}
 
@@ -91,10 +91,10 @@ def write_results(path: Path, results: Sequence[Result]) -> Path:
             versions[name] = getattr(sys.modules.get(name), "__version__", None) or version(name)
         except PackageNotFoundError:
             continue
-    told = {
+    described = {
         "command": as_typed(),
         "machine": {**machine(results[0].device), "versions": versions},
         "results": [result.to_json() for result in results],
     }
-    write_json(path, told)
+    write_json(path, described)
     return path

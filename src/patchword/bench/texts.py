@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.bench.benchmark import Candidate, Told, benchmark
+from patchword.bench.benchmark import Candidate, Log, benchmark
 from patchword.bench.hardware_limits import ceilings
 from patchword.bench.images import OURS, Setting
 from patchword.bench.peers import agreement, check_agreement, of_transformers
@@ -28,12 +28,12 @@ _MASKED = "AutoModelForMaskedLM"
 Others = Callable[[TextModel, Texts, Setting], Sequence[Candidate]]
 
 
-def nobody(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidate]:
+def no_others(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Candidate]:
     return ()
 
 
 def bench_masked(
-    name: str, setting: Setting, lengths: Tensor, told: Told = print, others: Others = nobody, **sizes: Any
+    name: str, setting: Setting, lengths: Tensor, log: Log = print, others: Others = no_others, **sizes: Any
 ) -> Result:
     """Training steps. Transformers as it is: dropout 0.1, scores of all words at every token.
 
@@ -53,11 +53,11 @@ def bench_masked(
         if setting.measures(who)
     ]
     candidates += others(model, texts, setting)
-    timings = benchmark(candidates, device, setting.seconds, told)
+    timings = benchmark(candidates, device, setting.seconds, log)
     return _result(f"{name}, masked words", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
-def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = print, **sizes: Any) -> Result:
+def bench_reading(name: str, setting: Setting, lengths: Tensor, log: Log = print, **sizes: Any) -> Result:
     """Inference, to one vector a text. Ours sorted and packed, theirs padded as they come."""
     device = setting.device
     ours = _bert(name, "pooled", 0.0, device, **sizes).eval()
@@ -80,7 +80,7 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, told: Told = pri
         ),
         turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
     ]
-    timings = benchmark([one for one in candidates if setting.measures(one.name)], device, setting.seconds, told)
+    timings = benchmark([one for one in candidates if setting.measures(one.name)], device, setting.seconds, log)
     return _result(f"{name}, reading", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
@@ -97,7 +97,7 @@ def _result(
 ) -> Result:
     lengths = texts.lengths
     spread = {"texts": len(lengths), "shortest": int(lengths.min()), "longest": int(lengths.max())}
-    shown = {"model": name, **sizes, **setting.told(), **spread, "mean": round(float(lengths.double().mean()), 1)}
+    shown = {"model": name, **sizes, **setting.described(), **spread, "mean": round(float(lengths.double().mean()), 1)}
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
     return Result(title, "tokens", timings, OURS, setting.device, limits, difference, shown)
 

@@ -80,7 +80,7 @@ def test_a_mistake_is_seen(mutation):
 
 def test_bad_sizes_are_refused():
     weight, bias = convolution(3)
-    with pytest.raises(UserError, match="patch of 4 divides"):
+    with pytest.raises(UserError, match="expected sides that are multiples of 4, got 10 x 10"):
         attention_for(weight, bias, 10, 4)
     with pytest.raises(UserError, match=r"\(outputs, channels, K, K\)"):
         attention_for(weight[..., :2], bias, 8)
@@ -125,5 +125,5 @@ def test_nothing_is_written_for_bad_sizes(command, tmp_path):
         "attention-as-convolution", "--image", "10", "--patch", "4", "--out", str(tmp_path / "out")
     )
     assert code == 2
-    assert "error: an image of 10 x 10" in complaint
+    assert "error: patches do not divide the image: expected sides that are multiples of 4, got 10 x 10" in complaint
     assert not (tmp_path / "out").exists()

@@ -84,9 +84,9 @@ def test_a_text_of_another_length():
 
 
 def test_a_text_that_cannot_be_is_refused():
-    with pytest.raises(UserError, match="'bert-tiny' reads 512 tokens at most: got 513"):
+    with pytest.raises(UserError, match="'bert-tiny' reads at most 512 tokens: got 513"):
         text_of(card_of(), 513)
-    with pytest.raises(UserError, match="reads 600 tokens at most: got 0"):
+    with pytest.raises(UserError, match="reads at most 600 tokens: got 0"):
         text_of(card_of(max_length=600), 0)
     with pytest.raises(UserError, match="'vit-exercise' reads images: expected a model of texts"):
         text_of(card_of("vit-exercise"), 5)
@@ -144,8 +144,8 @@ def test_the_reports_cost_is_of_one_text():
         (["compare", "bert-tiny"], "'bert-tiny' reads texts: expected a model of images"),
         (["compare", "bert-*"], "no model of images matches 'bert-*'"),
         (["cost", "bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),
-        (["cost", "bert-tiny", "--tokens", "513"], "'bert-tiny' reads 512 tokens at most: got 513"),
-        (["cost", "saved", "--tokens", "25"], "'bert-tiny' reads 24 tokens at most: got 25"),
+        (["cost", "bert-tiny", "--tokens", "513"], "'bert-tiny' reads at most 512 tokens: got 513"),
+        (["cost", "saved", "--tokens", "25"], "'bert-tiny' reads at most 24 tokens: got 25"),
         (["cost", "vit-exercise", "--tokens", "5"], "'vit-exercise' reads images: expected a model of texts"),
         (["cost", "bert-tiny", "--block", "2"], "'bert-tiny' has no block 2: expected 0 to 1, got 2"),
         (["cost", "bert-tiny", "--set", "head=tags"], "a head of tags: expected how many there are, e.g. classes=2"),

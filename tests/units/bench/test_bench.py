@@ -130,9 +130,9 @@ def test_what_races_answers_as_it_does_in_float32(monkeypatch):
     small = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
     short = replace(setting(2), precision="bfloat16")
     result = bench_images("vit-tiny-16", short, peers_of, silent, **small)
-    assert all(1e-4 < result.difference[f"{who} as it races"] < 0.05 for who in ("patchword", "transformers"))
+    assert all(1e-4 < result.difference[f"{who} as benchmarked"] < 0.05 for who in ("patchword", "transformers"))
     monkeypatch.setattr(Setting, "ours", lambda self, model: lambda images: model(images.flip(1)))
-    with pytest.raises(UserError, match="patchword in float32 and its answers as it races do not answer alike"):
+    with pytest.raises(UserError, match="patchword in float32 and its answers as benchmarked give different outputs"):
         bench_images("vit-tiny-16", short, peers_of, silent, **small)
 
 
@@ -142,7 +142,7 @@ def test_a_peer_that_answers_otherwise_is_refused():
             return images.mean((1, 2, 3))[:, None].expand(-1, 7)
 
     small = {"image": 32, "depth": 1, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
-    with pytest.raises(UserError, match="other do not answer alike"):
+    with pytest.raises(UserError, match="other give different outputs"):
         bench_images("vit-tiny-16", setting(2), lambda ours: {"other": Other()}, silent, **small)
 
 

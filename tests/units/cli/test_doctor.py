@@ -62,7 +62,7 @@ def test_a_torchvision_that_cannot_be_imported_is_broken(monkeypatch, failure, c
     check = found("torchvision")
     assert check.state == "broken"
     assert check.found == f"0.21.0 is installed and cannot be imported: {str(failure).splitlines()[0]}"
-    assert check.mend.startswith("pip uninstall torchvision")
+    assert check.fix.startswith("pip uninstall torchvision")
     code, told, _ = command("doctor")
     assert code == 1
     assert "broken torchvision    0.21.0 is installed and cannot be imported" in told
@@ -82,7 +82,7 @@ def test_no_torchvision_is_no_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("failure", "state", "mend"),
+    ("failure", "state", "fix"),
     [
         (ModuleNotFoundError("gone", name="tensorboard"), "absent", "pip install 'patchword[log]'"),
         (ModuleNotFoundError("gone", name="six"), "broken", "pip install --force-reinstall tensorboard"),
@@ -90,10 +90,10 @@ def test_no_torchvision_is_no_fault(monkeypatch):
     ],
     ids=["not installed", "half installed", "fails"],
 )
-def test_an_extra_is_absent_or_broken(monkeypatch, failure, state, mend):
+def test_an_extra_is_absent_or_broken(monkeypatch, failure, state, fix):
     imported_as(monkeypatch, "tensorboard", failure)
     check = found("tensorboard")
-    assert (check.state, check.mend) == (state, mend)
+    assert (check.state, check.fix) == (state, fix)
 
 
 def test_the_command_that_mends_is_printed_as_it_must_be_typed(monkeypatch, command):
@@ -111,15 +111,15 @@ def test_an_old_torch_is_broken(monkeypatch, version, state):
 
 def test_data_sets_are_counted_and_broken_ones_named(tmp_path):
     assert found("mnist").state == "absent"
-    assert found("mnist").mend == "patchword data get mnist"
+    assert found("mnist").fix == "patchword data get mnist"
     write_idx_set(tmp_path / "mnist")
     assert found("mnist").state == "good"
-    assert found("mnist").found.startswith("30 training pictures, data folder")
+    assert found("mnist").found.startswith("30 training images, data folder")
     (tmp_path / "mnist" / "train-images-idx3-ubyte").write_bytes(idx_bytes([1, 2])[:-1])
     check = found("mnist")
     assert check.state == "broken"
     assert "is truncated" in check.found
-    assert check.mend == f"remove {tmp_path / 'mnist'}, then: patchword data get mnist"
+    assert check.fix == f"remove {tmp_path / 'mnist'}, then: patchword data get mnist"
 
 
 def test_a_full_disk_is_broken(monkeypatch):

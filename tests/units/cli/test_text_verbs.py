@@ -546,7 +546,7 @@ def test_vectors_are_written_in_parts_with_the_same_result(command, minilm, monk
     command(*words, f"whole.{kind}")
     monkeypatch.setattr(embedding, "_CHARACTERS", 30)
     reader = open_reader(str(minilm))
-    parts = list(embedding.embed(reader, TEXTS * 2, embedding.manner_of(reader, None, pool, None, None)))
+    parts = list(embedding.embed(reader, TEXTS * 2, embedding.embedding_options(reader, None, pool, None, None)))
     assert [len(part) for part in parts] == [1] * 6
     code, told, _ = command(*words, f"parts.{kind}")
     assert (code, ("82" if pool == "none" else "6") + " x 32 in " in told) == (0, True)
@@ -586,7 +586,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(command, minilm):
 
 def test_of_another_model_it_is_the_mean_of_the_last_layer(command, saved):
     folder = saved("bert")  # with a pooler
-    assert "the mean of all tokens, layer 2 of 2, 40 tokens" in command("embed", folder, "cat", "--out", "v.npy")[1]
+    assert "mean of all tokens, layer 2 of 2, at most 40 tokens" in command("embed", folder, "cat", "--out", "v.npy")[1]
     (found,) = records(command("embed", folder, "cat sat", "--pool", "pooler", "--json")[1])
     reader = open_reader(str(folder))
     ids = [reader.tokenizer.cls, *reader.tokenizer.encode(["cat sat"])[0].ids.tolist(), reader.tokenizer.sep]
@@ -623,7 +623,7 @@ def test_what_embed_refuses(minilm, refused):
 
 def test_a_word_is_found_as_a_whole():
     text = "Bank, banks, river-bank; embank the bank"
-    assert [text[start:end] for start, end in find_word("bank", text)] == ["VectorCache", "bank", "bank"]
+    assert [text[start:end] for start, end in find_word("bank", text)] == ["Bank", "bank", "bank"]
     assert find_word("京", "北京大学") == [(1, 2)]
 
 
@@ -665,13 +665,13 @@ def test_sentences_of_a_file_without_the_word_are_left_out(command, minilm, refu
     Path("a.txt").write_text("The cat sat.\nThe catalog.\nA cat ran.\n")
     _, told, complaint = command("similar", minilm, "cat", "a.txt", "--json")
     assert len(json.loads(told)["uses"]) == 2
-    assert "skipped because they do not contain the word: 1\n" in complaint
+    assert "sentences skipped because the word was not found: 1\n" in complaint
     assert "is not in it as a whole word" in refused("similar", minilm, "cat", "The cat sat.", "The catalog.")
-    assert "was found once: expected twice" in refused("similar", minilm, "catalog", "a.txt")
+    assert "was found once: expected at least twice" in refused("similar", minilm, "catalog", "a.txt")
     Path("b.txt").write_text("A cat " + "sat " * 50 + "cat\nThe cat.\n" + "dog " * 50 + "cat\n")
     _, told, complaint = command("similar", minilm, "cat", "b.txt", "--json")
     assert [use["start"] for use in json.loads(told)["uses"]] == [2, 4]  # what the model reaches
-    assert "the word was not found: 1\n" in complaint
+    assert "sentences skipped because the word was not found: 1\n" in complaint
     assert "is beyond the maximum length of the model" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
     assert "expected one word" in refused("similar", minilm, "the cat", "a.txt")
 

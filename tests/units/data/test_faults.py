@@ -365,7 +365,7 @@ def test_the_whole_list_is_written_if_a_message_cannot_show_it(tmp_path, command
 def test_a_sound_set_is_said_to_be_one(tmp_path, command):
     code, out, _ = command("data", "check", write_classes(tmp_path / "pets", count=12))
     assert code == 0
-    assert "no faults: 24 pictures, read in" in out
+    assert "no faults: 24 images, read in" in out
 
 
 def test_pictures_that_may_be_a_mistake_are_notes(tmp_path):

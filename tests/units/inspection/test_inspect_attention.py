@@ -61,7 +61,7 @@ def test_one_head_asked_by_one_pixel_as_one_picture_or_as_arrays(command, traine
     picture = write_picture(Path("a.png"))
     words = ("--layer", 2, "--head", 1, "--at", "7,0")
     assert command("attention", trained, picture, *words, "--out", "head.svg")[0] == 0
-    assert "layer 2, head 1: the attention of the patch at x = 7, y = 0" in Path("head.svg").read_text()
+    assert "layer 2, head 1: attention from the patch at x = 7, y = 0" in Path("head.svg").read_text()
     assert command("attention", trained, picture, *words, "--out", "head.npz")[0] == 0
     found = arrays(Path("head.npz"))
     weights = found["layer_02_weights"]  # (heads, queries, keys); the patch above on the right is token 2
@@ -92,7 +92,7 @@ def test_the_mean_over_a_set_is_told_as_json(command, trained):
     assert code == 0
     assert [len(layer["distance_pixels"]) for layer in answer["layers"]] == [2, 2]
     assert answer["files"] == ["far/distance.png", "far/distance.svg", "far/attention.npz"]
-    assert "mean over 30 pictures" in Path("far/distance.svg").read_text()
+    assert "mean over 30 images" in Path("far/distance.svg").read_text()
 
 
 @pytest.mark.parametrize("name", ["swin-mini", "cswin-mini", "pvt-mini", "cvt-mini", "pale-mini"])
@@ -105,10 +105,10 @@ def test_a_registry_name_of_every_shape(command, name):
     ("words", "message"),
     [
         (["RUN", "none.png"], "there is no image none.png"),
-        (["RUN", "words.txt"], "cannot read the picture words.txt"),
-        (["RUN", "half.png"], "cannot read the picture half.png"),
+        (["RUN", "words.txt"], "cannot read the image words.txt"),
+        (["RUN", "half.png"], "cannot read the image half.png"),
         (["RUN", "folder.png"], "folder.png is a folder"),
-        (["RUN", "a.png", "--pair", "a text"], "reads pictures: expected no --pair"),
+        (["RUN", "a.png", "--pair", "a text"], "reads images: expected no --pair"),
         (["RUN", "a.png", "--data", "test"], "two inputs"),
         (["RUN", "a.png", "--out", "words.txt/seen"], "cannot write into"),
         (["RUN"], "no image to inspect"),
@@ -188,7 +188,7 @@ def test_robustness_is_the_same_twice_and_its_clean_accuracy_is_that_of_evaluate
         (["--kinds", "fogg"], r"no corruption is called 'fogg'\n.*'fog'"),
         (["--severities", "0-3"], r"cannot read --severities: expected numbers from 1 to 5"),
         (["--severities", "five"], r"cannot read --severities"),
-        (["--kinds", "none"], r"there is nothing to try"),
+        (["--kinds", "none"], r"nothing to measure: expected some --kinds, or --sizes"),
         (["--sizes", "9"], r"9 x 9 cannot be cut into patches of 4 x 4"),
     ],
 )
@@ -278,7 +278,7 @@ def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
         (["film " * 40], "the text is too long: expected 24 tokens at most"),
         ([" "], "expected a text in quotes"),
         (["--data", "test"], "expected a text in quotes"),
-        (["a.png"], "reads texts: expected a text in quotes, got the picture a.png"),
+        (["a.png"], "reads texts: expected a text in quotes, got the image a.png"),
     ],
 )
 def test_mistakes_about_texts(command, words, given, message):

@@ -158,7 +158,7 @@ def test_nothing_is_written_beside_what_is_asked_for(monkeypatch):
         rooms.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
         return rooms[-1][GUARD : GUARD + count].view(shape)
 
-    monkeypatch.setattr(neighbours_operation, "room", guarded)
+    monkeypatch.setattr(neighbours_operation, "allocate", guarded)
     assert worst(given(3, 5, 7, 20)) < 1e-5
     assert len(rooms) == 5
     for room in rooms:

@@ -297,8 +297,11 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
             "has other classes than the model: expected 10 classes: 0, 1, 2, 3, 4, ..., got 2: cat, dog",
         ),
         ("teacher=teacher teacher.token=class", "the distillation token of deit-mini-distilled would have no loss"),
-        ("teacher=teacher teacher.kind=soft teacher.label_smoothing=0.1", "'teacher.smoothing' has no effect here"),
-        ("teacher=teacher teacher.share=1", "the class token would have no loss: the labels have no share"),
+        (
+            "teacher=teacher teacher.kind=soft teacher.label_smoothing=0.1",
+            "'teacher.label_smoothing' has no effect here",
+        ),
+        ("teacher=teacher teacher.share=1", "the class token would have no loss: the weight of the labels is 0"),
         ("teacher=teacher teacher.share=1.5", "recipe field 'teacher.share'"),
         ("teacher=teacher teacher.temperature=0", "recipe field 'teacher.temperature'"),
         ("teacher=teacher teacher.kind=warm", "expected soft or soft-deit or hard, got warm"),

@@ -156,7 +156,7 @@ def test_a_classifier_is_trained_evaluated_and_told(command):
     assert command("evaluate", "runs/over-vectors")[0] == 0
     assert Path("runs/over-vectors/evaluation.json").read_bytes() == before
     report = Path("runs/over-vectors/report.html").read_text()
-    assert "Over random, frozen, 100.00% accuracy on the 6 test texts" in report
+    assert "With frozen vectors of random: 100.00% accuracy on the 6 test texts" in report
     assert "Confusion" in report
     complaint = refusal(command, "predict", "runs/over-vectors", "a good film")
     assert "reads vectors: expected a model of texts" in complaint
@@ -191,9 +191,9 @@ def test_a_run_does_not_go_on_with_other_words(command, monkeypatch):
         (["vectors="], "no vectors are given"),
         (["vectors=nowhere.txt"], "there is nothing at nowhere.txt"),
         (["model=bert-tiny"], "does not read vectors"),
-        (["model.classes=4"], "model.classes is told by the vectors"),
+        (["model.classes=4"], "model.classes follows from the vectors and the texts"),
         (["memory=1e-6"], "the vectors of all words take too much memory"),
-        (["task=classes"], "the kind of table is not clear"),
+        (["task=classes"], "train.conll: unknown table format"),
         (["train="], "no training texts are given"),
     ],
 )
@@ -212,7 +212,7 @@ def test_the_words_of_a_text_are_cut_as_those_of_word_vectors():
 
 @pytest.mark.usefixtures("_unreported")
 def test_the_study_runs_both_tasks_over_all_vectors_that_are_there(command, monkeypatch):
-    monkeypatch.setattr("patchword.recipes.vectors.named.SEEDS", 2)
+    monkeypatch.setattr("patchword.studies.vectors.SEEDS", 2)
     ambiguous("train.conll")
     reviews("train.csv")
     WordVectors(WORDS, np.eye(len(WORDS), dtype=np.float32)).save(Path("words.txt"))
@@ -222,7 +222,7 @@ def test_the_study_runs_both_tasks_over_all_vectors_that_are_there(command, monk
     code, told, complaint = command("train", "contextual-or-static", "--set", *files, *others, *sizes)
     assert code == 0, complaint
     assert "tags-cove-seed-0 is left out: its vectors are none" in told
-    assert told.count("made in") == 4  # the seeds share the vectors
+    assert told.count("computed in") == 4  # the seeds share the vectors
     folder = Path("runs/contextual-or-static")
     found = json.loads((folder / "results.json").read_text())
     assert {task: list(rows) for task, rows in found["means"].items()} == {

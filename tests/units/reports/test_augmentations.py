@@ -24,7 +24,7 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-@pytest.mark.parametrize("augment", ["", "deit", "[flip, three]", "flip,three"])
+@pytest.mark.parametrize("augment", ["", "deit", "[flip, three_augment]", "flip,three_augment"])
 def test_a_batch_and_the_operations_are_drawn(folder, tmp_path, augment):
     out = tmp_path / "look.png"
     words = ["data", "show", str(folder), "--size", "16", "--count", "4", "--out", str(out)]

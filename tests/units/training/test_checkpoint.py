@@ -160,9 +160,9 @@ def test_a_faulty_disk_is_detected_before_an_older_checkpoint_is_removed(two, mo
 def test_the_best_one_is_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     for batch in range(1, 7):
-        save(checkpoints, batch, spared=place(2))
+        save(checkpoints, batch, also_keep=place(2))
     assert names(tmp_path) == [place(2), place(5), place(6)]
-    save(checkpoints, 7, spared=place(6))
+    save(checkpoints, 7, also_keep=place(6))
     assert names(tmp_path) == [place(6), place(7)]
 
 

@@ -312,7 +312,9 @@ def test_processes_synchronize_both_gradients():
 def test_a_recipe_selects_the_step(tmp_path):
     """NonFiniteGuard contains OomRetry, which contains SAM if the recipe sets it, or the plain step."""
     base, model = find_recipe("digits-vit"), model_of()
-    task, optimizer = SimpleNamespace(model=model, device=torch.device("cpu")), adamw(model, 1e-3, 0.0)
+    train = SimpleNamespace(images=SimpleNamespace(pixels=None))
+    task = SimpleNamespace(model=model, device=torch.device("cpu"), recipe=base, train=train)
+    optimizer = adamw(model, 1e-3, 0.0)
     made = {}
     for words in ("sam=0", "sam=0.05", "sam=2 sam_adaptive=true"):
         recipe = base.with_settings(words.split())

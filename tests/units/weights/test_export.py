@@ -223,7 +223,7 @@ def test_a_missing_package_is_named_with_its_extra(command, monkeypatch, package
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("vit-exercise", "nothing to write: expected --onnx FILE.onnx or --torch FILE.pt2"),
+        ("vit-exercise", "no output was chosen: expected --onnx FILE.onnx or --torch FILE.pt2"),
         ("vit-exercise --onnx model.pt2", "cannot export to model.pt2: expected a name that ends in .onnx"),
         ("vit-exercise --torch model.pth", "cannot export to model.pth: expected a name that ends in .pt2"),
         ("vit-exercise --torch folder.pt2", "cannot export to folder.pt2: expected a file, got a folder"),
@@ -233,7 +233,7 @@ def test_a_missing_package_is_named_with_its_extra(command, monkeypatch, package
             "vit-exercise --torch model.pt2 --batch-size 0",
             "cannot read the batch '0': expected dynamic, or a number from 1",
         ),
-        ("vit-exercise --torch model.pt2 --batch any", "cannot read the batch 'any'"),
+        ("vit-exercise --torch model.pt2 --batch-size any", "cannot read the batch 'any'"),
         ("vit-exercize --torch model.pt2", "did you mean 'vit-exercise'"),
         ("vit-exercise --torch model.pt2 --set dept=1", "did you mean 'depth'"),
         ("mixer-mini --torch model.pt2 --size 32x32", "a Mixer's weights belong to one number of patches"),

@@ -40,7 +40,9 @@ def bench(
     ] = None,
     precision: Precision = "auto",
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Of the CPU, for all alike.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="CPU threads, the same for every library.")
+    ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure each.")] = 5.0,
     settings: Settings = None,
     out: Annotated[
@@ -51,10 +53,10 @@ def bench(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Race a model against the same of other libraries: in one process, on the same inputs, with the same weights.
+    """Compare the speed of a model with the same model of other libraries, with the same inputs and weights.
 
-    It is checked first that they answer alike. Printed are images or real tokens a second, how many times as fast ours
-    is, the share of this machine's matrix rate, and the memory of a step.
+    First it checks that their outputs agree. It prints images or real tokens per second, the ratio to each peer, the
+    fraction of this machine's matrix rate, and the memory of a step.
 
     Examples:
 
@@ -78,12 +80,12 @@ def bench(
     size = batch or _BATCH["cpu" if place.type == "cpu" else "train" if train else "infer"]
     fast = place.type == "cuda" if compiled is None else compiled
     setting = Setting(place, pick_precision(precision, place), seconds, fast, size, train)
-    told = _teller(as_json)
+    log = _teller(as_json)
     fields = fields_of(settings or ())
     if REGISTRY.reads_images(name):
-        result = _images(name, setting, timm, authors, told, fields)
+        result = _images(name, setting, timm, authors, log, fields)
     else:
-        result = _texts(name, setting, length, texts, told, fields)
+        result = _texts(name, setting, length, texts, log, fields)
     path = write_results(
         out or Path("benchmarks/results") / f"bench-{name}-{'train' if train else 'infer'}.json", [result]
     )
@@ -99,7 +101,7 @@ def _images(
     setting: "Setting",
     timm: Path | None,
     authors: str,
-    told: "Callable[[str], None]",
+    log: "Callable[[str], None]",
     fields: dict[str, Any],
 ) -> "Result":
     from patchword.bench.images import bench_images, peers_of
@@ -113,7 +115,7 @@ def _images(
                 raise
             return peers_of(ours, timm, authors, transformers=False)  # which does not have every family
 
-    return bench_images(name, setting, peers, told, **fields)
+    return bench_images(name, setting, peers, log, **fields)
 
 
 def _texts(
@@ -121,14 +123,14 @@ def _texts(
     setting: "Setting",
     length: int | None,
     texts: int | None,
-    told: "Callable[[str], None]",
+    log: "Callable[[str], None]",
     fields: dict[str, Any],
 ) -> "Result":
     from patchword.bench.texts import bench_masked, bench_reading
 
     lengths = _lengths(texts or 8 * setting.batch, length, fields.get("max_length", 512))
     run = bench_masked if setting.train else bench_reading
-    return run(name, setting, lengths, told, **fields)
+    return run(name, setting, lengths, log, **fields)
 
 
 def _lengths(texts: int, length: int | None, longest: int) -> "Tensor":
@@ -142,8 +144,8 @@ def _lengths(texts: int, length: int | None, longest: int) -> "Tensor":
 def _teller(as_json: bool) -> "Callable[[str], None]":
     from rich.console import Console
 
-    told = Console(stderr=True, soft_wrap=True)
-    return lambda text: told.print(text, style="dim", highlight=False, markup=False)
+    log = Console(stderr=True, soft_wrap=True)
+    return lambda text: log.print(text, style="dim", highlight=False, markup=False)
 
 
 def print_result(result: "Result") -> None:

@@ -56,7 +56,7 @@ def similar(
     else:
         print_similarity(console(50 + 6 * len(found.uses)), found)
     if found.left_out:
-        typer.echo(f"sentences skipped because they do not contain the word: {found.left_out:,}", err=True)
+        typer.echo(f"sentences skipped because the word was not found: {found.left_out:,}", err=True)
     if found.unread:
         typer.echo(
             f"only the first {len(found.uses)} uses are compared; sentences not read: {found.unread:,}", err=True

@@ -13,9 +13,9 @@ def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
     """Warn of duplicates. images: path, class and split of each. Only files of equal size are read, which is cheap."""
     if not is_collecting():
         return
-    by_length = _alike((_length(path), row) for row, (path, _, _) in enumerate(images))
+    by_length = _same_content((_length(path), row) for row, (path, _, _) in enumerate(images))
     for rows in by_length:
-        for same in _alike((_digest(images[row][0]), row) for row in rows):
+        for same in _same_content((_digest(images[row][0]), row) for row in rows):
             first, *others = (images[row] for row in same)
             for path, label, part in others:
                 if part != first[2]:
@@ -25,7 +25,7 @@ def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
                     warn("an image in two classes", f"{path} is {first[0]}")
 
 
-def _alike(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:
+def _same_content(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:
     """Yield the groups of rows with equal keys; None is not a key."""
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for key, row in keyed:

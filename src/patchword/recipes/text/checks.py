@@ -53,12 +53,12 @@ def doubts(texts: TableSet) -> list[str]:
         shown = [f"{name} {counts[number]:,}" for number, name in enumerate(texts.labels)]
         more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         lines.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
-    alike: dict[str, list[str]] = {}
+    similar: dict[str, list[str]] = {}
     for name in texts.labels:
-        alike.setdefault(_plain(name), []).append(name)
+        similar.setdefault(_plain(name), []).append(name)
     lines += [
         f"note: labels that differ only in case or number format: {', '.join(same)}"
-        for same in alike.values()
+        for same in similar.values()
         if len(same) > 1
     ]
     if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:

@@ -9,36 +9,38 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.data.randomness import order, uniform
 from patchword.recipes.random_purposes import TEXTS_HELD_OUT
-from patchword.recipes.text.tasks.spec import Labels, Rows, TextTaskSpec
+from patchword.recipes.text.tasks.spec import Labels, TextRows, TextTaskSpec
 
 
 @dataclass(frozen=True)
-class Parts(Generic[Rows]):
+class Parts(Generic[TextRows]):
     """The rows of each data split, and the label names, which come from the training file."""
 
-    train: Rows
-    validation: Rows
+    train: TextRows
+    validation: TextRows
     labels: Labels
 
 
-def read_parts(spec: TextTaskSpec[Rows]) -> Parts[Rows]:
+def read_parts(spec: TextTaskSpec[TextRows]) -> Parts[TextRows]:
     require_train(spec)
     train = spec.read("train")
     labels = spec.labels(train)  # of all rows, with those for validation
     return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
 
 
-def require_train(spec: TextTaskSpec[Rows]) -> None:
+def require_train(spec: TextTaskSpec[TextRows]) -> None:
     if not spec.recipe.train:
         raise UserError("no training texts are given", expected="train=FILE", hint=spec.hint)
 
 
-def set_aside(spec: TextTaskSpec[Rows]) -> float | None:
+def set_aside(spec: TextTaskSpec[TextRows]) -> float | None:
     """Return the fraction of the training texts that is kept for validation; None if there is a file."""
     return None if spec.recipe.glue else spec.recipe.share()
 
 
-def parted(spec: TextTaskSpec[Rows], train: Rows, validation: Rows | None, labels: Labels) -> Parts[Rows]:
+def parted(
+    spec: TextTaskSpec[TextRows], train: TextRows, validation: TextRows | None, labels: Labels
+) -> Parts[TextRows]:
     """Split the rows. validation: None takes some of the training rows"""
     share = set_aside(spec)
     if validation is not None or share is None:

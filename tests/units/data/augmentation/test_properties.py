@@ -47,7 +47,7 @@ def first(augmentation: Augmentation, channels: int = 3, epoch: int = 0) -> Batc
 def test_every_part_keeps_shape_and_range_and_repeats_itself(name, channels):
     plain, batch = first(Augmentation(), channels), first(WHOLE[name], channels)
     assert (batch.inputs.shape, batch.inputs.dtype) == (plain.inputs.shape, torch.float32)
-    if WHOLE[name].erasing != "pixel":  # noise is normal, whatever black and white are
+    if WHOLE[name].erasing_fill != "pixel":  # noise is normal, whatever black and white are
         assert float(batch.inputs.min()) >= BLACK - 1e-5
         assert float(batch.inputs.max()) <= WHITE + 1e-5
     assert bool(batch.inputs.isfinite().all())

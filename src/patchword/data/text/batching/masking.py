@@ -20,7 +20,7 @@ from patchword.data.text.batching.mask_groups import Grouping, SingleTokens, Tok
 from patchword.data.text.batching.ragged import Numbers, Ragged, ends, ranges
 
 _CHOICE, _FATE, _RANDOM = 14, 15, 16  # purposes of the random numbers
-ALONE = SingleTokens()
+SINGLE_TOKENS = SingleTokens()
 _PLACES = 2**20  # more than the tokens of a sequence; indexes each position of each sample
 
 
@@ -53,7 +53,7 @@ class Masking:
     replacements: Tensor
     share: float = 0.15
     most: int = 2**30
-    grouping: Grouping = ALONE
+    grouping: Grouping = SINGLE_TOKENS
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Masking:
         special = torch.zeros(tokenizer.vocabulary, dtype=torch.bool)
         special[list(tokenizer.specials)] = True
         drawn = torch.arange(tokenizer.vocabulary)[~special | random_specials]
-        return cls(tokenizer.mask, special, drawn, share, most, grouping or ALONE)
+        return cls(tokenizer.mask, special, drawn, share, most, grouping or SINGLE_TOKENS)
 
     def apply(self, ids: Ragged, samples: Tensor, seed: int, epoch: int) -> Masked:
         """Mask a batch. samples: (rows,) index of each example in the data set."""

@@ -29,7 +29,7 @@ _WORD_OR_MARK = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 def word_splitter(name: str) -> Cut:
     if name not in get_args(WordSplitting):
-        raise UserError("unknown way to split text into words", expected=", ".join(CUTTINGS), got=name)
+        raise UserError("unknown 'cut' of text into words", expected=", ".join(CUTTINGS), got=name)
     ways: dict[WordSplitting, Cut] = {"words": _plain, "marks": _WORD_OR_MARK.findall, "spaces": str.split}
     return ways[cast(WordSplitting, name)]
 

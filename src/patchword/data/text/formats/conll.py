@@ -37,7 +37,7 @@ def read_conll(path: Path, column: str | int | None = None) -> list[Sentence]:
     """
     require_file(path, (".conll", ".conllu"))
     universal = path.suffix.lower() == ".conllu"
-    blocks = _blocks(_universal_lines(path) if universal else _plain_lines(path))
+    blocks = _blocks(_universal_lines(path) if universal else _conll_lines(path))
     sentences: list[Sentence] = []
     first: _Line | None = None
     for block in blocks:
@@ -75,7 +75,7 @@ def check_tags(path: Path, sentences: Iterable[Sentence], known: Collection[str]
                 report_fault(error, "a tag that is not one of the known tags")
 
 
-def _plain_lines(path: Path) -> Iterator[_Line]:
+def _conll_lines(path: Path) -> Iterator[_Line]:
     """Split lines at tabs, or at spaces if there is no tab; a word may contain other white space."""
     for number, line in enumerate(lines_of(read_utf8(path)), 1):
         text = line.rstrip("\r\n").strip(" ")

@@ -13,7 +13,7 @@ def column_indices(path: Path, header: Collection[str], columns: Mapping[str, st
     if twice := [name for name in names if name and names.count(name) > 1]:
         hint = _NO_HEADER if _is_data(names) else "rename one"
         raise UserError(f"{path}, line {line}: two columns have the name {twice[0]!r}", hint=hint)
-    wanted = {role: plain_name(name) for role, name in columns.items()}
+    wanted = {role: normalized_name(name) for role, name in columns.items()}
     hint = _NO_HEADER if _is_data(names) else ""
     missing = [missing_column(path, line, *one, names, hint) for one in wanted.items() if one[1] not in names]
     if missing:
@@ -23,7 +23,7 @@ def column_indices(path: Path, header: Collection[str], columns: Mapping[str, st
     return [names.index(name) for name in wanted.values()]
 
 
-def plain_name(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Remove white space and byte-order marks around a column name."""
     return name.strip(" \t\N{NO-BREAK SPACE}\N{ZERO WIDTH NO-BREAK SPACE}")
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchword.data.text.formats.header import plain_name
+from patchword.data.text.formats.header import normalized_name
 from patchword.data.text.formats.tables import TableFormat, read_table
 from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
@@ -32,7 +32,7 @@ def _header(path: Path, form: TableFormat) -> list[str]:
         delimiter="," if form.kind == "csv" else "\t",
         quoting=csv.QUOTE_MINIMAL if form.quoted else csv.QUOTE_NONE,
     )
-    return [plain_name(name) for name in next((row for row in reader if row), [])]
+    return [normalized_name(name) for name in next((row for row in reader if row), [])]
 
 
 def _fields(path: Path, but: Collection[str]) -> dict[int, Cells]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from patchword.core.errors import UserError
 from patchword.data.faults import attempt, report_fault
-from patchword.data.text.formats.header import column_indices, missing_column, plain_name
+from patchword.data.text.formats.header import column_indices, missing_column, normalized_name
 from patchword.data.text.formats.text_io import (
     check_characters,
     lines_of,
@@ -123,7 +123,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: TableFormat) 
             report_fault(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
             row = []
         if row and not header:
-            header = tuple(map(plain_name, row))
+            header = tuple(map(normalized_name, row))
             chosen = column_indices(path, header, columns, line)
         elif (
             row

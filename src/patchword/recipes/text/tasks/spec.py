@@ -23,7 +23,7 @@ from patchword.recipes.text.inference.requests import TypedOptions
 from patchword.recipes.text.recipe import TextRecipe, TextTaskName
 from patchword.recipes.text.tasks.sets import TextSet
 
-Rows = TypeVar("Rows")  # of a file
+TextRows = TypeVar("TextRows")  # of a file
 Labels = tuple[str, ...]
 IN_WINDOWS = (
     "only single texts and questions are split into windows; in pairs the longer text is truncated, long tagged "
@@ -40,7 +40,7 @@ class AnswerOptions:
 
 
 @dataclass(frozen=True)
-class TextTaskSpec(ABC, Generic[Rows]):
+class TextTaskSpec(ABC, Generic[TextRows]):
     recipe: TextRecipe
 
     name: ClassVar[TextTaskName]
@@ -81,43 +81,43 @@ class TextTaskSpec(ABC, Generic[Rows]):
             raise UserError(f"this task is not scored by {asked!r}", expected=" or ".join(known))
         return asked or known[0]
 
-    def read(self, part: str) -> Rows:
+    def read(self, part: str) -> TextRows:
         path = Path(getattr(self.recipe, part))
         if not path.exists():
             raise UserError(f"there is no file {path}", expected=f"the {part} texts")
         return self.read_file(path)
 
     @abstractmethod
-    def read_file(self, path: Path) -> Rows: ...
+    def read_file(self, path: Path) -> TextRows: ...
 
     @abstractmethod
-    def labels(self, rows: Rows) -> Labels:
+    def labels(self, rows: TextRows) -> Labels:
         """the names of the labels, in order"""
 
     @abstractmethod
-    def check(self, path: Path, rows: Rows, labels: Labels) -> None:
+    def check(self, path: Path, rows: TextRows, labels: Labels) -> None:
         """Raise an error for a label that is not in the training file."""
 
-    def check_trained(self, path: Path, rows: Rows) -> None:
+    def check_trained(self, path: Path, rows: TextRows) -> None:
         """Check requirements that only training rows have to meet."""
 
     @abstractmethod
-    def known_by(self, rows: Rows) -> Iterator[tuple[Hashable, str]]:
+    def known_by(self, rows: TextRows) -> Iterator[tuple[Hashable, str]]:
         """for each row, a key that is equal for equal rows, and its location in words"""
 
     @abstractmethod
-    def groups(self, rows: Rows) -> Tensor:
+    def groups(self, rows: TextRows) -> Tensor:
         """(rows,) rows with the same number stay in the same split"""
 
-    def strata(self, rows: Rows, groups: Tensor) -> Tensor:
+    def strata(self, rows: TextRows, groups: Tensor) -> Tensor:
         """(rows,) from 0: the same fraction of each stratum is held out"""
         return torch.zeros_like(groups)
 
     @abstractmethod
-    def taken(self, rows: Rows, index: Sequence[int]) -> Rows: ...
+    def taken(self, rows: TextRows, index: Sequence[int]) -> TextRows: ...
 
     @abstractmethod
-    def texts(self, tokenizer: Tokenizer, rows: Rows, labels: Labels, name: str) -> TextSet: ...
+    def texts(self, tokenizer: Tokenizer, rows: TextRows, labels: Labels, name: str) -> TextSet: ...
 
     @property
     @abstractmethod

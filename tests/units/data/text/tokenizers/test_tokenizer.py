@@ -548,7 +548,7 @@ def test_train_refuses_before_it_works(command, tmp_path, monkeypatch):
     Path("full").mkdir()
     Path("full/vocab.txt").write_text("x", encoding="utf-8")
     for words, message in (
-        (("text.txt", "--out", "full"), "full holds a tokenizer already: got vocab.txt"),
+        (("text.txt", "--out", "full"), "full already holds a tokenizer: got vocab.txt"),
         (("text.txt", "--out", "empty.txt/below"), "cannot write into empty.txt/below"),
         (("text.txt", "--out", "made", "--vocabulary", 9), "a vocabulary of 9 is too small"),
         (("absent.txt", "--out", "made"), "there is no file or folder absent.txt"),

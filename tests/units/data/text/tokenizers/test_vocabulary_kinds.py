@@ -432,7 +432,7 @@ def test_train_and_show(command, tmp_path, monkeypatch, kind):
     code, _, complaint = command("tokenizer", "train", "text.txt", "--out", "other", "--kind", "letters")
     assert (code, complaint.splitlines()[0]) == (
         2,
-        "error: --kind: expected wordpiece, bytes, unigram, news, got letters",
+        "error: unknown --kind: expected wordpiece, bytes, unigram, news, got letters",
     )
     code, _, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--kind", kind)
     assert complaint.startswith("error: made already holds a tokenizer")
