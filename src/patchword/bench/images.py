@@ -105,9 +105,9 @@ def bench_images(
         steps[who] = reading = Reading(model, who, images, setting)
         if setting.compiled or setting.precision != "float32":
             log(f"comparing: {who}")
-            raced = difference[f"{who} as benchmarked"] = agreement(reading.answers(2), answers[who])
+            measured = difference[f"{who} as benchmarked"] = agreement(reading.answers(2), answers[who])
             most = _APART if setting.precision == "float32" else _WRONG
-            check_agreement("its answers as benchmarked", raced, most, f"{who} in float32")
+            check_agreement("its answers as benchmarked", measured, most, f"{who} in float32")
     candidates = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
     timings = benchmark(candidates, setting.device, setting.seconds, log)
     limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))

@@ -56,10 +56,10 @@ _run = register_op("depthwise_residual", _GIVEN, _launch, _shape)
 
 
 @torch.no_grad()
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if the kernel agrees with the reference in float32: maps of two strips and of one, lanes of two columns
     and of one, channels in blocks of both sizes."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     for height, breadth, width in ((10, 6, 64), (5, 7, 96)):
         tokens, weight, bias = wave(3, height * breadth, width), wave(width, 1, 3, 3, by=1.3), wave(width, by=1.7)
         with torch.autocast(device.type, enabled=False):

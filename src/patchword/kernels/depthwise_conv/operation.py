@@ -99,8 +99,8 @@ def _reference_gradients(
 ) -> list[Tensor | None]:
     """With respect to views of the inputs: one input may be computed from another."""
     tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
-    kind, given = tokens.dtype, [tokens, weight, bias]
-    answer = depthwise_conv_reference(tokens, weight.to(kind), None if bias is None else bias.to(kind), height, width)
+    dtype, given = tokens.dtype, [tokens, weight, bias]
+    answer = depthwise_conv_reference(tokens, weight.to(dtype), None if bias is None else bias.to(dtype), height, width)
     asked = [part for part in given if part is not None and part.requires_grad]
     found = iter(torch.autograd.grad(answer, asked, gradient.to(answer.dtype), create_graph=True))
     return [next(found) if part is not None and part.requires_grad else None for part in given]
@@ -111,8 +111,8 @@ def matches_reference(device: torch.device, short: torch.dtype = torch.bfloat16)
     return _matches_reference_at(device, torch.float32, 1e-4) and _matches_reference_at(device, short, 1e-2)
 
 
-def _matches_reference_at(device: torch.device, kind: torch.dtype, bound: float) -> bool:
-    wave = TestInputs(device, kind)
+def _matches_reference_at(device: torch.device, dtype: torch.dtype, bound: float) -> bool:
+    wave = TestInputs(device, dtype)
     given = wave(2, 20, 24), wave(24, 1, 3, 3), wave(24)
     exact = [part.double().requires_grad_() for part in given]  # in float64, which a GPU does not round to TF32
     expected = depthwise_conv_reference(exact[0], exact[1], exact[2], 4, 5)

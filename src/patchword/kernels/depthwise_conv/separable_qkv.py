@@ -47,9 +47,9 @@ def separable_qkv(
     tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, breadth: int
 ) -> list[Tensor]:
     """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
-    kind = short_dtype(tokens, parts[0].matrix)
-    filtered = _run_filters(tokens.to(kind), *(list(part[:5]) for part in parts), eps, height, breadth)
-    return list(_run_products(filtered, *([part.matrix.to(kind), part.bias.to(kind)] for part in parts)).unbind(0))
+    dtype = short_dtype(tokens, parts[0].matrix)
+    filtered = _run_filters(tokens.to(dtype), *(list(part[:5]) for part in parts), eps, height, breadth)
+    return list(_run_products(filtered, *([part.matrix.to(dtype), part.bias.to(dtype)] for part in parts)).unbind(0))
 
 
 def _filters(
@@ -115,15 +115,15 @@ _run_products = register_op(
 )
 
 
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
-    return _matches_reference_at(device, kind, 96, 5, 7) and _matches_reference_at(device, kind, 64, 10, 6)
+    return _matches_reference_at(device, dtype, 96, 5, 7) and _matches_reference_at(device, dtype, 64, 10, 6)
 
 
 @torch.no_grad()
-def _matches_reference_at(device: torch.device, kind: torch.dtype, width: int, height: int, breadth: int) -> bool:
+def _matches_reference_at(device: torch.device, dtype: torch.dtype, width: int, height: int, breadth: int) -> bool:
     """True if each of the three outputs agrees with the reference in float32."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
 
     def part(by: float) -> SeparableWeights:
         rest = 1 + wave(width, size=0.3, by=by), wave(width), wave(width, by=by), 1.5 + wave(width, by=by)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GIVEN", "LIBRARY", "TAGS", "filter_back", "filter_fake", "filter_forward", "filter_map"]
 _FILTER, _MAP = "Tensor tokens, Tensor weight, Tensor? bias", "SymInt height, SymInt width"
-GIVEN = f"{_FILTER}, {_MAP}, ScalarType kind"
+GIVEN = f"{_FILTER}, {_MAP}, ScalarType dtype"
 LIBRARY.define(f"depthwise_conv_forward({GIVEN}) -> Tensor", tags=TAGS)
 LIBRARY.define(f"depthwise_conv_back(Tensor gradient, {_FILTER}, {_MAP}) -> (Tensor, Tensor, Tensor)", tags=TAGS)
 filter_forward = torch.ops.patchword.depthwise_conv_forward.default
@@ -24,14 +24,14 @@ filter_back = torch.ops.patchword.depthwise_conv_back.default
 
 @torch.library.impl(LIBRARY, "depthwise_conv_forward", "CompositeExplicitAutograd")
 def filter_map(
-    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, dtype: torch.dtype
 ) -> Tensor:
     from patchword.kernels.depthwise_conv.launch import forward
 
     tokens, weight, answer = (
         _with_channels_side_by_side(tokens),
         weight.contiguous(),
-        allocate(tokens, tokens.shape, kind),
+        allocate(tokens, tokens.shape, dtype),
     )
     if not answer.numel():
         return answer
@@ -43,9 +43,9 @@ def filter_map(
 
 
 def filter_fake(
-    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, kind: torch.dtype
+    tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int, dtype: torch.dtype
 ) -> Tensor:
-    return allocate(tokens, tokens.shape, kind)
+    return allocate(tokens, tokens.shape, dtype)
 
 
 torch.library.register_fake("patchword::depthwise_conv_forward", filter_fake, lib=LIBRARY)
@@ -81,8 +81,8 @@ torch.library.register_fake("patchword::depthwise_conv_back", _back_fake, lib=LI
 
 
 def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    kind = weight.dtype if bias is None else bias.dtype
-    return allocate(tokens, tokens.shape), allocate(weight, weight.shape), allocate(weight, weight.shape[:1], kind)
+    dtype = weight.dtype if bias is None else bias.dtype
+    return allocate(tokens, tokens.shape), allocate(weight, weight.shape), allocate(weight, weight.shape[:1], dtype)
 
 
 def _map(height: int, width: int, tokens: Tensor, *others: Tensor | None) -> "Map":

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""Depthwise filters of 3 x 3 over maps whose tokens lie row by row, without gradients. The twins are plain_neighbours
-and plain_added.
+"""Depthwise 3 x 3 convolutions over row-major maps of tokens, for inference.
+
+References: depthwise_conv_reference, depthwise_residual_reference.
 
 A lane is a column of a map, or two beside each other; lanes are counted over all maps. A thread has two channels of
 some rows of a lane, all written out: each token is read once for all that it is a neighbour of, and taps stay in

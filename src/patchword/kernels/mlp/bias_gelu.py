@@ -86,11 +86,11 @@ _run_back = register_op("bias_gelu_back", f"Tensor gradient, {_GIVEN}", _backwar
 torch.library.register_autograd("patchword::bias_gelu", _gradients, setup_context=_keep)
 
 
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if both kernels agree with the reference in float64."""
-    between = torch.linspace(-6, 6, 37 * 384, device=device).view(37, 384).T.contiguous().view(37, 384).to(kind)
+    between = torch.linspace(-6, 6, 37 * 384, device=device).view(37, 384).T.contiguous().view(37, 384).to(dtype)
     bias, slopes = torch.linspace(-1, 1, 384, device=device), torch.linspace(0, 9, 37 * 384, device=device).sin()
-    slopes, exact = slopes.view(37, 384).to(kind), [part.double().requires_grad_() for part in (between, bias)]
+    slopes, exact = slopes.view(37, 384).to(dtype), [part.double().requires_grad_() for part in (between, bias)]
     expected = bias_gelu_reference(exact[0], exact[1])
     wanted = [expected, *torch.autograd.grad(expected, exact, slopes.double())]
     found = [bias_gelu(between, bias), *_backwards(slopes, between, bias)]

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""A bias and GELU over rows of hidden values, and their gradients in one pass. The twin is plain_activated.
+"""A bias and GELU over rows of hidden values, and their gradients in one pass. The reference is bias_gelu_reference.
 
 A program has some columns. What it moves takes longer than what it computes, so that enough must be on its way at a
 time. Only to be imported where Triton is installed.

@@ -137,11 +137,11 @@ def warp_specialized_matches_reference(device: torch.device) -> bool:
 
 @torch.no_grad()
 def matches_reference_at(
-    width: int, hidden: int, device: torch.device, kind: torch.dtype = torch.bfloat16, run: Run | None = None,
+    width: int, hidden: int, device: torch.device, dtype: torch.dtype = torch.bfloat16, run: Run | None = None,
     rows: int = 77,
 ) -> bool:  # fmt: skip
     """True if the kernel agrees with the reference in float32."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     tokens = wave.tokens(2, rows, width)

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""x + down(gelu(up(norm(x)))) in one kernel: what lies between the two matrices never leaves the chip. The twin is
-plain_feed_forward.
+"""x + down(gelu(up(norm(x)))) in one kernel: the hidden activations stay on the chip.
+
+Reference: fused_mlp_reference.
 
 A program takes some rows and walks over the hidden channels, a chunk at a time: its share of up, GELU, its share of
 down. What it shares with other kernels is in norm_triton.

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""x + down(gelu(up(norm(x)))) by groups of warps (group_parts): one computes GELU while another multiplies. The twin is
-plain_feed_forward; or plain_joined, where x is what the matrix `last` makes of a branch, and tokens.
+"""x + down(gelu(up(norm(x)))) as a warp-specialised kernel: one group of warps computes GELU while another multiplies.
+
+Reference: fused_mlp_reference; out_proj_mlp_reference if x is tokens + last(branch).
 
 Each group takes 64 rows and walks over the hidden channels, a chunk at a time: its share of up, GELU, its share of
 down. The next share of up is on its way while that of down is multiplied. `last` passes by in the places of down. Only

@@ -48,8 +48,8 @@ def has_linear_gelu_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
 
 def linear_gelu(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     """(..., width), (hidden, width), (hidden,) -> (..., hidden); form: one of reference.FORMS"""
-    kind = short_dtype(tokens, up)
-    return _run(tokens.to(kind), up.to(kind), bias, form)
+    dtype = short_dtype(tokens, up)
+    return _run(tokens.to(dtype), up.to(dtype), bias, form)
 
 
 def _launch(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -91,8 +91,8 @@ def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
 _run = register_op("linear_gelu", "Tensor tokens, Tensor up, Tensor bias, str form", _launch, _shape)
 
 
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
-    return matches_reference_at(320, 154, device, kind, linear_gelu)
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
+    return matches_reference_at(320, 154, device, dtype, linear_gelu)
 
 
 def warp_specialized_matches_reference(device: torch.device) -> bool:
@@ -102,10 +102,10 @@ def warp_specialized_matches_reference(device: torch.device) -> bool:
 
 @torch.no_grad()
 def matches_reference_at(
-    width: int, rows: int, device: torch.device, kind: torch.dtype, run: Callable[..., Tensor]
+    width: int, rows: int, device: torch.device, dtype: torch.dtype, run: Callable[..., Tensor]
 ) -> bool:
     """True if the kernel agrees with the reference in float32."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     tokens, up, bias = wave(rows, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
         found = run(tokens, up, bias, "gelu").float()

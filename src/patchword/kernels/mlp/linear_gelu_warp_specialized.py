@@ -1,6 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""gelu(up(x)) by groups of warps (group_parts): one computes GELU while the other multiplies. The twin is plain_raised.
+"""gelu(up(x)) as a warp-specialised kernel: one group of warps computes GELU while the other multiplies.
+
+Reference: linear_gelu_reference.
 
 Each group holds 64 rows, and the whole matrix passes by, in pieces of SIDE x DEEP. While the last SIDE hidden channels
 are multiplied, the next rows come into the places that are left. Only to be imported where Triton is.

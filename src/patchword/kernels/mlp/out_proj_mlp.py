@@ -43,9 +43,20 @@ def has_out_proj_mlp_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weight
 
 def out_proj_mlp(tokens: Tensor, before: OutProjection, weights: Weights, eps: float, form: str) -> Tensor:
     """x + feed_forward(norm(x)) of x = tokens + branch @ matrix' + bias; form: one of reference.FORMS"""
-    kind, (branch, matrix, bias) = tokens.dtype, before
+    dtype, (branch, matrix, bias) = tokens.dtype, before
     scale, shift, up, up_bias, down, down_bias = weights
-    given = tokens, branch.to(kind), matrix.to(kind), bias, scale, shift, up.to(kind), up_bias, down.to(kind), down_bias
+    given = (
+        tokens,
+        branch.to(dtype),
+        matrix.to(dtype),
+        bias,
+        scale,
+        shift,
+        up.to(dtype),
+        up_bias,
+        down.to(dtype),
+        down_bias,
+    )
     return _run(*given, eps, form)
 
 
@@ -74,9 +85,9 @@ def matches_reference(device: torch.device) -> bool:
     return all(matches_reference_at(width, rows, device) for width, rows in ((128, 30000), (256, 77)))
 
 
-def matches_reference_at(width: int, rows: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference_at(width: int, rows: int, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if the kernel agrees with the reference in float32."""
-    wave, hidden = TestInputs(device, kind), 4 * width
+    wave, hidden = TestInputs(device, dtype), 4 * width
     up, down = wave(hidden, width, size=width**-0.5), wave(width, hidden, size=hidden**-0.5)
     weights = Weights(1 + wave(width), wave(width), up, wave(hidden), down, wave(width))
     before = OutProjection(

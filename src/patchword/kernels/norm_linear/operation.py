@@ -57,8 +57,8 @@ def layer_norm_linear(
 def linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
     tokens' dtype"""
-    kind = short_dtype(tokens, matrix)
-    return _run_onto(tokens, branch.to(kind), matrix.to(kind), bias)
+    dtype = short_dtype(tokens, matrix)
+    return _run_onto(tokens, branch.to(dtype), matrix.to(dtype), bias)
 
 
 def _layer_norm_linear(
@@ -124,9 +124,9 @@ def matches_reference(device: torch.device) -> bool:
 
 
 @torch.no_grad()
-def matches_reference_at(width: int, device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference_at(width: int, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if both kernels agree with their references in float32."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     tokens, branch = wave.tokens(2, 77, width), wave(2, 77, width, size=0.9)
     first, last = wave(3 * width, width, size=width**-0.5), wave(width, width, size=width**-0.5)
     scale, shift, bias, end = 1 + wave(width), wave(width), wave(3 * width), wave(width)

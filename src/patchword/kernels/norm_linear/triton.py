@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""Products of narrow tokens with the norm before them or the sum behind them. The twins are plain_normed_product and
-plain_product_onto.
+"""Linear layers on narrow tokens, fused with the LayerNorm before them or the residual sum after them.
+
+References: layer_norm_linear_reference, linear_residual_reference.
 
 A program takes some rows, which it reads once, and walks over the columns of the answer, a chunk at a time. Like the
 width, a chunk is the sum of two powers of two, the second of which may be 0. The matrix is held in shared memory, while

@@ -46,17 +46,17 @@ def conv_stem_norm(image: Tensor, parts: ConvStemWeights, stride: int, padding: 
     float32 under autocast"""
     weight, bias, scale, shift = parts
     short = short_dtype(image, weight)
-    kind = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
-    return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, kind)
+    dtype = torch.float32 if torch.is_autocast_enabled(image.device.type) else short
+    return _run(image, weight.to(short), bias, scale, shift, stride, padding, eps, dtype)
 
 
 def _launch(
     image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
-    kind: torch.dtype,
+    dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
     from patchword.kernels.stem.conv_stem_norm_triton import entered
 
-    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps, kind)
+    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps, dtype)
     (width, channels, kernel, _), sides = weight.shape, image.shape[2:]
     count = answer.numel() // width
     parts = [part.contiguous() for part in (weight, bias, scale, shift)]
@@ -83,28 +83,28 @@ def _map(image: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[int,
 
 def _shape(
     image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
-    kind: torch.dtype,
+    dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
     height, width = _map(image, weight, stride, padding)
-    return image.new_empty(len(image), height * width, len(weight), dtype=kind)
+    return image.new_empty(len(image), height * width, len(weight), dtype=dtype)
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("image", *ConvStemWeights._fields))
 _run = register_op(
-    "conv_stem_norm", f"{_TENSORS}, int stride, int padding, float eps, ScalarType kind", _launch, _shape
+    "conv_stem_norm", f"{_TENSORS}, int stride, int padding, float eps, ScalarType dtype", _launch, _shape
 )
 
 
 @torch.no_grad()
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if the kernel agrees with the reference in float32, with both common paddings."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     image = wave(2, 3, 37, 46)
     parts = ConvStemWeights(wave(64, 3, 7, 7, size=0.2), wave(64, by=3.0), 1 + wave(64, size=0.5), wave(64, by=2.0))
     exact = ConvStemWeights(*(part.float() for part in parts))
     for padding in (2, 3):
         with torch.autocast(device.type, enabled=False):
-            found = _run(image, *parts, 4, padding, 1e-5, kind).float()
+            found = _run(image, *parts, 4, padding, 1e-5, dtype).float()
             expected = conv_stem_norm_reference(image.float(), exact, 4, padding, 1e-5)
         if not bool((found - expected).norm() < 1e-2 * expected.norm()):
             return False

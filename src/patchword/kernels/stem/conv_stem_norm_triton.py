@@ -1,6 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""A convolution over an image of few channels, and the norm behind it, in one kernel. The twin is plain_entrance.
+"""A convolution over an image of few channels and the LayerNorm after it, in one kernel.
+
+Reference: conv_stem_norm_reference.
 
 A program holds the matrix and walks over tiles of tokens. It reads their patches where they lie, some lines of all of
 them at a time, and each line from where several numbers can be fetched at once. Only to be imported where Triton is
@@ -22,7 +24,7 @@ def entered(
     """down, across: the answer's map. line, before: numbers that are read of a line, and of these before it begins.
     block: the width or more; as line and depth a power of two"""
     lines: tl.constexpr = channels * kernel
-    kind: tl.constexpr = weight.dtype.element_ty
+    dtype: tl.constexpr = weight.dtype.element_ty
     column = tl.arange(0, block)
     within, matrices = column < width, ()
     for begin in tl.static_range(0, lines * line, depth):
@@ -47,7 +49,7 @@ def entered(
             y, x = top[:, None] + below[None, :], left[:, None] + beside[None, :]
             inside = there & (which < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < breadth)
             place = channel * channel_step + below * row_step + beside * column_step
-            pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(kind)
+            pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(dtype)
             known = (beside >= before) & (beside < before + kernel)
             pixels = tl.where(known[None, :], pixels, 0.0)
             total = tl.dot(pixels, matrices[part], total, input_precision="ieee")

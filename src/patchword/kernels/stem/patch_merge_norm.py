@@ -39,12 +39,12 @@ def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: 
     return _run(feature_map, scale, shift, eps, short_dtype(feature_map, matrix))
 
 
-def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
     from patchword.kernels.stem.patch_merge_norm_triton import patch_merge_norm as kernel
 
     if feature_map.stride(1) != 1:
         feature_map = feature_map.contiguous(memory_format=torch.channels_last)
-    answer, channels = _shape(feature_map, scale, shift, eps, kind), feature_map.shape[1]
+    answer, channels = _shape(feature_map, scale, shift, eps, dtype), feature_map.shape[1]
     height, width = (side // 2 for side in feature_map.shape[2:])
     count, first_second = answer.shape[0] * answer.shape[1], parts(channels)
     rows = 1 << (_HELD // (4 * channels)).bit_length() - 1
@@ -56,22 +56,22 @@ def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind:
     return answer
 
 
-def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
     batch, channels, height, width = feature_map.shape
-    return feature_map.new_empty(batch, height // 2 * (width // 2), 4 * channels, dtype=kind)
+    return feature_map.new_empty(batch, height // 2 * (width // 2), 4 * channels, dtype=dtype)
 
 
-_GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType kind"
+_GIVEN = "Tensor feature_map, Tensor scale, Tensor shift, float eps, ScalarType dtype"
 _run = register_op("patch_merge_norm", _GIVEN, _launch, _shape)
 
 
 @torch.no_grad()
-def matches_reference(device: torch.device, kind: torch.dtype = torch.bfloat16) -> bool:
+def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
     """True if the kernel agrees with the reference in float32."""
-    wave = TestInputs(device, kind)
+    wave = TestInputs(device, dtype)
     feature_map = wave.tokens(2, 6, 10, 96).permute(0, 3, 1, 2)
     scale, shift = 1 + wave(384, size=0.5), wave(384, by=3.0)
-    found = _run(feature_map, scale, shift, 1e-5, kind).float()
+    found = _run(feature_map, scale, shift, 1e-5, dtype).float()
     expected = patch_merge_norm_reference(feature_map.float(), scale.float(), shift.float(), 1e-5)
     return bool((found - expected).norm() < 1e-2 * expected.norm())
 

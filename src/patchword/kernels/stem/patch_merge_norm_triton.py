@@ -1,6 +1,6 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 # mypy: disable-error-code="assignment"
-"""Four neighbours of a map side by side, and their norm, in one pass. The twin is plain_merged.
+"""Four neighbours of a map side by side, and their norm, in one pass. The reference is patch_merge_norm_reference.
 
 A program takes some of the answer's tokens and holds all their channels: four times those of the map, each the sum of
 two powers of two. Only to be imported where Triton is installed.
