@@ -83,8 +83,7 @@ class Allowed(NamedTuple):
 
 # A row for a key of weight files, or for a field of files that earlier versions wrote.
 ALLOWED = (
-    Allowed("entrance", "src/*", r"\.entrance\b", "a submodule: its name is part of the keys of weight files"),
-    Allowed("entrance", "src/*", r"[\"'.^]entrance(\\?\.|[\"'])", "a key of weight files in a table of names"),
+    Allowed("entrance", "src/patchword/core/tensor_files.py", r"entrance", "a key of weight files of earlier versions"),
 )
 
 

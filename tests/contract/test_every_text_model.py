@@ -295,7 +295,7 @@ def test_the_loss_of_masked_words_is_one_in_a_row_and_padded(name, head):
         model.zero_grad()
         loss = F.cross_entropy(parts(model(Text(*text[:4], predict_at=torch.tensor(places))))[0], targets)
         loss.backward()
-        found.append((loss.detach(), model.entrance.words.weight.grad.clone()))
+        found.append((loss.detach(), model.embedding.words.weight.grad.clone()))
     assert difference(found[0][0], found[1][0]) < 1e-5
     assert difference(found[0][1], found[1][1]) < 1e-5
 
@@ -304,7 +304,7 @@ def test_the_loss_of_masked_words_is_one_in_a_row_and_padded(name, head):
 def test_words_are_scored_by_their_own_table(name, head):
     """It has one set of weights, which learns from both ends."""
     model = tiny_text(name, head=head)
-    table = model.entrance.words.weight
+    table = model.embedding.words.weight
     assert sum(parameter.shape == table.shape for parameter in model.parameters()) == 1
     parts(model(Text(BATCH.ids[:1, :4])))[0][..., 60].sum().backward()
     assert table.grad[60].any()

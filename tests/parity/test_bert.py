@@ -333,8 +333,8 @@ def test_a_swapped_head_is_found_and_its_block_named(head, block, tmp_path):
 @pytest.mark.parametrize(
     ("place", "key"),
     [
-        ("embedding", "entrance.segments.weight"),
-        ("embedding", "entrance.norm.bias"),
+        ("embedding", "embedding.segments.weight"),
+        ("embedding", "embedding.norm.bias"),
         ("block 0", "encoder.blocks.0.attention.sublayer.projection.joint.weight"),
         ("block 1", "encoder.blocks.1.feed_forward.norm.weight"),
         ("answer", "head.words.transform.weight"),

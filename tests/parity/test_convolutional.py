@@ -105,7 +105,7 @@ def test_the_size_of_images_survives(kind, image, tmp_path):
 @pytest.mark.parametrize(
     ("part", "key"),
     [
-        ("stage 0 embedding", "stages.0.entrance.first.norm.running_mean"),
+        ("stage 0 embedding", "stages.0.stem.first.norm.running_mean"),
         ("stage 0 block 1", "stages.0.blocks.1.branch.second.norm.running_var"),
         ("stage 1 block 0", "stages.1.blocks.0.shortcut.convolution.weight"),
         ("stage 2 block 2", "stages.2.blocks.2.branch.first.norm.bias"),

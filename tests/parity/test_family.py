@@ -206,11 +206,11 @@ def test_a_swapped_head_of_the_one_block_of_albert_is_found(tmp_path):
 
 
 def _positions_from_zero(model: Any) -> None:
-    model.entrance.first = 0
+    model.embedding.first = 0
 
 
 def _no_languages(model: Any) -> None:
-    model.entrance.languages = None
+    model.embedding.languages = None
 
 
 def _tanh(model: Any) -> None:

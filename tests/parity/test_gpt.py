@@ -269,7 +269,7 @@ def test_a_swapped_head_is_found_and_its_block_named(kind, block, tmp_path):
 @pytest.mark.parametrize(
     ("place", "key"),
     [
-        ("embedding", "entrance.positions.weight"),
+        ("embedding", "embedding.positions.weight"),
         ("block 0", "encoder.blocks.0.attention.sublayer.projection.joint.weight"),
         ("block 0", "encoder.blocks.0.feed_forward.norm.bias"),
         ("block 1", "encoder.blocks.1.feed_forward.sublayer.down.weight"),
@@ -330,7 +330,7 @@ def test_the_ends_of_branches_start_smaller_in_gpt2():
         outputs = block.attention.sublayer.output.weight, block.feed_forward.sublayer.down.weight
         spreads[name] = [float(weight.detach().std()) for weight in outputs]
         assert float(block.feed_forward.sublayer.up.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
-        assert float(model.entrance.words.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
+        assert float(model.embedding.words.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
         assert not block.attention.sublayer.output.bias.any()
     assert spreads[GPT] == pytest.approx([0.02, 0.02], rel=0.05)
     assert spreads[GPT2] == pytest.approx([0.02 / 4, 0.02 / 4], rel=0.05)

@@ -64,7 +64,7 @@ def their_own(head: str, seed: int = 0, **options):
 
 def our_own(head: str, **options):
     model = tiny_text("mobilebert", head=head, classes=3, **options)
-    return empty_padding(model, model.entrance.words.weight)
+    return empty_padding(model, model.embedding.words.weight)
 
 
 def theirs_from(folder: Path, head: str):
@@ -197,8 +197,8 @@ def test_a_swapped_head_is_found_and_its_block_named(head, block, tmp_path):
 @pytest.mark.parametrize(
     ("place", "key"),
     [
-        ("embedding", "entrance.gather.mix.weight"),
-        ("embedding", "entrance.norm.weight"),
+        ("embedding", "embedding.gather.mix.weight"),
+        ("embedding", "embedding.norm.weight"),
         ("block 0", "encoder.blocks.0.narrow_norm.bias"),
         ("block 0", "encoder.blocks.0.attention.sublayer.projection.shared.weight"),
         ("block 1", "encoder.blocks.1.attention.sublayer.projection.query_key.weight"),
@@ -223,7 +223,7 @@ def test_a_changed_weight_is_found_and_its_place_named(place, key, tmp_path):
 def test_the_order_of_the_neighbours_matters(tmp_path):
     model = our_own("pooled")
     expected = their_states(theirs_from(patchword.save(model, tmp_path, layout="huggingface"), "pooled"), "pooled")
-    weight = model.entrance.gather.mix.weight
+    weight = model.embedding.gather.mix.weight
     with torch.no_grad():
         weight.copy_(weight.unflatten(1, (3, -1)).flip(1).flatten(1))
     assert first_drift(our_states(model), expected) == "embedding"

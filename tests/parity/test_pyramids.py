@@ -171,8 +171,8 @@ def test_the_norms_of_their_pvt_are_a_known_difference(tmp_path):
     """Seen where the patches hardly differ: there an eps counts."""
     model, images = ours("pvt"), pixels(2, 3, 32, 32)
     with torch.no_grad():
-        model.stages[1].entrance.patches.weight.mul_(1e-3)
-        model.stages[1].entrance.patches.bias.zero_()
+        model.stages[1].stem.patches.weight.mul_(1e-3)
+        model.stages[1].stem.patches.bias.zero_()
     theirs = theirs_from(patchword.save(model, tmp_path, layout="huggingface"), "pvt")
     assert drift("pvt", model, theirs, images) is None
     assert drift("pvt", patchword.load(tmp_path), theirs, images) == "stage 1 embedding"
@@ -190,7 +190,7 @@ def test_a_swapped_head_is_found_and_its_block_named(family, stage, block, tmp_p
 @pytest.mark.parametrize(
     ("family", "key", "place"),
     [
-        ("swin", "stages.1.entrance.reduce.weight", "stage 1 embedding"),
+        ("swin", "stages.1.stem.reduce.weight", "stage 1 embedding"),
         ("swin", "stages.1.encoder.blocks.1.attention.sublayer.patterns.0.position.table", "stage 1 block 1"),
         ("cvt", "stages.2.prefix.tokens", "stage 2 embedding"),
         ("cvt", "stages.1.encoder.blocks.0.attention.sublayer.projection.key.depthwise.norm.weight", "stage 1 block 0"),

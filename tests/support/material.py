@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes import find_recipe
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 
 # Small enough for a second an epoch; random in every way a recipe can be, so that a restart has something to get wrong.
 TINY_MODEL = ("model.patch=4", "model.depth=2", "model.width=16", "model.heads=2", "model.hidden=32")

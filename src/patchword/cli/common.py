@@ -40,7 +40,7 @@ def _device(name: str) -> str:
     """Check the name of a device; the default needs no import."""
     if name == "auto":
         return name
-    from patchword.recipes.fields import check_device
+    from patchword.recipes.schema.fields import check_device
 
     return check_device(name)
 
@@ -86,7 +86,7 @@ def fields_of(settings: Iterable[str]) -> dict[str, Any]:
     import yaml
 
     from patchword.core.errors import UserError
-    from patchword.recipes.fields import read_value
+    from patchword.recipes.schema.fields import read_value
 
     fields = {}
     for setting in settings:

@@ -1,5 +1,6 @@
 """Reading and writing tensors as .safetensors or .npz. Pickles are refused, because loading one can run code."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from patchword.core.files import whole_file
 Tensors = dict[str, Tensor]
 
 _UNPACKED = 2**28  # bytes that any .npz may unpack to
+# Submodules that earlier versions named otherwise.
+_OLDER_NAMES = ((re.compile(r"\b(stages\.\d+)\.entrance\."), r"\1.stem."), (re.compile(r"\bentrance\."), "embedding."))
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
@@ -31,6 +34,20 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise UserError(f"cannot read {path}", expected="a whole .safetensors file", got=str(error)) from None
+
+
+def rename_older_tensors(tensors: Mapping[str, Tensor]) -> Tensors:
+    """Rename the tensors of our files of earlier versions to their current names.
+
+    >>> list(rename_older_tensors({"entrance.words.weight": torch.ones(1), "stages.0.entrance.bias": torch.ones(1)}))
+    ['embedding.words.weight', 'stages.0.stem.bias']
+    """
+    renamed = {}
+    for name, tensor in tensors.items():
+        for older, current in _OLDER_NAMES:
+            name = older.sub(current, name)
+        renamed[name] = tensor
+    return renamed
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:

@@ -43,7 +43,7 @@ class BucketedGraphs:
         predicts_tokens = isinstance(getattr(model, "head", None), LMHead | PretrainingHead)
         self.fits = bool(attentions) and known and predicts_tokens
         self.heads = {(part.head_width, part.core.dropout) for part in attentions}
-        self.limit: int | None = getattr(getattr(model, "entrance", None), "limit", None)
+        self.limit: int | None = getattr(getattr(model, "embedding", None), "limit", None)
         self.sizes, self.largest = set[tuple[int, ...]](), 0
 
     def __call__(self, *inputs: Any) -> Output:

@@ -28,8 +28,8 @@ from patchword.layers.quantize import is_quantised
 from patchword.objectives.classification import Classification
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import split
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.model import as_text, form_of
 from patchword.recipes.text.recipe import TextRecipe

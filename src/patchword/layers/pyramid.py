@@ -22,7 +22,7 @@ class Stage(nn.Module):
 
     def __init__(
         self,
-        entrance: Stem,
+        stem: Stem,
         encoder: nn.Module,
         *,
         prefix: nn.Module | None = None,
@@ -30,8 +30,8 @@ class Stage(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.stride, self.width = entrance.stride, entrance.width
-        self.entrance = entrance
+        self.stride, self.width = stem.stride, stem.width
+        self.stem = stem
         self.prefix = prefix or NoPrefix()
         self.positions = positions or NoPositions()
         self.dropout = Dropout(dropout)
@@ -39,7 +39,7 @@ class Stage(nn.Module):
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
-        tokens, grid = self.prefix(*self.entrance(feature_map))
+        tokens, grid = self.prefix(*self.stem(feature_map))
         tokens = self.dropout(self.positions(tokens, grid))
         return self.encoder(tokens, Scope(grid=grid)), grid
 

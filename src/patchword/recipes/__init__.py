@@ -6,7 +6,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.recipes.elmo.recipe import elmo_pretrain
 from patchword.recipes.image import named as vision
 from patchword.recipes.pretraining import named as pretraining
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text import named as texts
 from patchword.recipes.translation import named as translation
 from patchword.recipes.vectors import named as over_vectors

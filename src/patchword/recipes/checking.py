@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from patchword.data.faults import Fault
 from patchword.data.progress import Progress, no_progress
 from patchword.recipes.kinds import kind_of
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 
 
 def check_data(recipe: Recipe, progress: Progress = no_progress) -> tuple[str, Sequence[Fault]]:

@@ -3,9 +3,9 @@
 from patchword.core.errors import UserError
 from patchword.core.files import write_json
 from patchword.recipes.kinds import kind_of
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 
 
 def evaluate(run: Run, device: str = "auto") -> Evaluation:

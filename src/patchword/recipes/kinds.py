@@ -6,8 +6,8 @@ from patchword.core.errors import UserError
 from patchword.recipes.elmo.kind import ELMO
 from patchword.recipes.image.kind import IMAGES
 from patchword.recipes.pretraining.kind import PRETRAINING
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.recipe_kind import RecipeKind
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.kind import TEXT
 from patchword.recipes.translation.kind import TRANSLATION
 from patchword.recipes.vectors.kind import OVER_VECTORS

@@ -3,7 +3,7 @@
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.training.parallel.process_group import SingleProcess
 from patchword.training.parallel.sharded import Sharded
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from patchword.data.faults import Fault
 from patchword.data.progress import Progress
 from patchword.layers.model import Model
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
 from patchword.training.guard.report import SampleNames
 

@@ -19,9 +19,9 @@ from patchword.core.errors import UserError
 from patchword.data.image.images import Images
 from patchword.recipes.image.evaluation import read_test_images
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.reading import read_recipe
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run_folder import RunFolder, resume_command
+from patchword.recipes.schema.reading import read_recipe
+from patchword.recipes.schema.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from rich.console import Console
 from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import resume_command
 from patchword.recipes.sample_names import sample_names
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
 from patchword.training.guard.loss_spike import LossSpikeRewind
 from patchword.training.guard.nonfinite import NonFiniteGuard

@@ -8,7 +8,7 @@ import torch
 
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.layers.model import Model
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective
 

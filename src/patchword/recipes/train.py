@@ -15,9 +15,9 @@ from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_group
-from patchword.recipes.reading import read_recipe
-from patchword.recipes.recipe import CHANGEABLE, Recipe
 from patchword.recipes.resume import report_cost, resumable, resume_loop
+from patchword.recipes.schema.reading import read_recipe
+from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
 from patchword.recipes.steps import build_average, build_step, check_step
 from patchword.recipes.task import Task
 from patchword.training.checkpoint.background import BackgroundCheckpoints

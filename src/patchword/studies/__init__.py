@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
 from patchword.recipes import RECIPES
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.studies import image, pretraining, text, translation, vectors
 from patchword.studies.deit import deit_distillation
 from patchword.studies.sam import sharpness_aware

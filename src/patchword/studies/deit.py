@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from patchword.recipes.distillation.fields import ImageTeacher
 from patchword.recipes.image.named import fashion_mnist_deit
 from patchword.recipes.image.recipe import Augment
-from patchword.recipes.recipe import Expect, ModelChoice, Recipe
+from patchword.recipes.schema.recipe import Expect, ModelChoice, Recipe
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study
 

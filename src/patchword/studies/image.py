@@ -1,7 +1,7 @@
 """Studies on Fashion-MNIST: all image families with the same budget, and position encodings."""
 
 from patchword.recipes.image.named import FAMILIES, fashion_mnist_cswin, fashion_mnist_swin, on_fashion_mnist
-from patchword.recipes.recipe import Expect, ModelChoice
+from patchword.recipes.schema.recipe import Expect, ModelChoice
 from patchword.studies.study import Study
 
 TOGETHER = "both studies took 10 minutes on one H200, 8 runs at a time"

@@ -2,7 +2,7 @@
 
 from patchword.recipes.pretraining.named import MINI
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.studies.study import Study
 
 

@@ -12,7 +12,7 @@ from patchword.inspection.measures import CorruptionAccuracy, LeadingEigenvalue
 from patchword.inspection.robustness import Plan
 from patchword.inspection.sharpness import SampleOptions
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.studies.study import Result, Study, field_of
 
 # the run -> its model, and SAM's rho

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study
 

@@ -12,8 +12,8 @@ from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.models import REGISTRY
-from patchword.recipes.recipe import ModelChoice, Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import ModelChoice, Recipe
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.train import check_folder
 

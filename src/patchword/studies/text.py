@@ -7,7 +7,7 @@ from statistics import fmean
 from patchword.core.errors import UserError
 from patchword.data.text.formats.glue import GLUE, glue_file
 from patchword.objectives.metrics.metrics import glue_score
-from patchword.recipes.recipe import ModelChoice, Recipe
+from patchword.recipes.schema.recipe import ModelChoice, Recipe
 from patchword.recipes.text.named import glue_recipe
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.studies.study import Result, Study

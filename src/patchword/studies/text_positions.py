@@ -68,7 +68,7 @@ def _find(scheme: TextPositionName, task: Exercise) -> Finding:
     _train(model, task)
     after = encodings(model, places)
     own = [value.numel() for name, value in model.named_parameters() if _is_position(name)]
-    flow = model.entrance.positions
+    flow = model.embedding.positions
     return Finding(
         scheme,
         sum(own),
@@ -93,12 +93,12 @@ def _model(scheme: TextPositionName, task: Exercise) -> TextModel:
     still = {"dropout": 0.0, "attention_dropout": 0.0}
     model = REGISTRY.create("bert-tiny", **sizes, **still, head="tags", classes=task.words, position=scheme)
     found = cast(TextModel, model)
-    nn.init.normal_(found.entrance.words.weight, std=0.3)
+    nn.init.normal_(found.embedding.words.weight, std=0.3)
     return found
 
 
 def _is_position(name: str) -> bool:
-    return name.startswith("entrance.positions.") or ".position." in name
+    return name.startswith("embedding.positions.") or ".position." in name
 
 
 def texts(task: Exercise, count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -138,7 +138,7 @@ def encodings(model: TextModel, places: int) -> Tensor | None:
     for part in model.modules():
         if isinstance(part, RelativeVectors):
             return part.keys.clone()
-    found = cast(Tensor, model.entrance.positions(torch.arange(places)))
+    found = cast(Tensor, model.embedding.positions(torch.arange(places)))
     return found.clone() if found.ndim else None
 
 

@@ -1,6 +1,6 @@
 """The study of translation without attention, with attention, and with attention alone."""
 
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.studies.study import Study
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sources import listed_sources
 from patchword.studies.spread import Spread

@@ -120,4 +120,4 @@ def _layers(names: Iterable[str]) -> dict[str, int]:
 
 
 _BLOCK = re.compile(r"((?:.*\.)?blocks\.\d+)\.")
-_STEM = re.compile(r"(entrance|prefix|positions)\.")
+_STEM = re.compile(r"(embedding|prefix|positions)\.")

@@ -42,7 +42,7 @@ def test_a_block_of_bert_is_counted_by_hand():
 
 
 def test_tables_are_held_and_multiply_nothing():
-    lines = {line.label: line for line in count(card_of(), "entrance").lines}
+    lines = {line.label: line for line in count(card_of(), "embedding").lines}
     assert lines["vocabulary"].parameters.working() == "V x D = 30522 x 128 = 3,906,816"
     assert lines["positions"].parameters.working() == "P x D = 512 x 128 = 65,536"
     assert lines["segments"].parameters.working() == "S x D = 2 x 128 = 256"
@@ -99,7 +99,7 @@ def test_cost_tells_a_text_model(command):
     code, told, _ = command("cost", "bert-base")
     assert code == 0
     assert "bert-base, input 1 x 128\n" in told
-    assert re.search(r"entrance +0 +23,837,184\n +encoder\.blocks\.0 to 11 +11,173,625,856 +85,054,464\n", told)
+    assert re.search(r"embedding +0 +23,837,184\n +encoder\.blocks\.0 to 11 +11,173,625,856 +85,054,464\n", told)
     assert re.search(r"head +589,824 +590,592\n", told)
     assert re.search(r"total +11,174,215,680 MACs\n +parameters +109,482,240\n", told)
     assert "per image or text;" in " ".join(told.split())

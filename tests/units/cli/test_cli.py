@@ -24,7 +24,7 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.recipes.reading import read_recipe
+from patchword.recipes.schema.reading import read_recipe
 from support.helpers import tiny
 from support.material import (
     QUICK,

@@ -23,14 +23,14 @@ def test_vit_starts_as_in_the_paper(vit):
     for matrix in joint.chunk(3):
         assert bound * 0.99 < float(matrix.abs().max()) <= bound
     assert float(stage.positions.table.std()) == pytest.approx(0.02, rel=0.05)
-    assert float(stage.entrance.weight.std()) == pytest.approx((3 * 16 * 16) ** -0.5, rel=0.05)
+    assert float(stage.stem.weight.std()) == pytest.approx((3 * 16 * 16) ** -0.5, rel=0.05)
     assert not stage.prefix.tokens.any()
     assert not vit.head.linear.weight.any()
 
 
 def test_deit_starts_as_in_the_paper(deit):
     matrices = [parameter for parameter in deit.parameters() if parameter.ndim > 1]
-    assert len(matrices) == 1 + 2 + 4 + 2  # entrance; tokens and positions; the block; two heads
+    assert len(matrices) == 1 + 2 + 4 + 2  # embedding; tokens and positions; the block; two heads
     for matrix in matrices:
         assert float(matrix.std()) == pytest.approx(CUT * 0.02, rel=0.15)
         assert float(matrix.abs().max()) <= 0.04
@@ -38,7 +38,7 @@ def test_deit_starts_as_in_the_paper(deit):
 
 def test_bert_starts_as_tensorflow_starts_it():
     model = patchword.create("bert-tiny", depth=1).requires_grad_(False)
-    for table in (model.entrance.words.weight, model.encoder.blocks[0].feed_forward.sublayer.up.weight):
+    for table in (model.embedding.words.weight, model.encoder.blocks[0].feed_forward.sublayer.up.weight):
         assert float(table.std()) == pytest.approx(CUT * 0.02, rel=0.02)
         assert 0.0399 < float(table.abs().max()) <= 0.04  # cut at two standard deviations, and reaching them
 

@@ -134,7 +134,7 @@ def test_segments_are_read_from_the_rounded_table_also_where_none_are_told():
     model(texts(4, 6))
     model.eval()
     ids = texts(4, 6).ids
-    assert torch.equal(model.entrance(Text(ids)), model.entrance(Text(ids, torch.zeros_like(ids))))
+    assert torch.equal(model.embedding(Text(ids)), model.embedding(Text(ids, torch.zeros_like(ids))))
 
 
 def test_what_was_learned_of_ranges_is_saved_with_the_weights():

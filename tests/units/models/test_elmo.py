@@ -65,11 +65,11 @@ def sigmoid(number: float) -> float:
 
 def spelled(weights: dict[str, Tensor], characters: Tensor) -> Tensor:
     """One word: filter by filter, place by place; then highways and a linear map."""
-    letters = [weights["entrance.characters.weight"][number] for number in characters.tolist()]
+    letters = [weights["embedding.characters.weight"][number] for number in characters.tolist()]
     found = []
     for number in range(3):
         for kernel, bias in zip(
-            weights[f"entrance.filters.{number}.weight"], weights[f"entrance.filters.{number}.bias"], strict=True
+            weights[f"embedding.filters.{number}.weight"], weights[f"embedding.filters.{number}.bias"], strict=True
         ):
             size = kernel.shape[1]
             answers = [
@@ -79,13 +79,13 @@ def spelled(weights: dict[str, Tensor], characters: Tensor) -> Tensor:
             found.append(max(max(answers), 0.0))
     word = torch.tensor(found)
     for number in range(2):
-        new = mapped(weights, f"entrance.highways.{number}.candidate", word)
-        gate = mapped(weights, f"entrance.highways.{number}.gate", word)
+        new = mapped(weights, f"embedding.highways.{number}.candidate", word)
+        gate = mapped(weights, f"embedding.highways.{number}.gate", word)
         shares = [sigmoid(float(value)) for value in gate]
         word = torch.tensor(
             [t * max(float(h), 0.0) + (1 - t) * float(x) for t, h, x in zip(shares, new, word, strict=True)]
         )
-    return mapped(weights, "entrance.project", word)
+    return mapped(weights, "embedding.project", word)
 
 
 def read(
@@ -246,7 +246,7 @@ def test_states_are_those_of_the_words_alone(text):
 @torch.no_grad()
 def test_a_word_spelled_once_is_the_same(text):
     model = tiny()
-    assert difference(model.entrance.once(text.ids), model.entrance(text.ids)) < 1e-5
+    assert difference(model.embedding.once(text.ids), model.embedding(text.ids)) < 1e-5
 
 
 # Heads and mixtures
@@ -315,7 +315,7 @@ def test_counts_are_those_of_the_table(name):
     variant = elmo.FAMILY.variants[name]
     with torch.device("meta"):
         model, text = elmo.build(variant.config).eval(), variant.config.example(8)
-    bare = [*model.entrance.parameters(), *model.encoder.parameters()]
+    bare = [*model.embedding.parameters(), *model.encoder.parameters()]
     assert sum(parameter.numel() for parameter in bare) == PUBLISHED[name]
     assert sum(parameter.numel() for parameter in model.parameters()) == variant.parameters
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

@@ -41,8 +41,8 @@ def attention(x: Tensor, weights: dict[str, Tensor], name: str) -> Tensor:
 def reference(model, ids: Tensor) -> Tensor:
     """One text (tokens,) -> (tokens, vocabulary)"""
     weights = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
-    table = weights["entrance.words.weight"]
-    x = normed(table[ids] + weights["entrance.positions.weight"][: len(ids)], weights, "entrance.norm")
+    table = weights["embedding.words.weight"]
+    x = normed(table[ids] + weights["embedding.positions.weight"][: len(ids)], weights, "embedding.norm")
     for number in range(TINY_TEXT["depth"]):
         block = f"encoder.blocks.{number}"
         x = x + attention(x, weights, f"{block}.attention.sublayer")
@@ -102,9 +102,9 @@ def test_a_mistake_is_found(model, mistake):
     assert difference(model(BATCH)[BATCH.mask].double(), words) > 1e-5
 
 
-def test_neither_entrance_nor_attention_drops_anything():
+def test_neither_embedding_nor_attention_drops_anything():
     model = patchword.create("grover-base", width=32, depth=2, heads=4, hidden=64, vocabulary=61)
-    assert model.entrance.dropout.p == 0
+    assert model.embedding.dropout.p == 0
     assert all(block.attention.sublayer.core.dropout == 0 for block in model.encoder.blocks)
     assert all(residual.dropout.p == 0.1 for block in model.encoder.blocks for residual in block.children())
 

@@ -1,14 +1,16 @@
 """Configs and recipes that earlier versions wrote are read under the current names."""
 
 import json
+import re
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import patchword
 from patchword.models import REGISTRY
 from patchword.models.older_fields import rename_older_fields
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from support.helpers import pixels, randomise, texts, tiny_text
 
 IMAGE = {"position": "positions", "mlp_ratio": "expansion", "mlp_ratios": "expansions"}
@@ -66,3 +68,20 @@ def test_current_fields_stay_as_they_are():
     for name in REGISTRY.names():
         config = vars(REGISTRY.find(name)[1].config)
         assert rename_older_fields(config) == config, name
+
+
+@pytest.mark.parametrize("has_card", [True, False])
+@pytest.mark.parametrize(("name", "renamed"), [("swin-mini", "stem"), ("bert-tiny", "embedding")])
+def test_a_file_with_older_tensor_names_loads(name, renamed, has_card, tmp_path):
+    model = randomise(patchword.create(name)).eval()
+    patchword.save(model, tmp_path)
+    path = tmp_path / "model.safetensors"
+    older = {re.sub(rf"\b{renamed}\.", "entrance.", key): tensor for key, tensor in load_file(path).items()}
+    assert any("entrance" in key for key in older)
+    if has_card:
+        save_file(older, path)
+        loaded = patchword.load(tmp_path)
+    else:
+        save_file(older, tmp_path / "bare.safetensors")
+        loaded = patchword.load(tmp_path / "bare.safetensors", model=name)
+    assert all(torch.equal(loaded.state_dict()[key], tensor) for key, tensor in model.state_dict().items())

@@ -98,7 +98,7 @@ def test_a_small_text_is_learned(model):
     # "the" and the two ends leave open what follows them and what was before; nothing else does.
     assert float(last) / whole.weight < 0.35
     assert int(right) > 0.8 * whole.weight
-    assert not model.entrance.characters.weight[0].any()
+    assert not model.embedding.characters.weight[0].any()
 
 
 def test_each_direction_learns_by_itself(model):

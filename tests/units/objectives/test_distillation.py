@@ -374,7 +374,7 @@ def test_scores_are_what_weights_are_the_softmax_of_and_open_to_gradients():
     assert len(calls) == 2
     attention = model.encoder.blocks[0].attention.sublayer
     with reference_attention(model):
-        query, key, _ = attention.projection.joint(model.entrance(text)).chunk(3, -1)
+        query, key, _ = attention.projection.joint(model.embedding(text)).chunk(3, -1)
     query, key = (part.unflatten(-1, (4, 8)).transpose(1, 2) for part in (query, key))
     scores = query @ key.transpose(-2, -1) / 8**0.5
     there = text.mask[:, None, None].expand_as(scores)
@@ -395,7 +395,7 @@ def test_distilbert_begins_with_layers_of_its_teacher():
     for own, other in ((0, 0), (1, 3)):
         pairs = zip(student.encoder.blocks[own].parameters(), teacher.encoder.blocks[other].parameters(), strict=True)
         assert all(torch.equal(a, b) and a is not b for a, b in pairs)
-    assert torch.equal(student.entrance.words.weight, teacher.entrance.words.weight)
+    assert torch.equal(student.embedding.words.weight, teacher.embedding.words.weight)
     assert torch.equal(student.head.words.transform.weight, teacher.head.words.transform.weight)
 
 

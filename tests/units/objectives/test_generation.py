@@ -73,7 +73,7 @@ def model(request):
         for name, parameter in model.named_parameters():
             if parameter.ndim == 1:
                 parameter += -0.5 if name.endswith("bias") else 0.5
-        model.entrance.positions.weight.mul_(3)
+        model.embedding.positions.weight.mul_(3)
     return model
 
 
@@ -96,7 +96,7 @@ def test_kept_keys_change_no_beam(model):
 
 def test_with_kept_keys_a_step_reads_one_token(model):
     read: list[int] = []
-    model.entrance.register_forward_hook(lambda _, given, __: read.append(given[0].ids.shape[1]))
+    model.embedding.register_forward_hook(lambda _, given, __: read.append(given[0].ids.shape[1]))
     write(CausalSteps(model, PROMPTS), Likeliest(), 5)
     assert read == [8, 1, 1, 1, 1]
     read.clear()

@@ -30,8 +30,8 @@ from patchword.objectives.distillation.images import (
 from patchword.recipes.distillation.images import TaughtImages
 from patchword.recipes.distillation.task import ready
 from patchword.recipes.evaluation import evaluate
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import assemble, build_task, train
 from patchword.studies import STUDIES, find_recipe
 from patchword.studies.deit import table

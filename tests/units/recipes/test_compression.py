@@ -12,8 +12,8 @@ from patchword.layers.quantize import is_quantised
 from patchword.recipes import find_recipe
 from patchword.recipes.distillation.task import MAP, TaughtTask
 from patchword.recipes.evaluation import evaluate
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import build_task, train
 from support.material import settings, silent
 from support.tiny_texts import assert_the_same_run, refusal, stop_after, vocabulary_of, write_table
@@ -191,7 +191,7 @@ def test_pretraining_learns_from_a_teacher_as_distilbert_did():
     task = build_task(chosen, silent())
     assert [weighted.weight for weighted in task.lessons] == [5.0, 1.0]
     assert train(chosen, Path("student"), silent())
-    assert torch.equal(task.model.entrance.words.weight, patchword.load("large").entrance.words.weight)
+    assert torch.equal(task.model.embedding.words.weight, patchword.load("large").embedding.words.weight)
     losses = [record["loss"] for record in Run(Path("student")).metrics()]
     assert losses[-1] < 0.9 * losses[0]
     own = base.with_settings([*fixed, "model.depth=2", *words, "teacher.own=0", "teacher.soft=0", "teacher.states=1"])

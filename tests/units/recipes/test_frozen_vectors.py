@@ -69,7 +69,7 @@ def test_a_text_does_not_depend_on_the_padding_of_its_batch(head, depth):
 def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
     model = patchword.create("over-vectors", **SIZES, depth=0).eval()
     with torch.no_grad():
-        model.entrance.mixtures[0].weights.copy_(torch.tensor([-40.0, 40.0, -40.0]))
+        model.embedding.mixtures[0].weights.copy_(torch.tensor([-40.0, 40.0, -40.0]))
     values = torch.randn(1, 2, 22)
     other = values.clone()
     other[..., :6] = torch.randn(1, 2, 6)  # the lowest layer, which counts nothing
@@ -82,24 +82,24 @@ def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
 
 def test_what_all_vectors_of_a_source_have_in_common_is_not_heard():
     """The same words far from zero and squeezed give the same answers, and a word that is not known stays zero."""
-    entrance = VectorEmbedding([(2, 6), (1, 4)], 8).eval()
+    embedding = VectorEmbedding([(2, 6), (1, 4)], 8).eval()
     values = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
-    entrance.fit_scale(values)
-    answers = entrance(values[None])
+    embedding.fit_scale(values)
+    answers = embedding(values[None])
     unknown = torch.cat([values[:1, :12], torch.zeros(1, 4)], dim=1)
     moved = 40 + 0.1 * values
-    assert not torch.allclose(entrance(moved[None]), answers, atol=0.1)
-    entrance.fit_scale(moved)
-    torch.testing.assert_close(entrance(moved[None]), answers, atol=1e-3, rtol=0)
-    entrance.fit_scale(values)
+    assert not torch.allclose(embedding(moved[None]), answers, atol=0.1)
+    embedding.fit_scale(moved)
+    torch.testing.assert_close(embedding(moved[None]), answers, atol=1e-3, rtol=0)
+    embedding.fit_scale(values)
     alone = VectorEmbedding([(2, 6)], 8).eval()
     alone.load_state_dict(
-        entrance.state_dict()
-        | {"linear.weight": entrance.linear.weight[:, :6]}
-        | {name: getattr(entrance, name)[:12] for name in ("middle", "spread")},
+        embedding.state_dict()
+        | {"linear.weight": embedding.linear.weight[:, :6]}
+        | {name: getattr(embedding, name)[:12] for name in ("middle", "spread")},
         strict=False,
     )
-    torch.testing.assert_close(entrance(unknown[None]), alone(unknown[None, :, :12]))
+    torch.testing.assert_close(embedding(unknown[None]), alone(unknown[None, :, :12]))
 
 
 def test_what_stands_above_the_vectors_has_one_size():

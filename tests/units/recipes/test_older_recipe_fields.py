@@ -8,9 +8,9 @@ import yaml
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import evaluate
-from patchword.recipes.older_fields import OLDER_FIELDS, current_name, with_current_names
-from patchword.recipes.reading import read_recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.older_fields import OLDER_FIELDS, current_name, with_current_names
+from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.train import train
 from support.material import silent, tiny_recipe
 

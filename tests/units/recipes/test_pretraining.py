@@ -21,8 +21,8 @@ from patchword.recipes.evaluation import evaluate
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.parts import NextPairs
 from patchword.recipes.pretraining.task import PretrainingTask, judge
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import build_task, train
 from support.material import settings, silent, without_sets
 from support.texts import numbered_corpus

@@ -15,10 +15,10 @@ from patchword.recipes.evaluation import evaluate, evaluated
 from patchword.recipes.image.kind import IMAGES
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.kinds import KINDS, kind_named, kind_of
-from patchword.recipes.reading import read_recipe
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.run import Run
 from patchword.recipes.sample_names import sample_names
+from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.train import build_task, train
 from patchword.reports.run import kinds as report_kinds
 from patchword.reports.run.kinds import REPORTS, KindReport, result_lines, write_report

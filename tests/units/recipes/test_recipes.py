@@ -10,8 +10,8 @@ from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.image.recipe import Augment, ImageRecipe
 from patchword.recipes.kinds import KINDS
-from patchword.recipes.reading import read_recipe, recipe_from
-from patchword.recipes.recipe import field_names
+from patchword.recipes.schema.reading import read_recipe, recipe_from
+from patchword.recipes.schema.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
 
 BASE = ImageRecipe()

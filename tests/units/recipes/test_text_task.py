@@ -16,8 +16,8 @@ from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import evaluate
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.data import Parts, held_out, read_parts
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.recipe import TextTaskName
@@ -264,7 +264,7 @@ def test_a_trained_model_is_fine_tuned_further(words):
     fields = ("model=runs/run", f"train={table}", "device=cpu", "epochs=1", "length=16")
     found = build_task(find_recipe("classify-text").with_settings(fields), silent())
     before = Run(Path("runs/run")).model()
-    assert found.model.entrance.words.weight.equal(before.entrance.words.weight)
+    assert found.model.embedding.words.weight.equal(before.embedding.words.weight)
     assert found.model.head.linear.weight.shape == (3, 32)
     assert found.model.card.labels == ("blue", "green", "red")
 

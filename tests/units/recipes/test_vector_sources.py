@@ -26,7 +26,7 @@ TINY = {"depth": 2, "width": 16, "heads": 2, "hidden": 32}
 def bert(tmp_path):
     tokenizer = vocabulary_of(PIECES, tmp_path / "bert")
     model = patchword.create("bert-tiny", **TINY, vocabulary=tokenizer.vocabulary, max_length=32).eval()
-    torch.nn.init.normal_(model.entrance.words.weight)
+    torch.nn.init.normal_(model.embedding.words.weight)
     patchword.save(model, tmp_path / "bert")
     return tmp_path / "bert"
 

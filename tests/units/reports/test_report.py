@@ -17,8 +17,8 @@ from patchword.data.image.images import Images, InMemory
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.recipe import Expect, ModelChoice
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Expect, ModelChoice
 from patchword.reports import write_report
 from patchword.reports.plots import figures
 from patchword.reports.plots.numbers import amount, counted, duration, shortened

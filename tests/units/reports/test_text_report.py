@@ -18,8 +18,8 @@ from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import build_task, judge
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.model import form_of
 from patchword.recipes.text.recipe import TextRecipe

@@ -12,7 +12,7 @@ from PIL import Image
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.models import REGISTRY
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
 from patchword.reports.comparison.study import grid

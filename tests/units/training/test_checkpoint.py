@@ -37,6 +37,15 @@ def two(tmp_path) -> Checkpoints:
     return checkpoints
 
 
+def test_tensors_of_an_earlier_version_are_renamed(tmp_path):
+    checkpoints, one, two = Checkpoints(tmp_path), torch.ones(2), torch.zeros(2)
+    older = {"model.stages.10.entrance.weight": one, "average.entrance.words.weight": two, "optimizer.0.step": one}
+    checkpoints.save(place(1), older, {})
+    tensors, _ = checkpoints.newest(print)
+    assert tensors.keys() == {"model.stages.10.stem.weight", "average.embedding.words.weight", "optimizer.0.step"}
+    assert torch.equal(tensors["model.stages.10.stem.weight"], one)
+
+
 # The file
 
 

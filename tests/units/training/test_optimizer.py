@@ -144,7 +144,7 @@ def test_each_block_scales_the_learning_rate_of_the_one_above(head):
     found = rates(model, optimizer)
     assert found.keys() == dict(model.named_parameters()).keys()
     for name, rate in found.items():
-        if name.startswith("entrance."):
+        if name.startswith("embedding."):
             expected = 0.8 * 0.5**4
         elif name.startswith("encoder.blocks."):
             expected = 0.8 * 0.5 ** (3 - int(name.split(".")[2]))
@@ -201,7 +201,7 @@ def test_the_blocks_of_all_stages_are_counted_through():
     assert scales["head.linear.weight"] == scales["norm.weight"] == 1.0
     before = 0
     for stage, depth in enumerate(depths):
-        first = next(name for name in scales if name.startswith(f"stages.{stage}.entrance."))
+        first = next(name for name in scales if name.startswith(f"stages.{stage}.stem."))
         assert scales[first] == 0.5 ** (total + 1 - before)
         for block in range(depth):
             names = [name for name in scales if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]

@@ -39,7 +39,7 @@ def test_only_matrices_are_decayed(name):
         assert model.get_parameter(parameter).ndim == 1, parameter
     for parameter in decayed:
         assert model.get_parameter(parameter).ndim >= 2, parameter
-    assert "stages.0.entrance.weight" in decayed
+    assert "stages.0.stem.weight" in decayed
 
 
 def test_decay_is_decoupled_and_only_where_it_should_be():

@@ -46,27 +46,27 @@ def model_of(config: ElmoConfig = CONFIG) -> Elmo:
     model = elmo.build(config).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for part in (model.entrance, model.encoder):
+        for part in (model.embedding, model.encoder):
             for parameter in part.parameters():
                 parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
-        model.entrance.characters.weight[0] = 0
+        model.embedding.characters.weight[0] = 0
     return model
 
 
 def published(model: Elmo) -> dict[str, np.ndarray]:
     """The tensors as TensorFlow had them."""
-    found = {"char_embed": model.entrance.characters.weight[1:]}
-    for number, convolution in enumerate(model.entrance.filters):
+    found = {"char_embed": model.embedding.characters.weight[1:]}
+    for number, convolution in enumerate(model.embedding.filters):
         found[f"CNN/W_cnn_{number}"] = convolution.weight.permute(2, 1, 0)[None]  # (1, characters, inputs, filters)
         found[f"CNN/b_cnn_{number}"] = convolution.bias
-    for number, highway in enumerate(model.entrance.highways):
+    for number, highway in enumerate(model.embedding.highways):
         found |= {
             f"CNN_high_{number}/W_transform": highway.candidate.weight.T,
             f"CNN_high_{number}/b_transform": highway.candidate.bias,
             f"CNN_high_{number}/W_carry": highway.gate.weight.T,
             f"CNN_high_{number}/b_carry": highway.gate.bias,
         }
-    found |= {"CNN_proj/W_proj": model.entrance.project.weight.T, "CNN_proj/b_proj": model.entrance.project.bias}
+    found |= {"CNN_proj/W_proj": model.embedding.project.weight.T, "CNN_proj/b_proj": model.embedding.project.bias}
     for number, layer in enumerate(model.encoder.layers):
         for way in (0, 1):
             prefix = f"RNN_{way}/RNN/MultiRNNCell/Cell{number}/LSTMCell"

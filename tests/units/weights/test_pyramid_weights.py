@@ -110,7 +110,7 @@ def test_the_tables_of_a_bare_swin_tell_its_heads_and_window(tmp_path):
 def test_a_merge_ends_a_stage_for_the_authors_and_begins_one_for_timm(tmp_path):
     model = made("swin-tiny", width=12, depths=(1, 1, 1), heads=(1, 2, 3), window=2, image=32)
     names = {layout: tensors_of(model, tmp_path / layout, layout) for layout in ("authors", "timm", "huggingface")}
-    reduce = model.stages[1].entrance.reduce.weight
+    reduce = model.stages[1].stem.reduce.weight
     assert torch.equal(names["authors"]["layers.0.downsample.reduction.weight"], reduce)
     assert torch.equal(names["timm"]["layers.1.downsample.reduction.weight"], reduce)
     assert torch.equal(names["huggingface"]["swin.encoder.layers.0.downsample.reduction.weight"], reduce)

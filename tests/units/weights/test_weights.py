@@ -170,9 +170,9 @@ def test_a_name_that_no_table_knows(layout, exercise, tmp_path):
     ("layout", "lost", "ours"),
     [
         ("huggingface", "vit.layernorm.weight", "norm.weight"),
-        ("huggingface", "vit.embeddings.patch_embeddings.projection.weight", "stages.0.entrance.weight"),
+        ("huggingface", "vit.embeddings.patch_embeddings.projection.weight", "stages.0.stem.weight"),
         ("timm", "blocks.0.attn.proj.bias", "stages.0.encoder.blocks.0.attention.sublayer.output.bias"),
-        ("timm", "patch_embed.proj.weight", "stages.0.entrance.weight"),
+        ("timm", "patch_embed.proj.weight", "stages.0.stem.weight"),
         ("timm", "cls_token", "stages.0.prefix.tokens"),
         ("timm", "pos_embed", "stages.0.positions.table"),
         ("timm", "blocks.0.mlp.fc1.weight", "stages.0.encoder.blocks.0.feed_forward.sublayer.up.weight"),

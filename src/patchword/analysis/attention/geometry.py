@@ -85,11 +85,11 @@ class _StemProjection(nn.Module):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
-        self.entrance = stage.entrance
+        self.stem = stage.stem
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         assert scope.grid is not None, "a probe has a grid"
-        entered, grid = self.entrance(scope.grid.to_map(tokens)[1])
+        entered, grid = self.stem(scope.grid.to_map(tokens)[1])
         return Projected(tokens, entered, entered, None, grid)
 
 

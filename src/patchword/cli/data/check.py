@@ -67,7 +67,7 @@ def _recipe(what: str, fields: list[str]) -> "Recipe":
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.pretraining.recipe import PretrainingRecipe
-    from patchword.recipes.reading import read_recipe
+    from patchword.recipes.schema.reading import read_recipe
     from patchword.recipes.text.recipe import TextRecipe
 
     path, suffix = Path(what), Path(what).suffix.lower()

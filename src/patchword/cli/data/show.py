@@ -79,8 +79,8 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     from patchword.data.image.named_datasets import DATASETS
     from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.image.recipe import ImageRecipe
-    from patchword.recipes.reading import read_recipe
-    from patchword.recipes.recipe import ModelChoice
+    from patchword.recipes.schema.reading import read_recipe
+    from patchword.recipes.schema.recipe import ModelChoice
 
     path = Path(what)
     if what in DATASETS or what == "digits":

@@ -81,7 +81,7 @@ def reads_texts(model: str) -> bool:
     from patchword.core.sentence_transformers import encoder_folder
     from patchword.data.text.tokenizers.loading import NAMES
     from patchword.recipes.image.recipe import ImageRecipe
-    from patchword.recipes.reading import read_recipe
+    from patchword.recipes.schema.reading import read_recipe
 
     folder = next((path for path in (Path(model), Path("runs") / model) if path.exists()), Path(model))
     if (folder / "recipe.yaml").is_file():

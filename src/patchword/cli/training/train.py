@@ -76,7 +76,7 @@ def train(
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
-    from patchword.recipes.reading import read_recipe
+    from patchword.recipes.schema.reading import read_recipe
     from patchword.studies import STUDIES, find_recipe
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
@@ -134,7 +134,7 @@ def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
 def _check_epochs(recipe: "Recipe", folder: Path) -> None:
     """Refuse to change the epochs of a run: its learning rate schedule depends on their number."""
     from patchword.core.errors import UserError
-    from patchword.recipes.reading import read_recipe
+    from patchword.recipes.schema.reading import read_recipe
 
     if not (folder / "recipe.yaml").is_file() or not (folder / "model.safetensors").is_file():
         return

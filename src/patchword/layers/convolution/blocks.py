@@ -89,14 +89,14 @@ class ConvResidual(nn.Module):
 class ConvStage(CheckpointedBlock):
     """Blocks over the map itself; its tokens are a view of the map, so nothing is copied between stages."""
 
-    def __init__(self, entrance: nn.Module, blocks: Iterable[nn.Module], width: int, stride: int) -> None:
+    def __init__(self, stem: nn.Module, blocks: Iterable[nn.Module], width: int, stride: int) -> None:
         super().__init__()
-        self.entrance, self.width, self.stride = entrance, width, stride
+        self.stem, self.width, self.stride = stem, width, stride
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
-        feature_map = self.entrance(images)
+        feature_map = self.stem(images)
         for block in self.blocks:
             feature_map = self.run(block, feature_map)
         return feature_map.flatten(2).transpose(1, 2), Grid(feature_map.shape[2], feature_map.shape[3])

@@ -103,21 +103,21 @@ class FrozenVectorModel(Model):
 
     def __init__(
         self,
-        entrance: VectorEmbedding,
+        embedding: VectorEmbedding,
         encoder: nn.Module,
         pool: nn.Module,
         head: nn.Linear,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.entrance, self.encoder, self.pool, self.head = entrance, encoder, pool, head
+        self.embedding, self.encoder, self.pool, self.head = embedding, encoder, pool, head
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Frozen) -> Tensor:
         """(batch, words, features) -> (batch, words, classes) or (batch, classes)"""
-        tokens = self.encoder(self.entrance(vectors.values), vectors.mask)
+        tokens = self.encoder(self.embedding(vectors.values), vectors.mask)
         return cast(Tensor, self.head(self.dropout(self.pool(tokens, vectors.mask))))
 
     def shares(self) -> list[list[float]]:
         """Return, per source, the mixing weights of its layers, which sum to 1."""
-        return [cast(ScalarMix, mixture).weights.softmax(0).tolist() for mixture in self.entrance.mixtures]
+        return [cast(ScalarMix, mixture).weights.softmax(0).tolist() for mixture in self.embedding.mixtures]

@@ -88,10 +88,10 @@ class TextModel(Model):
     """
 
     def __init__(
-        self, entrance: TextEmbedding, encoder: Encoder, head: nn.Module, norm: nn.Module | None = None
+        self, embedding: TextEmbedding, encoder: Encoder, head: nn.Module, norm: nn.Module | None = None
     ) -> None:
         super().__init__()
-        self.entrance, self.encoder, self.norm, self.head = entrance, encoder, norm or nn.Identity(), head
+        self.embedding, self.encoder, self.norm, self.head = embedding, encoder, norm or nn.Identity(), head
 
     @property
     def causal(self) -> bool:
@@ -104,15 +104,15 @@ class TextModel(Model):
         cache: keys and values of the earlier tokens; the mask of the text covers them as well.
         """
         text = text if isinstance(text, Text) else Text(text)
-        return cast(Tensor, self.head(self.encode(text, cache), text, self.entrance.words.weight))
+        return cast(Tensor, self.head(self.encode(text, cache), text, self.embedding.words.weight))
 
     def encode(self, text: Text, cache: Cache | None = None) -> Tensor:
         """Return the output of the encoder: (batch, tokens, width), or (1, tokens of all texts, width) if packed."""
-        return cast(Tensor, self.norm(self.encoder(self.entrance(text), _scope(text, cache))))
+        return cast(Tensor, self.norm(self.encoder(self.embedding(text), _scope(text, cache))))
 
     def states(self, text: Text) -> list[Tensor]:
         """Return the input of the first block and the output of every block; the last one is normalized."""
-        tokens, scope = self.entrance(text), _scope(text)
+        tokens, scope = self.embedding(text), _scope(text)
         found = [tokens]
         for index in self.encoder.order:
             tokens = self.encoder.blocks[index](tokens, scope)

@@ -48,8 +48,8 @@ class LstmConfig(PairConfig):
 def build(c: LstmConfig) -> RecurrentTranslator:
     between = c.dropout if c.depth > 1 else 0.0
     model = RecurrentTranslator(
-        entrance(c, c.vocabulary),
-        entrance(c, c.target_vocabulary) if c.target_vocabulary else None,
+        embedding(c, c.vocabulary),
+        embedding(c, c.target_vocabulary) if c.target_vocabulary else None,
         BidirectionalLstm(c.width, c.width, c.depth, c.dropout),
         Bridge(c.width, c.depth),
         nn.LSTM(c.width, c.width, c.depth, batch_first=True, dropout=between),
@@ -61,7 +61,7 @@ def build(c: LstmConfig) -> RecurrentTranslator:
     return model
 
 
-def entrance(c: LstmConfig, vocabulary: int) -> TokenEmbedding:
+def embedding(c: LstmConfig, vocabulary: int) -> TokenEmbedding:
     return TokenEmbedding(vocabulary, c.width, c.max_length, dropout=c.dropout)
 
 

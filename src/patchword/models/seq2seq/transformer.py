@@ -76,7 +76,7 @@ class TransformerConfig(PairConfig):
 def build(c: TransformerConfig) -> EncoderDecoder:
     encoder = Encoder(Block(attention=attention(c), feed_forward=feed_forward(c)) for _ in range(c.depth))
     decoder = Encoder(decoder_block(c) for _ in range(c.depth))
-    source, target = entrance(c, c.vocabulary), entrance(c, c.target_vocabulary) if c.target_vocabulary else None
+    source, target = embedding(c, c.vocabulary), embedding(c, c.target_vocabulary) if c.target_vocabulary else None
     head = NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
     norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
     model = EncoderDecoder(source, target, encoder, decoder, head, norms)
@@ -84,7 +84,7 @@ def build(c: TransformerConfig) -> EncoderDecoder:
     return model
 
 
-def entrance(c: TransformerConfig, vocabulary: int) -> TokenEmbedding:
+def embedding(c: TransformerConfig, vocabulary: int) -> TokenEmbedding:
     places = TEXT_POSITIONS[c.position].on_tokens(c.width, c.max_length)
     return TokenEmbedding(vocabulary, c.width, c.max_length, positions=places, scale=c.width**0.5, dropout=c.dropout)
 

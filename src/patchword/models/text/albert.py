@@ -29,7 +29,7 @@ class AlbertConfig(BertConfig):
 
 
 def build(c: AlbertConfig) -> TextModel:
-    entrance = TextEmbedding(
+    embedding = TextEmbedding(
         c.vocabulary,
         c.embedding,
         c.max_length,
@@ -40,7 +40,7 @@ def build(c: AlbertConfig) -> TextModel:
         widen=nn.Linear(c.embedding, c.width),
     )
     encoder = Encoder([block(c)], order=[0] * c.depth)
-    return assembled(entrance, encoder, text_head(c, lambda: words(c, c.embedding), dropout=c.dropout))
+    return assembled(embedding, encoder, text_head(c, lambda: words(c, c.embedding), dropout=c.dropout))
 
 
 FAMILY = Family(

@@ -35,18 +35,18 @@ class BertConfig(TextConfig):
 
 def build(c: BertConfig) -> TextModel:
     return assembled(
-        entrance(c, segments=c.segments), Encoder(block(c) for _ in range(c.depth)), text_head(c, lambda: words(c))
+        embedding(c, segments=c.segments), Encoder(block(c) for _ in range(c.depth)), text_head(c, lambda: words(c))
     )
 
 
-def assembled(entrance: TextEmbedding, encoder: Encoder, head: nn.Module) -> TextModel:
+def assembled(embedding: TextEmbedding, encoder: Encoder, head: nn.Module) -> TextModel:
     """Build a model from these parts and initialize it as BERT."""
-    model = TextModel(entrance, encoder, head)
+    model = TextModel(embedding, encoder, head)
     truncated(model)
     return model
 
 
-def entrance(c: TextConfig, **parts: Any) -> TextEmbedding:
+def embedding(c: TextConfig, **parts: Any) -> TextEmbedding:
     position = TEXT_POSITIONS[c.position]
     return TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=position, dropout=c.dropout, **parts)
 

@@ -27,7 +27,7 @@ from patchword.layers.attention.block_sparse import BlockSparse, RandomBlocks
 from patchword.layers.dropout import Dropout
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
+from patchword.models.text.bert import BertConfig, assembled, block, embedding, words
 from patchword.models.text.config import ActivationName
 from patchword.models.text.parts import ACTIVATIONS, norm, text_head
 
@@ -62,7 +62,7 @@ class AnswerHead(nn.Module):
 def build(c: BigBirdConfig) -> TextModel:
     encoder = Encoder(block(c, attention(c, layer)) for layer in range(c.depth))
     head = AnswerHead(c) if c.head == "span" else text_head(c, lambda: words(c), lambda: pooler(c))
-    return assembled(entrance(c, segments=c.segments), encoder, head)
+    return assembled(embedding(c, segments=c.segments), encoder, head)
 
 
 def attention(c: BigBirdConfig, layer: int) -> Attention:

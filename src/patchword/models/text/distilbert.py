@@ -11,7 +11,7 @@ from torch import nn
 from patchword.layers import Encoder, Pooler
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.bert import assembled, block, entrance, words
+from patchword.models.text.bert import assembled, block, embedding, words
 from patchword.models.text.config import HeadName, TextConfig
 from patchword.models.text.parts import text_head
 
@@ -26,7 +26,7 @@ class DistilBertConfig(TextConfig):
 
 def build(c: DistilBertConfig) -> TextModel:
     head = text_head(c, lambda: words(c), lambda: Pooler(c.width, nn.ReLU()))
-    return assembled(entrance(c), Encoder(block(c) for _ in range(c.depth)), head)
+    return assembled(embedding(c), Encoder(block(c) for _ in range(c.depth)), head)
 
 
 FAMILY = Family(

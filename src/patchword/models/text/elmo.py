@@ -89,28 +89,28 @@ class Elmo(Model):
 
     def __init__(
         self,
-        entrance: CharacterEmbedding,
+        embedding: CharacterEmbedding,
         encoder: BidirectionalEncoder,
         mixture: ScalarMix | LastLayer,
         head: nn.Module,
     ) -> None:
         super().__init__()
-        self.entrance, self.encoder, self.mixture, self.head = entrance, encoder, mixture, head
+        self.embedding, self.encoder, self.mixture, self.head = embedding, encoder, mixture, head
 
     def forward(self, text: Text | Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Return the output of the head. A tensor (batch, words, characters) is a batch without padding."""
         text = text if isinstance(text, Text) else Text(text)
-        words = self.entrance(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
+        words = self.embedding(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
         tokens = self.mixture(self._read(words, text))
-        return cast(Tensor | tuple[Tensor, Tensor], self.head(tokens, text, self.entrance.characters.weight))
+        return cast(Tensor | tuple[Tensor, Tensor], self.head(tokens, text, self.embedding.characters.weight))
 
     def encode(self, text: Text) -> list[Tensor]:
         """Return all states of all tokens, start and end words included: each (batch, tokens, 2 * width)."""
-        words = self.entrance.once(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
+        words = self.embedding.once(text.ids) if text.spelling is None else self._spelled(text.ids, text.spelling)
         return self._read(words, text)
 
     def _spelled(self, ids: Tensor, words: Tensor) -> Tensor:
-        return cast(Tensor, self.entrance(words[None])[0][ids])
+        return cast(Tensor, self.embedding(words[None])[0][ids])
 
     def _read(self, tokens: Tensor, text: Text) -> list[Tensor]:
         if text.packed is not None:
@@ -133,15 +133,15 @@ def build(c: ElmoConfig) -> Elmo:
     activation = nn.ReLU() if c.activation == "relu" else nn.Tanh()
     if max(size for size, _ in c.filters) > c.characters:
         raise UserError("a filter is wider than a word", expected=f"{c.characters} characters at most", got=c.filters)
-    entrance = CharacterEmbedding(
+    embedding = CharacterEmbedding(
         c.symbols, c.character_width, c.filters, c.width, highways=c.highways, activation=activation
     )
-    entrance.begin()
+    embedding.begin()
     layers = [
         ClippedLstm(c.width, c.cell, c.width, cell_clip=c.cell_clip, output_clip=c.output_clip) for _ in range(c.depth)
     ]
     mixture = LastLayer() if c.head == "words" else ScalarMix(c.depth + 1)
-    return Elmo(entrance, BidirectionalEncoder(layers, c.dropout), mixture, head(c))
+    return Elmo(embedding, BidirectionalEncoder(layers, c.dropout), mixture, head(c))
 
 
 def head(c: ElmoConfig) -> nn.Module:

@@ -45,12 +45,12 @@ class GptConfig(TextConfig):
 
 def build(c: GptConfig) -> TextModel:
     encoder = Encoder(block(c, Norm.POST) for _ in range(c.depth))
-    model = TextModel(entrance(c, nn.Identity()), encoder, head(c))
+    model = TextModel(embedding(c, nn.Identity()), encoder, head(c))
     begin(model)
     return model
 
 
-def entrance(c: GptConfig, norm: nn.Module) -> TextEmbedding:
+def embedding(c: GptConfig, norm: nn.Module) -> TextEmbedding:
     position = TEXT_POSITIONS[c.position]
     return TextEmbedding(c.vocabulary, c.width, c.max_length, norm, position=position, dropout=c.dropout)
 

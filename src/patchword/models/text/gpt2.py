@@ -12,7 +12,7 @@ from torch import nn
 from patchword.layers import Encoder, Norm
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.gpt import GptConfig, begin, block, entrance, head
+from patchword.models.text.gpt import GptConfig, begin, block, embedding, head
 from patchword.models.text.parts import norm
 
 
@@ -26,7 +26,7 @@ class Gpt2Config(GptConfig):
 
 def build(c: Gpt2Config) -> TextModel:
     encoder = Encoder(block(c, Norm.PRE) for _ in range(c.depth))
-    model = TextModel(entrance(c, nn.Identity()), encoder, head(c), norm(c))
+    model = TextModel(embedding(c, nn.Identity()), encoder, head(c), norm(c))
     begin(model, branches=2 * c.depth)
     return model
 

@@ -43,8 +43,8 @@ class NormedFeedForward(FeedForward):
 
 
 def build(c: GroverConfig) -> TextModel:
-    entrance = TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=TEXT_POSITIONS[c.position])
-    model = TextModel(entrance, Encoder(block(c) for _ in range(c.depth)), head(c))
+    embedding = TextEmbedding(c.vocabulary, c.width, c.max_length, norm(c), position=TEXT_POSITIONS[c.position])
+    model = TextModel(embedding, Encoder(block(c) for _ in range(c.depth)), head(c))
     truncated(model)
     return model
 

@@ -49,7 +49,7 @@ class MobileBertConfig(BertConfig):
 
 
 def build(c: MobileBertConfig) -> TextModel:
-    entrance = TextEmbedding(
+    embedding = TextEmbedding(
         c.vocabulary,
         c.width,
         c.max_length,
@@ -60,7 +60,7 @@ def build(c: MobileBertConfig) -> TextModel:
         dropout=c.dropout,
         gather=Trigram(c.table, c.width),
     )
-    return assembled(entrance, Encoder(block(c) for _ in range(c.depth)), text_head(c, lambda: word_scores(c)))
+    return assembled(embedding, Encoder(block(c) for _ in range(c.depth)), text_head(c, lambda: word_scores(c)))
 
 
 def block(c: MobileBertConfig) -> Bottleneck:

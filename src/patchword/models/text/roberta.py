@@ -11,7 +11,7 @@ from pydantic import PositiveFloat, PositiveInt
 from patchword.layers import Encoder, Pooler
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.bert import BertConfig, assembled, block, entrance, words
+from patchword.models.text.bert import BertConfig, assembled, block, embedding, words
 from patchword.models.text.parts import text_head
 
 FIRST = 2  # rows 0 and 1 are unused: fairseq starts after its padding id
@@ -28,7 +28,7 @@ class RobertaConfig(BertConfig):
 
 def build(c: RobertaConfig) -> TextModel:
     head = text_head(c, lambda: words(c), lambda: Pooler(c.width, dropout=c.dropout if c.head == "classes" else 0.0))
-    return assembled(entrance(c, segments=c.segments, first=FIRST), Encoder(block(c) for _ in range(c.depth)), head)
+    return assembled(embedding(c, segments=c.segments, first=FIRST), Encoder(block(c) for _ in range(c.depth)), head)
 
 
 def _large(vocabulary: int) -> RobertaConfig:

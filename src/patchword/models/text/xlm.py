@@ -11,7 +11,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from patchword.layers import Encoder, NoTransform, TiedLinear
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.bert import assembled, block, entrance
+from patchword.models.text.bert import assembled, block, embedding
 from patchword.models.text.config import HeadName, PoolName, TextConfig
 from patchword.models.text.parts import text_head
 
@@ -32,7 +32,7 @@ class XlmConfig(TextConfig):
 def build(c: XlmConfig) -> TextModel:
     head = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary)))
     encoder = Encoder(block(c) for _ in range(c.depth))
-    return assembled(entrance(c, languages=c.languages), encoder, head)
+    return assembled(embedding(c, languages=c.languages), encoder, head)
 
 
 def _wide(depth: int, width: int, heads: int, vocabulary: int, languages: int) -> XlmConfig:

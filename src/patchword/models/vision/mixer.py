@@ -49,10 +49,10 @@ class MixerConfig(ImageConfig):
 def build(c: MixerConfig) -> Pyramid:
     height, width = sides(c.image)
     check_divisible(height, width, c.patch)
-    entrance = PatchEmbed(c.channels, c.width, c.patch)
-    tokens = entrance.grid(height, width).tokens
+    stem = PatchEmbed(c.channels, c.width, c.patch)
+    tokens = stem.grid(height, width).tokens
     rates = drop_path_rates(c.drop_path, [c.depth])[0]
-    stage = Stage(entrance, Encoder(block(c, tokens, rate) for rate in rates))
+    stage = Stage(stem, Encoder(block(c, tokens, rate) for rate in rates))
     model = Pyramid([stage], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes, mean_of_patches))
     lecun(model)
     return model

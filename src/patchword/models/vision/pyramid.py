@@ -73,7 +73,7 @@ def build_pyramid(
         is_last = index == len(widths) - 1
         given = StageInput(index, is_last, feature_map, channels, width, c.heads[index], rates[index])
         stages.append(build_stage(given))
-        feature_map, channels = given.grid(stages[-1].entrance), width
+        feature_map, channels = given.grid(stages[-1].stem), width
     model = Pyramid(stages, nn.LayerNorm(width, c.norm_eps), ClassHead(width, c.classes, pool))
     truncated_matrices(model)
     return model

@@ -46,8 +46,8 @@ def build(c: RegnetConfig) -> Pyramid:
         for number, rate in enumerate(rates[index]):
             blocks.append(residual(channels, width, c.group, 1 if number else 2, rate))
             channels = width
-        entrance = nn.Identity() if index else ConvStem(c.channels, c.stem, 3, 2)
-        stages.append(ConvStage(entrance, blocks, width, 2 if index else 4))
+        stem = nn.Identity() if index else ConvStem(c.channels, c.stem, 3, 2)
+        stages.append(ConvStage(stem, blocks, width, 2 if index else 4))
     model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
     kaiming(model)
     return model

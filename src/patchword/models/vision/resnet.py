@@ -47,8 +47,8 @@ def build(c: ResnetConfig) -> Pyramid:
             width = inner * EXPANSION[c.block]
             blocks.append(residual(c.block, channels, inner, stride if number == 0 else 1, rate))
             channels = width
-        entrance = nn.Identity() if index else stem(c)
-        stages.append(ConvStage(entrance, blocks, width, stride if index else c.patch))
+        first = nn.Identity() if index else stem(c)
+        stages.append(ConvStage(first, blocks, width, stride if index else c.patch))
     model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
     kaiming(model)
     return model

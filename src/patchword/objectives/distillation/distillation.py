@@ -143,5 +143,5 @@ def look_at_text(model: TextModel, parts: frozenset[Part]) -> Look:
 
 def _seen(model: TextModel, text: Text, attention: Sequence[Attended]) -> Seen:
     states = model.states(text)
-    answer = model.head(states[-1], text, model.entrance.words.weight)
+    answer = model.head(states[-1], text, model.embedding.words.weight)
     return Seen(answer, states, attention, text.mask, text.mask if text.packed is None else text.packed.mask)

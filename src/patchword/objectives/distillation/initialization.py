@@ -31,7 +31,7 @@ def chosen_layers(student: int, teacher: int) -> tuple[int, ...]:
 
 @torch.no_grad()
 def copy_layers(teacher: TextModel, student: TextModel, layers: Sequence[int]) -> Copied:
-    """The student's blocks become those of the teacher's `layers`; entrance, norm and head follow where they fit.
+    """The student's blocks become those of the teacher's `layers`; embedding, norm and head follow where they fit.
 
     layers: one for each block that the student runs, counted from 0.
     """
@@ -56,7 +56,7 @@ def copy_layers(teacher: TextModel, student: TextModel, layers: Sequence[int]) -
             )
         block.load_state_dict(theirs)
         copied += len(theirs)
-    for name in ("entrance", "norm", "head"):
+    for name in ("embedding", "norm", "head"):
         part, theirs = getattr(student, name), getattr(teacher, name).state_dict()
         misfits = _misfits(part, theirs)
         fitting = {key: tensor for key, tensor in theirs.items() if key in part.state_dict() and key not in misfits}

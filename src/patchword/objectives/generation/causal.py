@@ -25,8 +25,8 @@ class CausalSteps:
     ) -> None:
         require_causal(model)
         self._model, self._cache = model, Cache() if cache else None
-        self._limit = model.entrance.limit or UNLIMITED
-        table = model.entrance.words.weight
+        self._limit = model.embedding.limit or UNLIMITED
+        table = model.embedding.words.weight
         self._never = torch.tensor([*never], dtype=torch.int64, device=table.device)
         lengths = [len(prompt) for prompt in prompts]
         _check(lengths, self._limit)

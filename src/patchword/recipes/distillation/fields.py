@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, PositiveInt
 
-from patchword.recipes.recipe import STRICT, from_text, name_only
+from patchword.recipes.schema.recipe import STRICT, from_text, name_only
 
 
 class Teacher(BaseModel):

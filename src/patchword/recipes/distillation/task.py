@@ -26,7 +26,7 @@ from patchword.objectives.distillation.distillation import (
 )
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.pretraining.task import PretrainingTask
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
 from patchword.recipes.text.task import EVALUATION_BATCH, TextTask
 from patchword.training.loop import Validation

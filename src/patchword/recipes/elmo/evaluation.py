@@ -9,8 +9,8 @@ from rich.console import Console
 from patchword.layers.model import Model
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.task import ElmoTask, build_task, judge
-from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.schema.recipe import ModelChoice
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import WordSplitting
-from patchword.recipes.recipe import (
+from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
     LEARNING_RATE,

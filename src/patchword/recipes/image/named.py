@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from patchword.recipes.image.recipe import Augment, ImageRecipe
-from patchword.recipes.recipe import Expect, ModelChoice, Recipe
+from patchword.recipes.schema.recipe import Expect, ModelChoice, Recipe
 
 
 def fashion_mnist_vit() -> Recipe:

@@ -11,7 +11,7 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.presets import PARTS, PRESETS, combine
 from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
-from patchword.recipes.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
+from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
 
 class Augment(BaseModel):

@@ -9,8 +9,8 @@ from rich.console import Console
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import PretrainingTask, build_task, judge
-from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.model import as_text
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.recipe import ModelChoice, Recipe
+from patchword.recipes.schema.recipe import ModelChoice, Recipe
 
 MINI = {"depth": 4, "width": 256, "heads": 4, "hidden": 1024}  # the sizes of bert-mini
 

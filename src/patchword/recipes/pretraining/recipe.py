@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from patchword.recipes.distillation.fields import Taught, Teacher
-from patchword.recipes.recipe import (
+from patchword.recipes.schema.recipe import (
     EPOCHS,
     HELD_OUT,
     KIND,

@@ -11,7 +11,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
-from patchword.recipes.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.weights import load
 
 _PADDED = 128  # vocabularies are padded to a multiple of at most this

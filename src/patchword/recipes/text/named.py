@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from patchword.data.text.formats.glue import GLUE
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.recipe import TextRecipe
 
 

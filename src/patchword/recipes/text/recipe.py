@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
-from patchword.recipes.recipe import (
+from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
     LABEL_SMOOTHING,

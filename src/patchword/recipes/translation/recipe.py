@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.objectives.metrics.bleu import BleuWords
-from patchword.recipes.recipe import (
+from patchword.recipes.schema.recipe import (
     EMA_DECAY,
     EPOCHS,
     KIND,

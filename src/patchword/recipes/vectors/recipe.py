@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.data.text.corpus.word_counts import WordSplitting
-from patchword.recipes.recipe import (
+from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
     LEARNING_RATE,

@@ -100,7 +100,7 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     model = cast(FrozenVectorModel, REGISTRY.create(recipe.model.name, **{**recipe.model.overrides(), **values}))
     model.card = replace(model.card, labels=parts.labels)
     model = model.to(device)
-    model.entrance.fit_scale(bank.values[: train.count])
+    model.embedding.fit_scale(bank.values[: train.count])
     sets = (
         text_set(spec, train, parts.labels, Path(recipe.train).name),
         text_set(spec, held, parts.labels, "validation", train.count),

@@ -8,8 +8,8 @@ from patchword.layers import Model
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.comparison.robustness import robustness_section
 from patchword.reports.landscape.saved import landscape_section
 from patchword.reports.landscape.sharpness import sharpness_section

@@ -11,8 +11,8 @@ import torch
 from patchword import __version__
 from patchword.analysis.cost import Cost
 from patchword.layers import Model
-from patchword.recipes.recipe import Recipe
 from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots import figures, page
 from patchword.reports.plots.numbers import amount, counted, duration, is_fraction, measured, named
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from patchword.core.disk_space import check_disk_space, is_full, write_error
 from patchword.core.files import flush, make_folder
 from patchword.core.safetensors_bytes import pieces, size_of
+from patchword.core.tensor_files import rename_older_tensors
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
 
 Log = Callable[[str], None]  # receives one message
@@ -90,7 +91,7 @@ class Checkpoints:
                 continue
             try:
                 state: dict[str, Any] = json.loads((folder / _STATE).read_text())
-                return load_file(folder / _TENSORS), state
+                return rename_older_tensors(load_file(folder / _TENSORS)), state
             except (OSError, ValueError, SafetensorError) as error:
                 self._damaged.add(folder.name)
                 log(f"checkpoint {folder.name} is skipped: it cannot be read ({error})")

@@ -82,14 +82,14 @@ def in_int8(model: TextModel) -> TextModel:
     """Return a copy of the model in int8 for export. It computes the outputs of ONNX Runtime, but slowly."""
     found = copy.deepcopy(model).eval()
     partly = [module for module in found.modules() if isinstance(module, PartlyTied)]
-    left = {id(module.extra) for module in partly} | ({id(found.entrance.words)} if partly else set())
+    left = {id(module.extra) for module in partly} | ({id(found.embedding.words)} if partly else set())
     for module in list(found.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear) and id(child) not in left:
                 setattr(module, name, Int8Linear(child))
             elif isinstance(child, nn.Embedding) and id(child) not in left:
                 setattr(module, name, Int8Embedding(child))
-    words = cast(nn.Module, found.entrance.words)
+    words = cast(nn.Module, found.embedding.words)
     for module in list(found.modules()):
         for name, child in module.named_children():
             if isinstance(child, TiedLinear) and isinstance(words, Int8Embedding):

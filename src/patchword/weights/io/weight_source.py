@@ -8,7 +8,7 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
 from patchword.core.sentence_transformers import encoder_folder, modules_of
-from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle
+from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle, rename_older_tensors
 from patchword.weights.io.safety_checks import refuse_code
 from patchword.weights.names.layouts import LAYOUTS
 from patchword.weights.names.name_table import Layout
@@ -109,15 +109,15 @@ def _weight_files(folder: Path) -> list[Path]:
 def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> WeightSource:
     """Identify the layout by the tensor names and rename the tensors to ours."""
     if config.get("library") == "patchword":
-        return WeightSource(tensors, [], OURS, config, preprocessor)
+        return WeightSource(rename_older_tensors(tensors), [], OURS, config, preprocessor)
     tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
         for layout in LAYOUTS:
             if layout.fits(named, config.get("model_type")):
                 ours, unknown = layout.to_ours(named)
                 return WeightSource(ours, unknown, layout.reading(named), config, preprocessor)
-        if any(name.startswith(("stages.0.entrance.", "entrance.words.")) for name in named):
-            return WeightSource(named, [], OURS, config, preprocessor)
+        if any(name.startswith(("stages.0.stem.", "embedding.words.")) for name in rename_older_tensors(named)):
+            return WeightSource(rename_older_tensors(named), [], OURS, config, preprocessor)
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the tensor names belong to no known layout", got=f"{len(tensors)} tensors: {some}, ...")
 

@@ -60,10 +60,10 @@ def test_a_residual_drops_the_branch_of_whole_images_and_never_the_shortcut():
 
 
 def test_a_stage_runs_its_blocks_over_the_map_and_answers_tokens():
-    entrance, blocks = ConvNorm(3, 8, 3, 2), [ConvResidual(ConvNorm(8, 8, 3)), ConvResidual(Twice())]
-    stage, images = randomise(ConvStage(entrance, blocks, 8, 2)).eval(), pixels(2, 3, 9, 12)
+    stem, blocks = ConvNorm(3, 8, 3, 2), [ConvResidual(ConvNorm(8, 8, 3)), ConvResidual(Twice())]
+    stage, images = randomise(ConvStage(stem, blocks, 8, 2)).eval(), pixels(2, 3, 9, 12)
     tokens, grid = stage(images)
-    feature_map = blocks[1](blocks[0](entrance(images)))
+    feature_map = blocks[1](blocks[0](stem(images)))
     assert grid == Grid(5, 6)
     assert torch.equal(grid.to_map(tokens)[1], feature_map)
     assert (stage.stride, stage.width) == (2, 8)

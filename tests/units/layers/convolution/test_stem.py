@@ -90,7 +90,7 @@ def test_an_image_smaller_than_the_kernel_still_becomes_a_token():
 
 
 @pytest.mark.parametrize(("stride", "kernel"), [(4, 7), (2, 3)])
-def test_the_entrance_of_convolutional_families(stride, kernel):
+def test_the_stem_of_convolutional_families(stride, kernel):
     part, images = randomise(overlapping(3, 10, stride)), pixels(2, 3, 13, 20)
     convolution = part.patches.convolution
     assert (convolution.kernel_size, convolution.stride) == ((kernel, kernel), (stride, stride))
@@ -102,7 +102,7 @@ def test_the_entrance_of_convolutional_families(stride, kernel):
     assert difference(tokens, F.layer_norm(as_tokens(convolution(images)), (10,), *part.norm.parameters())) < 1e-5
 
 
-def test_a_norm_behind_an_entrance_has_its_own_eps():
+def test_a_norm_behind_a_stem_has_its_own_eps():
     part, images = randomise(NormedStem(PatchEmbed(3, 10, 4), eps=0.5)), pixels(2, 3, 8, 12)
     expected = F.layer_norm(part.patches(images)[0], (10,), *part.norm.parameters(), eps=0.5)
     assert difference(part(images)[0], expected) < 1e-5
@@ -143,7 +143,7 @@ def test_padding_goes_below_and_to_the_right(shape):
     assert padded(whole, 4) is whole
 
 
-def test_every_entrance_tells_the_pixels_between_two_tokens():
+def test_every_stem_tells_the_pixels_between_two_tokens():
     parts = [PatchEmbed(3, 10, 4), OverlapEmbed(3, 10, 7, 4, 3), overlapping(3, 10, 4)]
     for part in parts:
         assert part.stride == 4

@@ -46,16 +46,16 @@ def test_a_word_needs_room():
 
 @torch.no_grad()
 def test_fillings_that_say_nothing_new_are_left_out():
-    entrance = CharacterEmbedding(262, 4, [(1, 3), (2, 3), (7, 5)], 6)
-    torch.nn.init.normal_(entrance.characters.weight, generator=torch.Generator().manual_seed(1))
+    embedding = CharacterEmbedding(262, 4, [(1, 3), (2, 3), (7, 5)], 6)
+    torch.nn.init.normal_(embedding.characters.weight, generator=torch.Generator().manual_seed(1))
     words = [["cat", "sat"], ["longer", "a"]]
     whole, cut = CharacterReader(spare=50)(words).ids, CharacterReader(spare=7)(words).ids
     assert (whole.shape[-1], cut.shape[-1]) == (50, 15)
-    assert difference(entrance(cut), entrance(whole)) < 1e-6
-    entrance.characters.weight[261] = 9.0  # the filling matters most, and too few of it are found out
-    entrance.filters[2].weight.abs_()
-    assert difference(entrance(cut), entrance(whole)) < 1e-6
-    assert difference(entrance(CharacterReader(spare=2)(words).ids), entrance(whole)) > 1e-2
+    assert difference(embedding(cut), embedding(whole)) < 1e-6
+    embedding.characters.weight[261] = 9.0  # the filling matters most, and too few of it are found out
+    embedding.filters[2].weight.abs_()
+    assert difference(embedding(cut), embedding(whole)) < 1e-6
+    assert difference(embedding(CharacterReader(spare=2)(words).ids), embedding(whole)) > 1e-2
 
 
 def test_the_vocabulary_has_the_frequent_words_first():

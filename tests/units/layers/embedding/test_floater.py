@@ -97,7 +97,7 @@ def test_on_an_image_rows_and_columns_flow_each():
 
 
 def test_a_model_leaves_the_flow_as_it_starts():
-    flow = patchword.create("bert-tiny", position="floater").entrance.positions.flow
+    flow = patchword.create("bert-tiny", position="floater").embedding.positions.flow
     assert float(flow.up.detach().std()) == pytest.approx(128**-0.5, rel=0.1)
 
 

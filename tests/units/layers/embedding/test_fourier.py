@@ -48,7 +48,7 @@ def test_the_frequencies_spread_by_one_over_gamma():
 
 def test_a_model_leaves_the_frequencies_as_they_start():
     """Matrices of a BERT start at N(0, 0.02); these are no matrices."""
-    part = patchword.create("bert-tiny", position="fourier").entrance.positions
+    part = patchword.create("bert-tiny", position="fourier").embedding.positions
     assert float(part.features.frequencies.detach().std()) == pytest.approx(0.1, rel=0.3)
 
 

@@ -81,7 +81,7 @@ def test_a_scheme_adds_its_own_weights_and_changes_no_other(name, scheme):
     fourier = ("frequencies", "up", "up_bias", "down", "down_bias")
     flow = ("start", "up", "up_time", "up_bias", "down", "down_bias")
     tables = range(len(model.stages) if name == "pvt-mini" else 1)  # PVT has one in each stage
-    entrances = [f"stages.{stage}.positions" for stage in tables]
+    stems = [f"stages.{stage}.positions" for stage in tables]
     expected = {
         "none": set(),
         "sinusoidal": set(),
@@ -90,22 +90,22 @@ def test_a_scheme_adds_its_own_weights_and_changes_no_other(name, scheme):
         "local": {f"{pattern}.position.convolution.{kind}" for pattern in patterns for kind in both},
         "conditional": {f"{block}.position.sublayer.convolution.{kind}" for block in blocks for kind in both},
         "shaw": {f"{pattern}.position.{kind}" for pattern in patterns for kind in ("keys", "values")},
-        "fourier": {f"{stage}.features.{kind}" for stage in entrances for kind in fourier},
-        "floater": {f"{stage}.{way}.{kind}" for stage in entrances for way in ("rows", "columns") for kind in flow},
+        "fourier": {f"{stage}.features.{kind}" for stage in stems for kind in fourier},
+        "floater": {f"{stage}.{way}.{kind}" for stage in stems for way in ("rows", "columns") for kind in flow},
     }
     assert added == expected[scheme]
     assert {key: shapes[key] for key in without} == without
 
 
 class Shuffled(nn.Module):
-    """An entrance whose tokens come out in another order."""
+    """An stem whose tokens come out in another order."""
 
-    def __init__(self, entrance: nn.Module) -> None:
+    def __init__(self, stem: nn.Module) -> None:
         super().__init__()
-        self.entrance = entrance
+        self.stem = stem
 
     def forward(self, images: Tensor) -> tuple[Tensor, Grid]:
-        tokens, grid = self.entrance(images)
+        tokens, grid = self.stem(images)
         return tokens[:, torch.randperm(tokens.shape[1], generator=torch.Generator().manual_seed(4))], grid
 
 
@@ -123,7 +123,7 @@ SETS = {
 def test_only_without_positions_the_order_of_the_tokens_cannot_be_told(name, scheme):
     model, images = make(name, scheme, **SETS[name]), pixels(2, 1, 14, 14)
     before = model(images)
-    model.stages[0].entrance = Shuffled(model.stages[0].entrance)
+    model.stages[0].stem = Shuffled(model.stages[0].stem)
     changed = difference(model(images), before)
     assert changed < 1e-5 if scheme == "none" else changed > 1e-2
 

@@ -79,7 +79,7 @@ def test_a_family_learns_with_every_scheme(name, scheme):
     model = randomise(patchword.create(name, **TINY_TEXT | {"head": "tokens"}, position=scheme)).train()
     model.encode(texts(9, 5)).square().mean().backward()
     learned = [key for key, value in model.named_parameters() if value.grad is not None and value.grad.any()]
-    own = [key for key, _ in model.named_parameters() if key.startswith("entrance.positions.") or ".position." in key]
+    own = [key for key, _ in model.named_parameters() if key.startswith("embedding.positions.") or ".position." in key]
     assert bool(own) == (scheme in ("learned", "shaw", "fourier", "floater"))
     assert set(own) <= set(learned)
     assert count(model.card).parameters == sum(value.numel() for value in model.parameters())
@@ -136,7 +136,7 @@ def test_a_model_without_a_table_may_write_for_ever():
 def test_a_table_is_the_default(name):
     config = REGISTRY.configure(name, {})
     assert config.position == "learned"
-    assert patchword.create(name, **TINY_TEXT).entrance.positions.weight.shape[1] in (32, 128)
+    assert patchword.create(name, **TINY_TEXT).embedding.positions.weight.shape[1] in (32, 128)
 
 
 def test_other_libraries_have_no_name_for_another_scheme(tmp_path):

@@ -78,10 +78,10 @@ def test_words_are_scored_by_the_table_and_the_matrix_beside_it(shift):
 
 def test_widths_that_are_not_told_are_a_quarter():
     model = patchword.create("mobilebert", width=64, depth=1, vocabulary=11)
-    assert model.entrance.words.weight.shape == (11, 16)
+    assert model.embedding.words.weight.shape == (11, 16)
     assert model.encoder.blocks[0].narrow.weight.shape == (16, 64)
     told = patchword.create("mobilebert", width=64, depth=1, vocabulary=11, bottleneck=32, embedding=8)
-    assert told.entrance.words.weight.shape == (11, 8)
+    assert told.embedding.words.weight.shape == (11, 8)
     assert told.encoder.blocks[0].narrow.weight.shape == (32, 64)
 
 

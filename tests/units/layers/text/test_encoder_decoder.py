@@ -1,4 +1,4 @@
-"""The parts of models that write a text for a text: memory, entrance, attention over the memory, kept keys."""
+"""The parts of models that write a text for a text: memory, embedding, attention over the memory, kept keys."""
 
 from itertools import pairwise
 
@@ -22,17 +22,17 @@ def test_a_pair_moves_as_one():
     assert BATCH.device.type == "cpu"
 
 
-def test_an_entrance_scales_words_and_adds_their_places():
+def test_an_embedding_scales_words_and_adds_their_places():
     class Places(nn.Module):
         def forward(self, places):
             return 100.0 * places[..., None]
 
-    entrance = TokenEmbedding(9, 4, 10, positions=Places(), scale=2.0)
+    embedding = TokenEmbedding(9, 4, 10, positions=Places(), scale=2.0)
     ids = torch.tensor([[3, 1, 3]])
-    expected = 2 * entrance.words.weight[ids] + torch.tensor([5.0, 6.0, 7.0])[:, None] * 100
-    assert torch.equal(entrance(Text(ids), 5), expected)
+    expected = 2 * embedding.words.weight[ids] + torch.tensor([5.0, 6.0, 7.0])[:, None] * 100
+    assert torch.equal(embedding(Text(ids), 5), expected)
     told = Text(ids, positions=torch.tensor([[7, 6, 5]]))
-    assert torch.equal(entrance(told), 2 * entrance.words.weight[ids] + torch.tensor([7.0, 6, 5])[:, None] * 100)
+    assert torch.equal(embedding(told), 2 * embedding.words.weight[ids] + torch.tensor([7.0, 6, 5])[:, None] * 100)
 
 
 def test_a_memory_is_taken_with_all_it_holds():

@@ -11,7 +11,7 @@ from patchword.data.image.batches import Batch
 from patchword.objectives.classification import Outcome
 from patchword.recipes import train as recipe_run
 from patchword.recipes.image import task as image_task
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.guard import loss_spike as loss_spike

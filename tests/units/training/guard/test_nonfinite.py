@@ -16,7 +16,7 @@ from patchword.layers import TokenLosses
 from patchword.objectives.classification import Classification, Outcome
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
-from patchword.recipes.recipe import Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import train
 from patchword.training.guard import nonfinite as guard_module
 from patchword.training.guard.nonfinite import NonFiniteGuard

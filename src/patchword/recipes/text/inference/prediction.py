@@ -6,7 +6,7 @@ from pathlib import Path
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.recipes.reading import read_recipe
+from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.outputs import Advance, ignore_progress

@@ -12,8 +12,8 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
-from patchword.recipes.recipe import ModelChoice
 from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
 from patchword.recipes.text.model import form_of, open_text_model
 from patchword.training.step import Precision, autocast

@@ -13,7 +13,7 @@ NAMES = TextNames(
     "AlbertModel",
     encoder=(
         *EMBEDDING_ROWS,
-        ("entrance.widen.{p}", "encoder.embedding_hidden_mapping_in.{p}"),
+        ("embedding.widen.{p}", "encoder.embedding_hidden_mapping_in.{p}"),
         (
             _OURS + "attention.sublayer.projection.joint.{p}",
             tuple(f"{_THEIRS}attention.{name}.{{p}}" for name in ("query", "key", "value")),
@@ -52,8 +52,8 @@ NAMES = TextNames(
     fields={**FIELDS, "embedding": "embedding_size"},
     sizes={
         **SIZES,
-        "entrance.words.weight": ("vocabulary", "embedding"),
-        "entrance.widen.weight": ("width",),
+        "embedding.words.weight": ("vocabulary", "embedding"),
+        "embedding.widen.weight": ("width",),
     },
     expected={
         "num_hidden_groups": (1, 1),

@@ -18,10 +18,10 @@ def block_rows(prefix: str = "encoder.layer.{i}.") -> Pairs:
 
 
 EMBEDDING_ROWS: Pairs = (
-    ("entrance.words.weight", "embeddings.word_embeddings.weight"),
-    ("entrance.positions.weight", "embeddings.position_embeddings.weight"),
-    ("entrance.segments.weight", "embeddings.token_type_embeddings.weight"),
-    ("entrance.norm.{p}", "embeddings.LayerNorm.{p}"),
+    ("embedding.words.weight", "embeddings.word_embeddings.weight"),
+    ("embedding.positions.weight", "embeddings.position_embeddings.weight"),
+    ("embedding.segments.weight", "embeddings.token_type_embeddings.weight"),
+    ("embedding.norm.{p}", "embeddings.LayerNorm.{p}"),
 )
 BERT_WORDS: Pairs = (
     ("head.words.transform.{p}", "cls.predictions.transform.dense.{p}"),

@@ -61,7 +61,7 @@ class UnreadPooler(TiedLayout):
     """transformers has an unused pooler under these heads; it is written as zeros and not loaded."""
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
-        width = tensors["entrance.norm.weight"]
+        width = tensors["embedding.norm.weight"]
         unread = {_POOLER: width.new_zeros(len(width), len(width)), "bert.pooler.bias": width.new_zeros(len(width))}
         return unread | super().to_theirs(tensors)
 

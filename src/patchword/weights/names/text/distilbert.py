@@ -11,9 +11,9 @@ NAMES = TextNames(
     "distilbert.",
     "DistilBertModel",
     encoder=(
-        ("entrance.words.weight", "embeddings.word_embeddings.weight"),
-        ("entrance.positions.weight", "embeddings.position_embeddings.weight"),
-        ("entrance.norm.{p}", "embeddings.LayerNorm.{p}"),
+        ("embedding.words.weight", "embeddings.word_embeddings.weight"),
+        ("embedding.positions.weight", "embeddings.position_embeddings.weight"),
+        ("embedding.norm.{p}", "embeddings.LayerNorm.{p}"),
         (
             _OURS + "attention.sublayer.projection.joint.{p}",
             tuple(f"{_THEIRS}attention.{name}_lin.{{p}}" for name in "qkv"),

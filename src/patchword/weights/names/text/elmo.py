@@ -96,15 +96,16 @@ def config_of(options: Mapping[str, Any]) -> ElmoConfig:
 
 def to_ours(read: Read, config: ElmoConfig) -> Tensors:
     """Return the tensors under our names. read: returns one of their tensors by name."""
-    ours = {"entrance.characters.weight": torch.cat([torch.zeros(1, config.character_width), read("char_embed")])}
+    ours = {"embedding.characters.weight": torch.cat([torch.zeros(1, config.character_width), read("char_embed")])}
     for number in range(len(config.filters)):
-        ours[f"entrance.filters.{number}.weight"] = read(f"CNN/W_cnn_{number}")[0].permute(2, 1, 0)
-        ours[f"entrance.filters.{number}.bias"] = read(f"CNN/b_cnn_{number}")
+        ours[f"embedding.filters.{number}.weight"] = read(f"CNN/W_cnn_{number}")[0].permute(2, 1, 0)
+        ours[f"embedding.filters.{number}.bias"] = read(f"CNN/b_cnn_{number}")
     for number in range(config.highways):
         for name, theirs in (("candidate", "transform"), ("gate", "carry")):
-            ours[f"entrance.highways.{number}.{name}.weight"] = read(f"CNN_high_{number}/W_{theirs}").T
-            ours[f"entrance.highways.{number}.{name}.bias"] = read(f"CNN_high_{number}/b_{theirs}")
-    ours["entrance.project.weight"], ours["entrance.project.bias"] = read("CNN_proj/W_proj").T, read("CNN_proj/b_proj")
+            ours[f"embedding.highways.{number}.{name}.weight"] = read(f"CNN_high_{number}/W_{theirs}").T
+            ours[f"embedding.highways.{number}.{name}.bias"] = read(f"CNN_high_{number}/b_{theirs}")
+    ours["embedding.project.weight"] = read("CNN_proj/W_proj").T
+    ours["embedding.project.bias"] = read("CNN_proj/b_proj")
     for number in range(config.depth):
         ways = [_layer(read, f"RNN_{way}/RNN/MultiRNNCell/Cell{number}/LSTMCell", config.width) for way in (0, 1)]
         for name in ways[0]:

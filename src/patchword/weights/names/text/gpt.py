@@ -139,11 +139,11 @@ class GptNames:
 def sizes(shapes: Shapes) -> dict[str, Any]:
     """Infer all sizes except the number of heads."""
     up, last = "feed_forward.sublayer.up.weight", shapes.get("head.linear.weight")
-    vocabulary, width = shapes["entrance.words.weight"]
+    vocabulary, width = shapes["embedding.words.weight"]
     return {
         "vocabulary": vocabulary,
         "width": width,
-        "max_length": shapes["entrance.positions.weight"][0],
+        "max_length": shapes["embedding.positions.weight"][0],
         "hidden": shapes[f"encoder.blocks.0.{up}"][0],
         "depth": sum(name.endswith(up) for name in shapes),
         **({"classes": last[0]} if last else {}),
@@ -156,8 +156,8 @@ GPT = GptNames(
     "openai-gpt",
     "OpenAIGPT",
     (
-        ("entrance.words.weight", "tokens_embed.weight"),
-        ("entrance.positions.weight", "positions_embed.weight"),
+        ("embedding.words.weight", "tokens_embed.weight"),
+        ("embedding.positions.weight", "positions_embed.weight"),
         *_BLOCKS,
     ),
     (("classes", "ForSequenceClassification", "score"), ("words", "LMHeadModel", "")),
@@ -171,8 +171,8 @@ GPT2 = GptNames(
     "gpt2",
     "GPT2",
     (
-        ("entrance.words.weight", "wte.weight"),
-        ("entrance.positions.weight", "wpe.weight"),
+        ("embedding.words.weight", "wte.weight"),
+        ("embedding.positions.weight", "wpe.weight"),
         *_BLOCKS,
         ("norm.{p}", "ln_f.{p}"),
     ),

@@ -14,9 +14,9 @@ _OPTIMIZER = re.compile(r"global_step$|/adafactor_|/adam_[mv]$")
 _LAST = {"gamma": "weight", "beta": "bias", "kernel": "weight"}
 _BLOCK, _THEIRS = "encoder.blocks.{i}.", "layer{i}."
 _ROWS = rows(
-    ("entrance.words.weight", "embeddings.word_embed"),
-    ("entrance.positions.weight", "embeddings.pos_embed"),
-    ("entrance.norm.{p}", "embeddings.LayerNorm_embed_norm.{p}"),
+    ("embedding.words.weight", "embeddings.word_embed"),
+    ("embedding.positions.weight", "embeddings.pos_embed"),
+    ("embedding.norm.{p}", "embeddings.LayerNorm_embed_norm.{p}"),
     (
         _BLOCK + "attention.sublayer.projection.joint.{p}",
         tuple(f"{_THEIRS}{name}_layer.{{p}}" for name in ("query", "key", "value")),

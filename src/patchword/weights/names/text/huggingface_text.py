@@ -31,9 +31,9 @@ FIELDS = {
     "attention_dropout": "attention_probs_dropout_prob",
 }
 SIZES: dict[str, tuple[str, ...]] = {
-    "entrance.words.weight": ("vocabulary", "width"),
-    "entrance.positions.weight": ("max_length",),
-    "entrance.segments.weight": ("segments",),
+    "embedding.words.weight": ("vocabulary", "width"),
+    "embedding.positions.weight": ("max_length",),
+    "embedding.segments.weight": ("segments",),
     "encoder.blocks.0.feed_forward.sublayer.up.weight": ("hidden",),
 }
 

@@ -31,7 +31,7 @@ def _feed_forward(ours: str, theirs: str) -> Pairs:
 _PROJECTION = _OURS + "attention.sublayer.projection."
 _ENCODER: Pairs = (
     *EMBEDDING_ROWS,
-    ("entrance.gather.mix.{p}", f"{_MIX}.{{p}}"),
+    ("embedding.gather.mix.{p}", f"{_MIX}.{{p}}"),
     (_OURS + "narrow.{p}", _THEIRS + "bottleneck.input.dense.{p}"),
     (_OURS + "narrow_norm.{p}", _THEIRS + "bottleneck.input.LayerNorm.{p}"),
     (_PROJECTION + "shared.{p}", _THEIRS + "bottleneck.attention.dense.{p}"),
@@ -113,8 +113,8 @@ def _names(pooler: bool) -> MobileNames:
         },
         sizes={
             **SIZES,
-            "entrance.words.weight": ("vocabulary", "embedding"),
-            "entrance.positions.weight": ("max_length", "width"),
+            "embedding.words.weight": ("vocabulary", "embedding"),
+            "embedding.positions.weight": ("max_length", "width"),
             "encoder.blocks.0.narrow.weight": ("bottleneck",),
         },
         expected={

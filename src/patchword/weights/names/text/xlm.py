@@ -30,10 +30,10 @@ NAMES = XlmNames(
     "transformer.",
     "XLMModel",
     encoder=(
-        ("entrance.words.weight", "embeddings.weight"),
-        ("entrance.positions.weight", "position_embeddings.weight"),
-        ("entrance.languages.weight", "lang_embeddings.weight"),
-        ("entrance.norm.{p}", "layer_norm_emb.{p}"),
+        ("embedding.words.weight", "embeddings.weight"),
+        ("embedding.positions.weight", "position_embeddings.weight"),
+        ("embedding.languages.weight", "lang_embeddings.weight"),
+        ("embedding.norm.{p}", "layer_norm_emb.{p}"),
         (
             _OURS + "attention.sublayer.projection.joint.{p}",
             tuple(f"attentions.{{i}}.{name}_lin.{{p}}" for name in "qkv"),
@@ -72,9 +72,9 @@ NAMES = XlmNames(
         "attention_dropout": "attention_dropout",
     },
     sizes={
-        "entrance.words.weight": ("vocabulary", "width"),
-        "entrance.positions.weight": ("max_length",),
-        "entrance.languages.weight": ("languages",),
+        "embedding.words.weight": ("vocabulary", "width"),
+        "embedding.positions.weight": ("max_length",),
+        "embedding.languages.weight": ("languages",),
         "encoder.blocks.0.feed_forward.sublayer.up.weight": ("hidden",),
     },
     expected={

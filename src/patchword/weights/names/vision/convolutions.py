@@ -18,7 +18,7 @@ def convolution_sizes(shapes: Shapes) -> dict[str, Any]:
     blocks = {tuple(name.split(".")[1:4:2]) for name in shapes if ".blocks." in name}
     stages = [stage for stage, _ in blocks]
     values: dict[str, Any] = {"depths": tuple(stages.count(stage) for stage in sorted(set(stages)))}
-    if first := shapes.get("stages.0.entrance.first.convolution.weight"):
+    if first := shapes.get("stages.0.stem.first.convolution.weight"):
         values |= {"stem": first[0], "channels": first[1], "kernel": first[2]}
     if head := shapes.get("head.linear.weight"):
         values["classes"] = head[0]

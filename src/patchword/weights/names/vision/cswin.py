@@ -13,15 +13,15 @@ STAGES = 4
 
 def _rows() -> tuple[Row, ...]:
     found = rows(
-        ("stages.0.entrance.patches.convolution.{p}", "stage1_conv_embed.0.{p}"),
-        ("stages.0.entrance.norm.{p}", "stage1_conv_embed.2.{p}"),
+        ("stages.0.stem.patches.convolution.{p}", "stage1_conv_embed.0.{p}"),
+        ("stages.0.stem.norm.{p}", "stage1_conv_embed.2.{p}"),
         ("norm.{p}", "norm.{p}"),
         ("head.linear.{p}", "head.{p}"),
     )
     for stage in range(1, STAGES):
         found += rows(
-            (f"stages.{stage}.entrance.patches.convolution.{{p}}", f"merge{stage}.conv.{{p}}"),
-            (f"stages.{stage}.entrance.norm.{{p}}", f"merge{stage}.norm.{{p}}"),
+            (f"stages.{stage}.stem.patches.convolution.{{p}}", f"merge{stage}.conv.{{p}}"),
+            (f"stages.{stage}.stem.norm.{{p}}", f"merge{stage}.norm.{{p}}"),
         )
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.encoder.blocks.{{i}}.", f"stage{stage + 1}.{{i}}."

@@ -29,8 +29,8 @@ def _authors_rows() -> tuple[Row, ...]:
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.", f"stage{stage}."
         found += rows(
-            (ours + "entrance.patches.convolution.{p}", theirs + "patch_embed.proj.{p}"),
-            (ours + "entrance.norm.{p}", theirs + "patch_embed.norm.{p}"),
+            (ours + "stem.patches.convolution.{p}", theirs + "patch_embed.proj.{p}"),
+            (ours + "stem.norm.{p}", theirs + "patch_embed.norm.{p}"),
             (ours + "prefix.tokens", theirs + "cls_token"),
         )
         ours, theirs = ours + "encoder.blocks.{i}.", theirs + "blocks.{i}."
@@ -57,8 +57,8 @@ def _huggingface_rows() -> tuple[Row, ...]:
         ours, theirs = f"stages.{stage}.", f"cvt.encoder.stages.{stage}."
         embedding = theirs + "embedding.convolution_embeddings."
         found += rows(
-            (ours + "entrance.patches.convolution.{p}", embedding + "projection.{p}"),
-            (ours + "entrance.norm.{p}", embedding + "normalization.{p}"),
+            (ours + "stem.patches.convolution.{p}", embedding + "projection.{p}"),
+            (ours + "stem.norm.{p}", embedding + "normalization.{p}"),
             (ours + "prefix.tokens", theirs + "cls_token"),
         )
         ours, theirs = ours + "encoder.blocks.{i}.", theirs + "layers.{i}."

@@ -18,7 +18,7 @@ def _rows(stem: str, block: str, names: tuple[str, ...], norm: str) -> tuple[Row
     """names: of the two norms of a block, and of the two linear layers of token mixing and of channel mixing"""
     first, up_tokens, down_tokens, second, up, down = (f"{block}{name}.{{p}}" for name in names)
     return rows(
-        ("stages.0.entrance.{p}", f"{stem}.{{p}}"),
+        ("stages.0.stem.{p}", f"{stem}.{{p}}"),
         (_BLOCK + "token_mixing.norm.{p}", first),
         (_TOKENS + "up.{p}", up_tokens),
         (_TOKENS + "down.{p}", down_tokens),
@@ -42,11 +42,11 @@ _JAX = _names(("LayerNorm_0", "LayerNorm_1"), "token_mixing/", "channel_mixing/"
 def sizes(shapes: Shapes) -> dict[str, Any]:
     """Infer sizes; the patches are assumed to form a square."""
     values: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
-    if entrance := shapes.get("stages.0.entrance.weight"):
-        values |= {"width": entrance[0], "channels": entrance[1], "patch": entrance[2]}
+    if stem := shapes.get("stages.0.stem.weight"):
+        values |= {"width": stem[0], "channels": stem[1], "patch": stem[2]}
     if up := shapes.get(_TOKENS.format(i=0) + "up.weight"):
         values["token_hidden"] = up[0]
-        values |= {"image": round(up[1] ** 0.5) * values["patch"]} if entrance else {}
+        values |= {"image": round(up[1] ** 0.5) * values["patch"]} if stem else {}
     if up := shapes.get(_CHANNELS.format(i=0) + "up.weight"):
         values["hidden"] = up[0]
     if head := shapes.get("head.linear.weight"):

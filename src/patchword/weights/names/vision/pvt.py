@@ -45,11 +45,11 @@ def _authors_rows() -> tuple[Row, ...]:
     found = rows(("norm.{p}", "norm.{p}"), ("head.linear.{p}", "head.{p}"))
     for stage in reversed(range(STAGES)):  # the only cls_token belongs to the last stage
         ours, number = f"stages.{stage}.", stage + 1
-        here = (ours + "entrance.norm.weight", f"patch_embed{number}.norm.weight")
+        here = (ours + "stem.norm.weight", f"patch_embed{number}.norm.weight")
         found += (Row(ours + "prefix.tokens", ("cls_token",), beside=here),)
         found += rows(
-            (ours + "entrance.patches.{p}", f"patch_embed{number}.proj.{{p}}"),
-            (ours + "entrance.norm.{p}", f"patch_embed{number}.norm.{{p}}"),
+            (ours + "stem.patches.{p}", f"patch_embed{number}.proj.{{p}}"),
+            (ours + "stem.norm.{p}", f"patch_embed{number}.norm.{{p}}"),
             (ours + "positions.table", f"pos_embed{number}"),
         )
         ours, theirs = ours + "encoder.blocks.{i}.", f"block{number}.{{i}}."
@@ -71,8 +71,8 @@ def _huggingface_rows() -> tuple[Row, ...]:
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.", f"pvt.encoder.patch_embeddings.{stage}."
         found += rows(
-            (ours + "entrance.patches.{p}", theirs + "projection.{p}"),
-            (ours + "entrance.norm.{p}", theirs + "layer_norm.{p}"),
+            (ours + "stem.patches.{p}", theirs + "projection.{p}"),
+            (ours + "stem.norm.{p}", theirs + "layer_norm.{p}"),
             (ours + "prefix.tokens", theirs + "cls_token"),
             (ours + "positions.table", theirs + "position_embeddings"),
         )

@@ -21,9 +21,9 @@ def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
         "mlp_ratios": tuple(hidden / width if hidden % width else hidden // width for hidden, width in found),
         "depths": tuple(_depth(shapes, stage) for stage in range(stages)),
     }
-    if first := shapes.get("stages.0.entrance.patches.convolution.weight"):
+    if first := shapes.get("stages.0.stem.patches.convolution.weight"):
         values |= {"channels": first[1], "patch": (first[2] + 1) // 2}
-    elif first := shapes.get("stages.0.entrance.patches.weight"):
+    elif first := shapes.get("stages.0.stem.patches.weight"):
         values |= {"channels": first[1], "patch": first[2]}
     if head := shapes.get("head.linear.weight"):
         values["classes"] = head[0]

@@ -18,7 +18,7 @@ from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_nor
 
 
 def _timm_rows() -> tuple[Row, ...]:
-    found = conv_norm("stages.0.entrance.first", "stem.conv", "stem.bn") + rows(("head.linear.{p}", "head.fc.{p}"))
+    found = conv_norm("stages.0.stem.first", "stem.conv", "stem.bn") + rows(("head.linear.{p}", "head.fc.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"s{stage + 1}.b{{n}}."
         pairs = [(f"branch.{place}", f"conv{number + 1}.") for number, place in enumerate(PLACES)]
@@ -33,7 +33,7 @@ def _timm_rows() -> tuple[Row, ...]:
 
 def _huggingface_rows() -> tuple[Row, ...]:
     stem = "regnet.embedder.embedder."
-    found = conv_norm("stages.0.entrance.first", stem + "convolution", stem + "normalization")
+    found = conv_norm("stages.0.stem.first", stem + "convolution", stem + "normalization")
     found += rows(("head.linear.{p}", "classifier.1.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"regnet.encoder.stages.{stage}.layers.{{i}}."

@@ -20,7 +20,7 @@ from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_nor
 
 
 def _timm_rows() -> tuple[Row, ...]:
-    found = conv_norm("stages.0.entrance.first", "conv1", "bn1") + rows(("head.linear.{p}", "fc.{p}"))
+    found = conv_norm("stages.0.stem.first", "conv1", "bn1") + rows(("head.linear.{p}", "fc.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"layer{stage + 1}.{{i}}."
         for number, place in enumerate(PLACES, 1):
@@ -31,7 +31,7 @@ def _timm_rows() -> tuple[Row, ...]:
 
 def _huggingface_rows() -> tuple[Row, ...]:
     stem = "resnet.embedder.embedder."
-    found = conv_norm("stages.0.entrance.first", stem + "convolution", stem + "normalization")
+    found = conv_norm("stages.0.stem.first", stem + "convolution", stem + "normalization")
     found += rows(("head.linear.{p}", "classifier.1.{p}"))
     for stage in range(STAGES):
         block = f"resnet.encoder.stages.{stage}.layers.{{i}}."

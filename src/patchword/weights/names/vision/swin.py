@@ -71,7 +71,7 @@ def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
     """merge: the index of their stage that contains the patch merging before our stage 1."""
     found: tuple[Row, ...] = ()
     for stage in range(1, STAGES):
-        ours, theirs = f"stages.{stage}.entrance.", f"{root}.{stage - 1 + merge}.downsample."
+        ours, theirs = f"stages.{stage}.stem.", f"{root}.{stage - 1 + merge}.downsample."
         found += rows((ours + "norm.{p}", theirs + "norm.{p}"), (ours + "reduce.{p}", theirs + "reduction.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.encoder.blocks.{{i}}.", f"{root}.{stage}.blocks.{{i}}."
@@ -83,8 +83,8 @@ def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
 
 def _official_rows(merge: int, head: str) -> tuple[Row, ...]:
     return rows(
-        ("stages.0.entrance.patches.{p}", "patch_embed.proj.{p}"),
-        ("stages.0.entrance.norm.{p}", "patch_embed.norm.{p}"),
+        ("stages.0.stem.patches.{p}", "patch_embed.proj.{p}"),
+        ("stages.0.stem.norm.{p}", "patch_embed.norm.{p}"),
         ("norm.{p}", "norm.{p}"),
         ("head.linear.{p}", head),
     ) + _stage_rows("layers", _OFFICIAL, merge)
@@ -92,8 +92,8 @@ def _official_rows(merge: int, head: str) -> tuple[Row, ...]:
 
 def _huggingface_rows(block: _Names) -> tuple[Row, ...]:
     return rows(
-        ("stages.0.entrance.patches.{p}", "swin.embeddings.patch_embeddings.projection.{p}"),
-        ("stages.0.entrance.norm.{p}", "swin.embeddings.norm.{p}"),
+        ("stages.0.stem.patches.{p}", "swin.embeddings.patch_embeddings.projection.{p}"),
+        ("stages.0.stem.norm.{p}", "swin.embeddings.norm.{p}"),
         ("norm.{p}", "swin.layernorm.{p}"),
         ("head.linear.{p}", "classifier.{p}"),
     ) + _stage_rows("swin.encoder.layers", block, merge=0)

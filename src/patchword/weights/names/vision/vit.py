@@ -19,7 +19,7 @@ from patchword.weights.names.name_table import Layout, Row
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
 _OURS = (
-    "stages.0.entrance.{p}",
+    "stages.0.stem.{p}",
     "stages.0.prefix.tokens",
     "stages.0.positions.table",
     _BLOCK + "attention.norm.{p}",
@@ -183,7 +183,7 @@ def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """Infer all sizes from the shapes of tensors under our names, except the number of heads."""
     values: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
     for name, shape in shapes.items():
-        if name == "stages.0.entrance.weight" and len(shape) == 4:
+        if name == "stages.0.stem.weight" and len(shape) == 4:
             values |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
         elif name.endswith("blocks.0.feed_forward.sublayer.up.weight"):
             values["hidden"] = shape[0]

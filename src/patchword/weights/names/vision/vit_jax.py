@@ -13,7 +13,7 @@ def _rows(first: str, attention: str, second: str, feed_forward: str) -> tuple[R
     block = "Transformer/encoderblock_{i}/"
     joint = tuple(f"{block}{attention}/{part}.{{p}}" for part in ("query", "key", "value"))
     return rows(
-        ("stages.0.entrance.{p}", "embedding.{p}"),
+        ("stages.0.stem.{p}", "embedding.{p}"),
         ("stages.0.prefix.tokens", "cls"),
         ("stages.0.positions.table", "Transformer/posembed_input/pos_embedding"),
         (_BLOCK + "attention.norm.{p}", f"{block}{first}.{{p}}"),

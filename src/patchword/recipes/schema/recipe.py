@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 
 from patchword.core.errors import UserError, nearest
 from patchword.models.older_fields import rename_older_fields
-from patchword.recipes.fields import DEVICE, DEVICES, expected_of, model_value
-from patchword.recipes.older_fields import current_name
+from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, model_value
+from patchword.recipes.schema.older_fields import current_name
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -9,8 +9,8 @@ import yaml
 from patchword.core.errors import UserError
 from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.kinds import kind_named
-from patchword.recipes.older_fields import with_current_names
-from patchword.recipes.recipe import Recipe, validated
+from patchword.recipes.schema.older_fields import with_current_names
+from patchword.recipes.schema.recipe import Recipe, validated
 
 
 def recipe_from(values: Mapping[str, Any]) -> Recipe:

@@ -36,7 +36,7 @@ def test_the_kernel_answers_as_padding_does():
         run = deepcopy(model).to(torch.float64 if dtype == torch.float64 else torch.float32)
         with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
             answer = run(text.to(torch.device("cuda")))
-        (gradient,) = torch.autograd.grad(answer.to(dtype).double().square().sum(), run.entrance.words.weight)
+        (gradient,) = torch.autograd.grad(answer.to(dtype).double().square().sum(), run.embedding.words.weight)
         results.append([answer.detach().to(dtype), gradient])
     assert_as_exact(*results)
 
