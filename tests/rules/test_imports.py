@@ -97,16 +97,10 @@ def module_graph() -> dict[str, set[str]]:
     return graph_of(trees)
 
 
-# Two packages and two groups of modules still import each other. Remove the marks when they no longer do.
-still_circular = pytest.mark.xfail(strict=False, reason="some modules still import each other")
-
-
-@still_circular
 def test_packages_have_no_circle():
     assert circles(package_graph()) == []
 
 
-@still_circular
 def test_modules_have_no_circle():
     assert circles(module_graph()) == []
 

@@ -6,9 +6,6 @@ import pytest
 
 from support.source_code import SOURCE, files, imported, tree_of
 
-# Layers still hold fusions. Remove the mark when both lists are empty.
-still_fused = pytest.mark.xfail(strict=False, reason="some layers still choose kernels themselves")
-
 
 def wrong_kernel_imports(tree: ast.AST) -> list[str]:
     """Imports from kernels that are not a public function or class: a name with an underscore in front, a check that a
@@ -43,12 +40,10 @@ def in_layers(check) -> dict[str, list[str]]:
     return {path: wrong for path, wrong in found.items() if wrong}
 
 
-@still_fused
 def test_layers_import_public_functions_of_kernels_only():
     assert in_layers(wrong_kernel_imports) == {}
 
 
-@still_fused
 def test_layers_do_not_compare_classes():
     assert in_layers(exact_classes) == {}
 

@@ -19,8 +19,6 @@ def crowded(folders: Counter[str]) -> dict[str, int]:
     return {folder: count for folder, count in sorted(folders.items()) if count > MOST_FILES}
 
 
-# Folders are still being split. Remove the mark when the list is empty.
-@pytest.mark.xfail(strict=False, reason="some folders still hold more files")
 def test_no_folder_holds_many_files():
     """Python files side by side, without __init__.py and conftest.py."""
     paths = [path for path in [*files(SOURCE), *files(TESTS)] if path.name not in ("__init__.py", "conftest.py")]

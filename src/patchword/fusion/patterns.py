@@ -5,6 +5,7 @@ from typing import TypeGuard
 from torch import nn
 
 from patchword.kernels.common.hooks import has_hooks
+from patchword.kernels.common.hooks import is_exactly as is_exactly
 from patchword.kernels.mlp.reference import Weights
 from patchword.layers.activation import Gelu, QuickGelu
 from patchword.layers.block import Norm, Residual
@@ -23,14 +24,6 @@ class Fused(nn.Module):
     """
 
     original: nn.Module
-
-
-def is_exactly(module: nn.Module, *classes: type[nn.Module]) -> bool:
-    """True if a kernel may replace the module: an object of one of these classes without hooks or an own forward.
-
-    A subclass (quantised, parametrised, a user's own) computes another function.
-    """
-    return type(module) in classes and not has_hooks(module)
 
 
 def is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:

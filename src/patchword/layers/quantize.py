@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchword.layers.heads.text import TiedLinear
+from patchword.layers.heads.text import TiedLinear, TokenLosses, token_losses
 from patchword.layers.text.bottleneck import PartlyTied
 
 LARGEST = 127  # the largest 8-bit value of a symmetric range
@@ -109,6 +109,9 @@ class QuantisedTied(TiedLinear):
 
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
         return _product(tokens, table, self.bias, self.quantised)
+
+    def losses(self, tokens: Tensor, table: Tensor, targets: Tensor) -> TokenLosses:
+        return token_losses(self(tokens, table), targets)
 
 
 def _product(tokens: Tensor, matrix: Tensor, bias: Tensor | None, seen: Thresholds) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
-from patchword.training.step import Batch
+from patchword.training.batch import Batch
 
 # the names of fields in checkpoints that were written before the fields were renamed
 _OLD_NAMES = {

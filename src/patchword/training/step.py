@@ -5,34 +5,18 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from patchword.training.batch import Batch as Batch
+from patchword.training.monitor import StepMonitor
 from patchword.training.parallel.gradient_sync import LOCAL, GradientSync
 
-if TYPE_CHECKING:
-    from patchword.training.guard.loss_spike import LossSpike
-    from patchword.training.state import State
-
 Precision = str  # "float32" or "bfloat16"
-
-
-class Batch(Protocol):
-    """The input of a step. `weight`: the number of terms in the mean of its loss (examples, masked words, tags)."""
-
-    @property
-    def weight(self) -> int: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def split(self, parts: int) -> Sequence[Any]:
-        """Return the batch as `parts` micro-batches, or fewer if it has fewer samples."""
-        ...
 
 
 class Outcome(Protocol):
@@ -47,34 +31,6 @@ class Outcome(Protocol):
 
 # objective(micro_batch, batch): the micro-batch's part of the mean loss of the batch, so that the parts add up to it
 Objective = Callable[[Any, Any], Outcome]
-
-
-class StepMonitor:
-    """What the loop calls between steps. By default these methods do nothing."""
-
-    def on_step(self, state: "State", batch: Any) -> None:
-        """Called after each step, when the state already counts it."""
-
-    def flush(self, state: "State") -> None:
-        """Wait for the results of all steps so far and enter them into the state."""
-
-    def on_resume(self, state: "State") -> None:
-        """Called when the state was read from a checkpoint or a snapshot."""
-
-    def wants_snapshot(self, state: "State") -> bool:
-        """Return True if the loop must save a snapshot here, to which the run can be rewound."""
-        return False
-
-    def save_snapshot(self, state: "State", tensors: Mapping[str, Tensor]) -> None:
-        """Save a snapshot."""
-
-    def snapshots_to_write(self) -> int:
-        """Return how many more snapshots can be on the disk at one time; each is as large as a checkpoint."""
-        return 0
-
-    def rewind(self, spike: "LossSpike", state: "State") -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-        """Return the tensors and the state of the newest snapshot before a loss spike."""
-        raise spike
 
 
 class Step(StepMonitor, ABC):

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from patchword.kernels import dropout as module
 from patchword.kernels.common.counter_rng import random_bits
-from patchword.layers import dropout as module
-from patchword.layers.dropout import Dropout, hashed_dropout, is_inactive
+from patchword.kernels.dropout import hashed_dropout
+from patchword.layers.dropout import Dropout, is_inactive
 
 SHAPE = torch.Size((64, 32, 48))
 COUNT = SHAPE.numel()

@@ -12,9 +12,15 @@ from patchword.layers.attention.projection import Projected
 
 
 def attention(part: str, module: ScaledDotProduct, call: Call) -> list[Line]:
-    projected, pattern, grid = call.arguments
+    projected, patterns, grid = call.arguments
     assert isinstance(projected, Projected), "the core is called with the projection's output"
-    assert isinstance(pattern, Pattern), "the core is called with a pattern"
+    each = zip(projected.split_heads(len(patterns)), patterns, strict=True)
+    return [line for channels, pattern in each for line in _one_pattern(part, module, channels, pattern, grid)]
+
+
+def _one_pattern(
+    part: str, module: ScaledDotProduct, projected: Projected, pattern: Pattern, grid: Grid | None
+) -> list[Line]:
     if isinstance(pattern.partition, BlockSparse) and pattern.partition.is_sparse(_longest(projected)):
         return in_blocks(part, module, pattern.partition, projected)
     groups, queries = _group_sizes(pattern, projected.query, grid)
@@ -68,7 +74,7 @@ def in_blocks(part: str, module: ScaledDotProduct, blocks: BlockSparse, projecte
 
 
 def _longest(projected: Projected) -> int:
-    return projected.query.shape[1] if projected.rows is None else projected.rows.max_seqlen
+    return projected.query.shape[1] if projected.packed is None else projected.packed.max_seqlen
 
 
 def _direction(pattern: Pattern) -> str:

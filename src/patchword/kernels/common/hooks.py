@@ -18,3 +18,11 @@ def has_hooks(module: nn.Module) -> bool:
     forward = global_hooks._global_forward_hooks or global_hooks._global_forward_pre_hooks
     backward = global_hooks._global_backward_hooks or global_hooks._global_backward_pre_hooks
     return bool(forward or backward or "forward" in vars(module))
+
+
+def is_exactly(module: nn.Module, *classes: type[nn.Module]) -> bool:
+    """True if a kernel may replace the module: an object of one of these classes without hooks or an own forward.
+
+    A subclass (quantised, parametrised, a user's own) computes another function.
+    """
+    return type(module) in classes and not has_hooks(module)

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchword.kernels.lstm.dispatch import steps_backward, steps_forward
 from patchword.kernels.lstm.reference import Bounds as Bounds
 from patchword.kernels.lstm.reference import Weights as Weights
 from patchword.kernels.lstm.reference import lstm_reference as lstm_reference
-from patchword.kernels.lstm.steps import SavedSteps, steps_backward, steps_forward
+from patchword.kernels.lstm.steps import SavedSteps
 
 
 def clipped_lstm(tokens: Tensor, weights: Weights, bounds: Bounds, whole: torch.dtype) -> Tensor:

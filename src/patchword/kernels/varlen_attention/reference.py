@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.text import Packed
-from patchword.kernels.common.sdpa import without_cudnn
+from patchword.kernels.sdpa import without_cudnn
 
 
 def varlen_attention_reference(

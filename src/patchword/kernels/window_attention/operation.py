@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from patchword.kernels.common.availability import SelfTest, is_usable
 from patchword.kernels.common.counter_rng import seeds_on
+from patchword.kernels.common.hooks import is_exactly
 from patchword.kernels.window_attention.autograd import attend_windows
 from patchword.kernels.window_attention.reference import window_attention_reference
 from patchword.kernels.window_attention.tiling import Rectangles, Side
@@ -42,6 +43,7 @@ def window_attention(
     dropout: float = 0.0,
     *,
     dense: bool = False,
+    convolutions: Sequence[nn.Module] = (),
     reference: Callable[[], Tensor],
 ) -> Tensor:
     """Attends inside rectangles with the kernel where it can run and is worth it, and by `reference` elsewhere.
@@ -50,6 +52,8 @@ def window_attention(
     groups: one function per group of heads, which builds its description. Called only where the kernel runs.
     heads: of each group.
     dense: all tokens attend to all. Only then the kernel has dropout, and only short sequences are faster with it.
+    convolutions: the depthwise convolutions of the groups. The kernel reads their weight and bias, so that it cannot
+        run if one was replaced by a module that computes something else, or has hooks.
     reference: computes the same with operations of torch.
     """
     width = qkv[0].shape[-1] // (3 if len(qkv) == 1 else 1)
@@ -57,6 +61,8 @@ def window_attention(
     has_dropout = dense and dropout < 1
     worth_it = not dense or is_faster_than_sdpa(qkv[0], head)
     if (dropout and not has_dropout) or not worth_it or not has_window_kernel(qkv[0], head):
+        return reference()
+    if not all(is_exactly(convolution, nn.Conv2d) for convolution in convolutions):
         return reference()
     return window_attention_kernel(qkv, [build() for build in groups], heads, scale, dropout)
 

@@ -58,10 +58,10 @@ class Attention(nn.Module):
 
     def attend(self, projected: Projected, scope: Scope) -> Tensor:
         """queries, keys and values -> (batch, tokens, width), before the output projection"""
-        if scope.cache is not None and not projected.fixed:
+        if scope.cache is not None and not projected.static_kv:
             projected = scope.cache.extend(self, projected)
         patterns = [cast(Pattern, pattern) for pattern in self.patterns]
-        return self.core.attend(projected, patterns, scope.grid)
+        return cast(Tensor, self.core(projected, patterns, scope.grid))
 
 
 def _largest_divisor(width: int, limit: int) -> int:

@@ -24,7 +24,7 @@ class Cache:
         key[:, used : used + count], value[:, used : used + count] = projected.key, projected.value
         self._kept[owner] = key, value, used + count
         self.length = used + count
-        return projected._replace(key=key[:, : self.length], value=value[:, : self.length], joint=None)
+        return projected._replace(key=key[:, : self.length], value=value[:, : self.length], qkv=None)
 
     def known(self, owner: nn.Module) -> tuple[Tensor, Tensor] | None:
         """Returns what a part stored last, or None."""

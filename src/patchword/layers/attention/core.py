@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.grid import Grid
-from patchword.kernels.common.sdpa import without_cudnn
+from patchword.kernels.sdpa import sdpa
 from patchword.kernels.varlen_attention import varlen_attention
 from patchword.kernels.window_attention import window_attention
 from patchword.layers.attention.block_sparse import BlockSparse
@@ -20,7 +20,6 @@ from patchword.layers.attention.partition import Causal
 from patchword.layers.attention.pattern import Pattern as Pattern
 from patchword.layers.attention.projection import Projected
 from patchword.layers.attention.window_kernel import describe, fits_window_kernel, is_dense
-from patchword.layers.watched import has_hooks
 
 # weights, the scores they are the softmax of, the pattern, the grids of queries and of keys
 Recorder = Callable[[Tensor, Tensor, Pattern, Grid | None, Grid | None], None]
@@ -51,31 +50,32 @@ class ScaledDotProduct(nn.Module):
     def _dropout_rate(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def attend(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
+    def forward(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
         """Runs all patterns, each with its group of heads: (batch, tokens, width) thrice -> (batch, tokens, width)"""
-        if not self._is_fused() or has_hooks(self) or not fits_window_kernel(projected, patterns, grid):
-            return self._by_pattern(projected, patterns, grid)
+        if not self._is_fused() or not fits_window_kernel(projected, patterns, grid):
+            return self._attend_by_pattern(projected, patterns, grid)
         return window_attention(
-            list(projected[:3]) if projected.joint is None else [projected.joint],
+            list(projected[:3]) if projected.qkv is None else [projected.qkv],
             [partial(describe, pattern.partition, pattern.position, grid, projected.query) for pattern in patterns],
             self.heads,
             self.scale,
             self._dropout_rate,
             dense=is_dense(patterns),
-            reference=partial(self._by_pattern, projected, patterns, grid),
+            convolutions=[part for pattern in patterns for part in pattern.position.children()],
+            reference=partial(self._attend_by_pattern, projected, patterns, grid),
         )
 
     def _is_fused(self) -> bool:
         return self.fused and self.recorder is None
 
-    def _by_pattern(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
-        each = zip(projected.share(len(patterns)), patterns, strict=True)
-        parts = [self(channels, pattern, grid) for channels, pattern in each]
+    def _attend_by_pattern(self, projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> Tensor:
+        each = zip(projected.split_heads(len(patterns)), patterns, strict=True)
+        parts = [self._attend_packed(channels, pattern, grid) for channels, pattern in each]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
-    def forward(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
-        """(batch, tokens, width) thrice -> (batch, tokens, width)"""
-        packed = projected.rows
+    def _attend_packed(self, projected: Projected, pattern: Pattern, grid: Grid | None) -> Tensor:
+        """One pattern; packed sequences without padding where a kernel supports them, and padded elsewhere."""
+        packed = projected.packed
         if packed is None:
             return self._attend(projected, pattern, grid)
         if self._is_fused() and pattern.supports("varlen"):
@@ -107,7 +107,7 @@ class ScaledDotProduct(nn.Module):
         if isinstance(partition, BlockSparse) and partition.is_sparse(query.shape[2]):
             attended = self._in_blocks(query, key, value, bias, pattern, partition)
         elif fused:
-            attended = self._fused(query, key, value, bias, is_causal)
+            attended = sdpa(query, key, value, bias, self._dropout_rate, is_causal, scale=self.scale)
         else:
             scores = self._scores(query, key, bias)
             weights = _weights(scores, bias)
@@ -122,24 +122,13 @@ class ScaledDotProduct(nn.Module):
         split: Tensor = tokens.unflatten(-1, (self.heads, -1))
         return split.transpose(1, 2)
 
-    def _fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
-        if (
-            bias is not None and bias.ndim == 3
-        ):  # the fused kernel for CPUs accepts masks of two or four dimensions only
-            bias = bias[None]
-        with without_cudnn(query, bias):
-            return F.scaled_dot_product_attention(
-                query, key, value, bias, self._dropout_rate, is_causal, scale=self.scale
-            )
-
     def _in_blocks(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, pattern: Pattern, partition: BlockSparse
     ) -> Tensor:
         """One softmax for the global blocks and one for all others; without dropout, as in the authors' code."""
         tokens, parts = query.shape[2], partition.attention_inputs(query, key, value, mask)
         if self._is_fused():
-            with without_cudnn(query, parts[1].mask):
-                ends, inner = (F.scaled_dot_product_attention(*part, scale=self.scale) for part in parts)
+            ends, inner = (sdpa(*part, scale=self.scale) for part in parts)
             return partition.merge_blocks(ends, inner, tokens)
         scores = [self._scores(part.query, part.key, part.mask) for part in parts]
         weights = [_weights(score, part.mask) for score, part in zip(scores, parts, strict=True)]

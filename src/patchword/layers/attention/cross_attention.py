@@ -16,7 +16,7 @@ class FromMemory(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         memory = _memory(scope)
         key, value = self._known(memory, scope)
-        return Projected(self.queries(tokens), key, value, scope.memory_mask, None, fixed=True)
+        return Projected(self.queries(tokens), key, value, scope.memory_mask, None, static_kv=True)
 
     def queries(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (batch, tokens, width)"""

@@ -6,10 +6,7 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
-from patchword.layers.attention.kernel_support import Kernel, KernelSupport
-from patchword.layers.watched import has_hooks
-
-_CONVOLUTIONS = (nn.Conv2d,)  # classes whose weight and bias are all there is: a subclass may compute something else
+from patchword.layers.attention.kernel_support import KernelSupport
 
 
 class Position(KernelSupport, nn.Module, kernels=["window", "dense", "varlen"]):
@@ -86,12 +83,6 @@ class LocalEnhancement(Position, kernels=["window"]):
         if width < 1:
             raise UserError("local positions (LePE)", expected="a channel or more in each direction", got="none")
         self.convolution = nn.Conv2d(width, width, 3, padding=1, groups=width)
-
-    def supports(self, kernel: Kernel) -> bool:
-        """Not if the convolution was replaced or has hooks: a kernel reads its weight and bias alone."""
-        convolution = self.convolution
-        known = type(convolution) in _CONVOLUTIONS and convolution.bias is not None and not has_hooks(convolution)
-        return known and super().supports(kernel)
 
     def enhance(self, attended: Tensor, value: Tensor, inner: Grid | None) -> Tensor:
         assert inner is not None, "local enhancement needs tokens on a grid"

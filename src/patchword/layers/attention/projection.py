@@ -22,17 +22,17 @@ class Projected(NamedTuple):
     value: Tensor
     mask: Tensor | None
     key_grid: Grid | None
-    rows: Packed | None = None  # for packed text: each token attends to its own text
-    fixed: bool = False  # the keys do not come from the tokens: new tokens add none
-    joint: Tensor | None = None  # (batch, tokens, 3 * width): the three in one tensor, if they are
+    packed: Packed | None = None  # for packed text: each token attends to its own text
+    static_kv: bool = False  # the keys do not come from the tokens: new tokens add none
+    qkv: Tensor | None = None  # (batch, tokens, 3 * width): the three in one tensor, if they are
 
-    def share(self, parts: int) -> list["Projected"]:
-        """the channels split into `parts` groups of heads"""
+    def split_heads(self, parts: int) -> list["Projected"]:
+        """Splits the channels into `parts` groups of heads."""
         if parts == 1:
             return [self]
         queries, keys, values = (tensor.chunk(parts, dim=-1) for tensor in (self.query, self.key, self.value))
-        shares = zip(queries, keys, values, strict=True)
-        return [self._replace(query=query, key=key, value=value, joint=None) for query, key, value in shares]
+        groups = zip(queries, keys, values, strict=True)
+        return [self._replace(query=query, key=key, value=value, qkv=None) for query, key, value in groups]
 
 
 class LinearProjection(nn.Module):
@@ -45,10 +45,10 @@ class LinearProjection(nn.Module):
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         return self.split(self.joint(tokens), scope)
 
-    def split(self, joint: Tensor, scope: Scope) -> Projected:
-        """joint: (batch, tokens, 3 * width), the output of the fused matrix"""
-        query, key, value = joint.chunk(3, dim=-1)
-        return Projected(query, key, value, scope.mask, scope.grid, scope.packed, joint=joint)
+    def split(self, qkv: Tensor, scope: Scope) -> Projected:
+        """qkv: (batch, tokens, 3 * width), the output of the fused matrix"""
+        query, key, value = qkv.chunk(3, dim=-1)
+        return Projected(query, key, value, scope.mask, scope.grid, scope.packed, qkv=qkv)
 
 
 class ReducedProjection(nn.Module):

@@ -23,7 +23,7 @@ def fits_window_kernel(projected: Projected, patterns: Sequence[Pattern], grid: 
     """True if the kernel knows all patterns, queries and keys are the same tokens, and there is no mask."""
     query, key, value = projected[:3]
     same_tokens = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
-    if not same_tokens or projected.mask is not None or projected.rows is not None:
+    if not same_tokens or projected.mask is not None or projected.packed is not None:
         return False
     if is_dense(patterns):
         return True

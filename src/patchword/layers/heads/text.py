@@ -109,7 +109,10 @@ class TokenClassificationHead(nn.Module):
 
 
 class TiedLinear(nn.Module):
-    """Logits over the vocabulary; the word embedding table is the weight matrix."""
+    """Logits over the vocabulary; the word embedding table is the weight matrix.
+
+    A subclass that overrides `forward` overrides `losses`, too.
+    """
 
     def __init__(self, vocabulary: int, bias: bool = True) -> None:
         super().__init__()
@@ -118,6 +121,10 @@ class TiedLinear(nn.Module):
     def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
         """(..., width) -> (..., vocabulary)"""
         return F.linear(tokens, table, self.bias)
+
+    def losses(self, tokens: Tensor, table: Tensor, targets: Tensor) -> TokenLosses:
+        """The losses of the logits, without holding all logits in memory where a kernel can run."""
+        return linear_cross_entropy(tokens, table, self.bias, targets)
 
 
 class MLMTransform(nn.Module):
@@ -150,8 +157,8 @@ def _logits_or_losses(output: nn.Module, vectors: Tensor, text: Text, table: Ten
     """Return the logits, or the losses if the text has targets."""
     if text.targets is None:
         return cast(Tensor, output(vectors, table))
-    if type(output) is TiedLinear:
-        return linear_cross_entropy(vectors, table, output.bias, text.targets)
+    if isinstance(output, TiedLinear):
+        return output.losses(vectors, table, text.targets)
     return token_losses(output(vectors, table), text.targets)
 
 

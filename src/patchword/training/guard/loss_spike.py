@@ -11,20 +11,13 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Checkpoints, Log
 from patchword.training.guard.report import StepIndex
+from patchword.training.monitor import LossSpike as LossSpike
 from patchword.training.state import State
 
 WIDTH = 8  # steps whose mean loss is tested, and that are skipped if it is a spike
 HISTORY = 128  # steps whose median loss it is compared with
 SNAPSHOT_EVERY = 200  # steps between two snapshots
 MAX_SPIKES = 10  # spikes per run; more of them are not caused by the batches
-
-
-class LossSpike(BaseException):
-    """The mean loss of these steps, first and last included, is far above that of the steps before."""
-
-    def __init__(self, first: int, last: int) -> None:
-        super().__init__(f"steps {first} to {last}")
-        self.first, self.last = first, last
 
 
 class LossSpikeRewind:

@@ -11,12 +11,12 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from patchword.core.work_sharing import SINGLE, Answer, WorkSharing
+from patchword.training.batch import Batch
 from patchword.training.cancellation import Cancelled
 from patchword.training.parallel.batch_norm import synchronize_batch_norms
 from patchword.training.parallel.gradient_sync import LOCAL, AllReduce, GradientSync
 from patchword.training.parallel.shared_batch import all_with_global_counts
 from patchword.training.signals import stop_requested
-from patchword.training.step import Batch
 
 Item = TypeVar("Item")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchword.training.step import Batch
+from patchword.training.batch import Batch
 
 Gather = Callable[[Tensor], list[Tensor]]  # all-gather: one tensor per process
 

@@ -290,7 +290,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
-    assert fuse(PLAIN[kind]())(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).joint is None
+    assert fuse(PLAIN[kind]())(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).qkv is None
     assert not calls
 
 

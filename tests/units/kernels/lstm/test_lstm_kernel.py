@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from patchword.kernels.lstm import steps as lstm_steps
+from patchword.kernels.lstm import dispatch
 from patchword.kernels.lstm.operation import Bounds, Weights, fused_lstm
 from patchword.kernels.lstm.steps import SavedSteps, TorchStepsBackward, TorchStepsForward
 from support.kernel_tests import DEVICE, assert_as_exact
@@ -96,7 +96,7 @@ def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
     original = triton_steps.TritonStepsBackward
     monkeypatch.setattr(triton_steps, "TritonStepsBackward", lambda *some: taken.append(some) or original(*some))
     for works in (True, False):
-        monkeypatch.setattr(lstm_steps, "is_usable", lambda device, works=works: works)
+        monkeypatch.setattr(dispatch, "is_usable", lambda device, works=works: works)
         states = fused_lstm(given[0], Weights(*given[1:]), Bounds(0.5, 0.3), torch.float32)
         found.append([states.detach(), *torch.autograd.grad(states.sin().sum(), given)])
     assert_as_exact(*found, exact)
@@ -105,6 +105,6 @@ def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
 
 def test_it_is_tried_before_it_is_trusted(triton_steps, monkeypatch):
     steps, back = triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward
-    assert lstm_steps.matches_reference(DEVICE, torch.bfloat16, steps, back)
-    assert not lstm_steps.matches_reference(DEVICE, torch.bfloat16, lambda sums, bound: steps(sums, 0.6), back)
-    assert not lstm_steps.is_usable(torch.device("cpu"))
+    assert dispatch.matches_reference(DEVICE, torch.bfloat16, steps, back)
+    assert not dispatch.matches_reference(DEVICE, torch.bfloat16, lambda sums, bound: steps(sums, 0.6), back)
+    assert not dispatch.is_usable(torch.device("cpu"))

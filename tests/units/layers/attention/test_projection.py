@@ -43,7 +43,7 @@ def test_a_joint_matrix_is_three_matrices():
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_patterns_share_the_channels_in_order(parts):
     query, key, value = (pixels(2, 6, WIDTH, seed=seed) for seed in (1, 2, 3))
-    shares = Projected(query, key, value, None, Grid(2, 3)).share(parts)
+    shares = Projected(query, key, value, None, Grid(2, 3)).split_heads(parts)
     assert len(shares) == parts
     for index, whole in enumerate((query, key, value)):
         assert torch.equal(torch.cat([share[index] for share in shares], -1), whole)
