@@ -29,7 +29,7 @@ from patchword.layers.attention.recording import (
 )
 from patchword.layers.attention.relative_vectors import RelativeVectors
 from patchword.layers.attention.windows import Interlaced, Windows
-from patchword.layers.block import Block, LayerScale, Norm, Residual, pre_norm_block
+from patchword.layers.block import Block, Norm, Residual, pre_norm_block
 from patchword.layers.convolution.blocks import (
     ConditionalPosition,
     ConvNorm,
@@ -69,6 +69,7 @@ from patchword.layers.heads.text import (
     Tokens,
     token_losses,
 )
+from patchword.layers.layer_scale import LayerScale
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid, Stage
 from patchword.layers.recurrent.clipped_lstm import BidirectionalEncoder, ClippedLstm

@@ -5,7 +5,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from patchword.core.scope import Scope
@@ -20,17 +19,6 @@ class Norm(Enum):
     PRE = "x + f(norm(x))"
     POST = "norm(x + f(x))"
     BRANCH = "x + norm(f(x))"
-
-
-class LayerScale(nn.Module):
-    """A learned factor per channel of a branch, small at the start."""
-
-    def __init__(self, width: int, initial: float = 1e-5) -> None:
-        super().__init__()
-        self.factor = nn.Parameter(torch.full((width,), initial))
-
-    def forward(self, branch: Tensor) -> Tensor:
-        return branch * self.factor
 
 
 class Residual(nn.Module):

@@ -11,8 +11,7 @@ from patchword.fusion import mlp as fused
 from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.mlp.reference import out_proj_mlp_reference
-from patchword.layers import Attention, FeedForward, Pattern, Windows, pre_norm_block
-from patchword.layers.block import LayerScale
+from patchword.layers import Attention, FeedForward, LayerScale, Pattern, Windows, pre_norm_block
 from patchword.models import REGISTRY
 from support.helpers import difference, pixels, randomise
 
