@@ -1,6 +1,7 @@
 """The table of all models. A family is data; no module registers itself on import."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, get_type_hints
@@ -47,24 +48,34 @@ class Family:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
 
 
-@dataclass(frozen=True)
 class Registry:
     """All families; finds and creates models by name."""
 
-    families: tuple[Family, ...]
+    def __init__(self, families: Iterable[Family]) -> None:
+        self.families = tuple(families)
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return self._families
+
+    @families.setter
+    def families(self, families: tuple[Family, ...]) -> None:
+        """Set the families, and with them the table of their variants by name."""
+        models = [(name, (family, variant)) for family in families for name, variant in family.names().items()]
+        taken = [name for name, times in Counter(name for name, _ in models).items() if times > 1]
+        assert not taken, f"several models have the same name: {', '.join(taken)}"
+        self._families, self._models = families, dict(models)
 
     def find(self, name: str) -> tuple[Family, Variant]:
         """Return the family and the variant with this name."""
-        for family in self.families:
-            if name in family.names():
-                return family, family.names()[name]
-        known = [model for family in self.families for model in family.names()]
-        raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
+        if name not in self._models:
+            hint = f"{nearest(name, self._models)} (`patchword models` lists all)"
+            raise UserError(f"no model is called {name!r}", hint=hint)
+        return self._models[name]
 
     def names(self, pattern: str = "*") -> list[str]:
         """Return the names of all variants that match a shell pattern."""
-        known = [name for family in self.families for name in family.names()]
-        return [name for name in known if fnmatchcase(name, pattern)]
+        return [name for name in self._models if fnmatchcase(name, pattern)]
 
     def configure(self, name: str, overrides: Mapping[str, Any]) -> Any:
         """Return the variant's config with some fields replaced; strings are converted to the type of the field."""
