@@ -143,11 +143,11 @@ def test_no_other_code_lists_the_families():
 
 def test_the_worked_example_runs(monkeypatch):
     from patchword import layers
-    from patchword.models.vision import cswin  # the file that the example starts from
+    from patchword.models.vision import cswin, pyramid  # the file that the example starts from, and the common parts
 
     (code,) = worked_example("Add a model family")
     example = SimpleNamespace()
-    vars(example).update({**vars(layers), **vars(cswin)})
+    vars(example).update({**vars(layers), **vars(pyramid), **vars(cswin)})
     exec(compile(code, "stripe.py", "exec"), vars(example))
     monkeypatch.setattr(REGISTRY, "families", (*REGISTRY.families, example.FAMILY))
     model = patchword.create("stripe-tiny", width=16, depths=(1, 1), heads=(2, 4), image=28, patch=2, classes=3)
