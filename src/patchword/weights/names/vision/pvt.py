@@ -16,6 +16,7 @@ from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.vision.pyramids import (
     STAGES,
     authors_config,
+    block_rows,
     check_sides,
     in_each_stage,
     pyramid_sizes,
@@ -54,14 +55,10 @@ def _authors_rows() -> tuple[Row, ...]:
         )
         ours, theirs = ours + "encoder.blocks.{i}.", f"block{number}.{{i}}."
         found += _projection(ours, theirs + "attn.sr.weight", theirs + "attn.q.{p}", (theirs + "attn.kv.{p}",), (1, 2))
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
+        found += block_rows(ours, theirs) + rows(
             (ours + "attention.sublayer.projection.reduce.{p}", theirs + "attn.sr.{p}"),
             (ours + "attention.sublayer.projection.norm.{p}", theirs + "attn.norm.{p}"),
             (ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
         )
     return found
 
@@ -80,14 +77,10 @@ def _huggingface_rows() -> tuple[Row, ...]:
         inner = theirs + "attention.self."
         pair = (inner + "key.{p}", inner + "value.{p}")
         found += _projection(ours, inner + "sequence_reduction.weight", inner + "query.{p}", pair, (1, 1, 1))
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "layer_norm_1.{p}"),
+        found += block_rows(ours, theirs, ("layer_norm_1", "layer_norm_2", "mlp.dense1", "mlp.dense2")) + rows(
             (ours + "attention.sublayer.projection.reduce.{p}", inner + "sequence_reduction.{p}"),
             (ours + "attention.sublayer.projection.norm.{p}", inner + "layer_norm.{p}"),
             (ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "layer_norm_2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.dense1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.dense2.{p}"),
         )
     return found
 
