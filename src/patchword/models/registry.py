@@ -4,16 +4,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
+from torch import Tensor
 
-from patchword.core.card import Card, Normalization
+from patchword.core.card import Card, ConfigValue, Normalization
 from patchword.core.errors import UserError, nearest
+from patchword.core.text import Pair, Text
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
+from patchword.layers.text.frozen_vectors import Frozen
 
 Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout or stochastic depth
+Input = Tensor | Text | Pair | Frozen  # of a model: images, texts, pairs of texts, or frozen word vectors
 Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 
 
@@ -21,7 +25,7 @@ Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 class Variant:
     """A named config, with its number of parameters and of MACs at the default input, which tests verify."""
 
-    config: Any
+    config: Any  # a frozen dataclass of the family
     parameters: int
     macs: int
 
@@ -77,7 +81,7 @@ class Registry:
         """Return the names of all variants that match a shell pattern."""
         return [name for name in self._models if fnmatchcase(name, pattern)]
 
-    def configure(self, name: str, overrides: Mapping[str, Any]) -> Any:
+    def configure(self, name: str, overrides: Mapping[str, ConfigValue]) -> Any:
         """Return the variant's config with some fields replaced; strings are converted to the type of the field."""
         config = self.find(name)[1].config
         known = [field.name for field in fields(config)]
@@ -92,9 +96,9 @@ class Registry:
             kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
             raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
 
-    def example(self, card: Card) -> Any:
+    def example(self, card: Card) -> Input:
         """Return an example input of the model's default size, on the default device."""
-        return self.configure(card.model, card.config).example()
+        return cast(Input, self.configure(card.model, card.config).example())
 
     def reads(self, name: str) -> Reads:
         """Return the kind of input: images; texts; pairs (source and target texts); characters (of the words of texts);
@@ -110,7 +114,7 @@ class Registry:
         if not self.reads_images(name):
             raise UserError(f"{name!r} reads {self.reads(name)}", expected="a model of images")
 
-    def create(self, name: str, /, **overrides: Any) -> Model:
+    def create(self, name: str, /, **overrides: ConfigValue) -> Model:
         """Create a model with newly initialized weights and set its card."""
         family, _ = self.find(name)
         config = self.configure(name, overrides)

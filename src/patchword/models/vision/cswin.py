@@ -41,7 +41,7 @@ class CswinConfig(DoublingConfig):
 
 
 def build(c: CswinConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 

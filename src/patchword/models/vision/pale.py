@@ -53,7 +53,7 @@ class PaleConfig(DoublingConfig):
 
 
 def build(c: PaleConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 

@@ -49,7 +49,7 @@ LEARNED = ImagePosition(on_tokens=lambda width, grid: LearnedPositions(width, gr
 
 
 def build(c: PvtConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     position = position or (LEARNED if c.position == "learned" else None)
     return build_pyramid(c, c.widths, partial(_stage, c), position)
 

@@ -40,7 +40,7 @@ def build(c: RegnetConfig) -> Pyramid:
 
 def residual(channels: int, width: int, group: int, stride: int, drop_path: float) -> ConvResidual:
     if width % group:
-        raise UserError("the groups of a RegNet", expected=f"widths that {group} divides", got=width)
+        raise UserError("group does not divide a width", expected=f"widths that are multiples of {group}", got=width)
     branch = OrderedDict(
         first=ConvNorm(channels, width, 1),
         relu=nn.ReLU(),

@@ -49,7 +49,7 @@ class SwinConfig(DoublingConfig):
 
 
 def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 

@@ -64,7 +64,7 @@ def _sentence_transformers(folder: Path) -> dict[str, Any]:
     if not kinds:
         return {}
     if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
-        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown))
+        raise UserError(f"{folder / 'modules.json'} lists unsupported modules", got=", ".join(unknown))
     pooling = _read_object(folder / kinds.get("Pooling", "") / "config.json") if "Pooling" in kinds else {}
     return {"sentence_transformers": {"pooling": pooling, "normalize": "Normalize" in kinds}}
 

@@ -38,7 +38,7 @@ def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
 
 
 def doubling_sizes(shapes: Shapes) -> dict[str, Any]:
-    """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one expansion."""
+    """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one mlp_ratio."""
     values = pyramid_sizes(shapes)
     widths, mlp_ratios = values.pop("widths"), values.pop("mlp_ratios")
     return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **values} if widths else values
