@@ -45,7 +45,7 @@ class Layout:
 
     library: str
     family: str
-    rows: tuple[Row, ...]
+    table: tuple[Row, ...]
     distinct: tuple[str, ...]  # names that together identify this layout
     sizes: Callable[[Shapes], dict[str, Any]]  # infers config fields from the shapes of tensors under our names
     implied: Mapping[str, Any] = field(default_factory=dict)  # config fields that follow from the names alone
@@ -78,7 +78,7 @@ class Layout:
         """Return the tensors under our names, and the unknown names; the first row that matches a name is used."""
         ours: Tensors = {}
         left = {name for name in tensors if not any(_pattern(gone).fullmatch(name) for gone in self.dropped)}
-        for row in self.rows:
+        for row in self.table:
             first = _pattern(row.theirs[0])
             for match in [match for name in tensors if (match := first.fullmatch(name))]:
                 names = [_fill(theirs, match) for theirs in row.theirs]
@@ -96,7 +96,7 @@ class Layout:
         return theirs
 
     def _row_of(self, name: str, names: Container[str]) -> tuple[Row, re.Match[str]]:
-        for row in self.rows:
+        for row in self.table:
             match = _pattern(row.ours).fullmatch(name)
             if match and (not row.beside or _fill(row.beside[0], match) in names):
                 return row, match

@@ -186,7 +186,7 @@ _NEEDS = {"position": "none", "norm_eps": 1e-5}
 LAYOUTS = (
     _layout(
         "authors",
-        rows=_authors_rows(),
+        table=_authors_rows(),
         distinct=("stage0.patch_embed.proj.weight", "stage0.blocks.0.attn.conv_proj_q.conv.weight"),
         read_config=_read_authors,
         write_config=_write_authors,
@@ -194,7 +194,7 @@ LAYOUTS = (
     ),
     _layout(
         "huggingface",
-        rows=_huggingface_rows(),
+        table=_huggingface_rows(),
         distinct=("cvt.encoder.stages.0.embedding.convolution_embeddings.projection.weight",),
         read_config=_read_huggingface,
         write_config=_write_huggingface,

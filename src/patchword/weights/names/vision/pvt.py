@@ -164,7 +164,7 @@ _layout = partial(Layout, family="pvt", sizes=sizes)
 LAYOUTS = (
     _layout(
         "authors",
-        rows=_authors_rows(),
+        table=_authors_rows(),
         distinct=("patch_embed1.proj.weight", "pos_embed1", "block1.0.attn.q.weight"),
         read_config=reads_arguments(_FIELDS),
         write_config=_write_authors,
@@ -172,7 +172,7 @@ LAYOUTS = (
     ),
     _layout(
         "huggingface",
-        rows=_huggingface_rows(),
+        table=_huggingface_rows(),
         distinct=("pvt.encoder.patch_embeddings.0.projection.weight",),
         read_config=_read_huggingface,
         write_config=_write_huggingface,
