@@ -7,7 +7,7 @@ Names are imported when they are first used, so that `patchword --help` does not
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from patchword.fusion.compile import compile
@@ -26,7 +26,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'patchword' has no attribute {name!r}")
     return getattr(import_module(f"patchword.{_HOMES[name]}"), name)

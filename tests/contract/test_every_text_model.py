@@ -413,7 +413,7 @@ def test_pretraining_goes_on_from_words_alone(tmp_path):
 
 
 def test_a_head_of_classes_needs_their_number():
-    with pytest.raises(UserError, match=r"a head of tags: expected how many there are, e\.g\. classes=2"):
+    with pytest.raises(UserError, match=r"head 'tags' needs field 'classes': expected e\.g\. classes=2"):
         patchword.create("bert-tiny", head="tags")
 
 

@@ -306,7 +306,7 @@ def test_another_pooling_is_refused(told, tmp_path):
 
 def test_another_module_is_refused(tmp_path):
     sentence_folder(tmp_path, POOLINGS[0][1], True, "Dense")
-    with pytest.raises(UserError, match=r"modules\.json has parts we do not know.*Dense"):
+    with pytest.raises(UserError, match=r"modules\.json lists unsupported modules.*Dense"):
         patchword.load(tmp_path)
     (tmp_path / "modules.json").write_text('{"0": "Transformer"}')
     with pytest.raises(UserError, match="not a list of modules"):

@@ -91,18 +91,18 @@ Cut = Full | Windows | Interlaced
 
 @dataclass(frozen=True)
 class Kind:
-    """One attention pattern: the paper's formula, and our own layer. The cuts share the heads."""
+    """One attention pattern: the paper's formula, and our own layer. The heads are divided among the partitions."""
 
     name: str
     title: str
     source: str
     formula: Callable[[Sizes], Expression]
-    cuts: Callable[[Sizes], Sequence[Cut]]
+    partitions: Callable[[Sizes], Sequence[Cut]]
     projection: Callable[[int], nn.Module] = LinearProjection
     note: str = ""
 
     def layer(self, sizes: Sizes) -> Attention:
-        patterns = [Pattern(cut) for cut in self.cuts(sizes)]
+        patterns = [Pattern(partition) for partition in self.partitions(sizes)]
         return Attention(sizes.channels, sizes.heads, projection=self.projection(sizes.channels), patterns=patterns)
 
 
@@ -181,10 +181,11 @@ def _inputs(sizes: Sizes) -> tuple[Tensor, Scope]:
 def differences(kind: Kind, sizes: Sizes) -> list[str]:
     """Return why formula and count differ, if they do: the formulas assume that the groups divide the map."""
     reasons, grid = [], sizes.grid
-    for cut in kind.cuts(sizes):
-        if isinstance(cut, Full):
+    for partition in kind.partitions(sizes):
+        if isinstance(partition, Full):
             continue
-        tile, full = cut.inner(grid), Grid(cut.height or grid.height, cut.width or grid.width)
+        tile = partition.inner(grid)
+        full = Grid(partition.height or grid.height, partition.width or grid.width)
         padded = Grid(_multiple(grid.height, tile.height), _multiple(grid.width, tile.width))
         if full != tile:
             reasons.append(f"groups of {_size(full)} are cut to the map, {_size(tile)}")

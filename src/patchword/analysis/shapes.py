@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from patchword.analysis.cost.count import input_shape
 from patchword.core.card import Card
-from patchword.core.text import Text
 from patchword.layers import DropPath, Pattern, Position
 from patchword.models import REGISTRY
 
@@ -42,8 +42,7 @@ def part_tree(card: Card) -> Part:
         for module in model.modules():
             module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
         model(example)
-    given = example.ids if isinstance(example, Text) else example
-    return _part("", model, outputs, tuple(given.shape))
+    return _part("", model, outputs, input_shape(example))
 
 
 def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:

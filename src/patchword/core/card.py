@@ -1,7 +1,11 @@
 """The description of a model that is saved beside its weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+ConfigValue: TypeAlias = "bool | int | float | str | Sequence[ConfigValue] | None"
+"""The value of a config field; a string is converted to the type of the field."""
 
 
 @dataclass(frozen=True)

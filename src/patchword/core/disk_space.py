@@ -25,7 +25,7 @@ def format_bytes(count: float) -> str:
 
 def free_bytes(path: Path) -> int:
     """Return the free space on the disk of a path that need not exist yet. Quotas are not taken into account."""
-    return shutil.disk_usage(_there(path)).free
+    return shutil.disk_usage(_existing_folder(path)).free
 
 
 def is_full(error: BaseException) -> bool:
@@ -41,7 +41,7 @@ def disk_full(what: str, path: Path, reason: str, needed: int | None = None) -> 
     free = free_bytes(path)
     quota = "; a quota may allow less" if needed is not None and free >= needed else ""
     need = f"{format_bytes(needed)} needed, " if needed is not None else ""
-    got = f"{reason}: {need}{format_bytes(free)} free on the disk of {_there(path).absolute()}{quota}"
+    got = f"{reason}: {need}{format_bytes(free)} free on the disk of {_existing_folder(path).absolute()}{quota}"
     missing = f"make room for {format_bytes(max(needed - free, needed if quota else 0))} more there" if needed else ""
     return DiskFullError(what, got=got, hint=missing or "make room there")
 
@@ -58,6 +58,6 @@ def write_error(what: str, path: Path, error: Exception, needed: int | None = No
     return disk_full(what, path, reason, needed) if is_full(error) else UserError(what, got=reason)
 
 
-def _there(path: Path) -> Path:
+def _existing_folder(path: Path) -> Path:
     """Return the path, or the nearest parent folder that exists."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())

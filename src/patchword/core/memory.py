@@ -38,11 +38,11 @@ def _group(system: Path) -> int:
         own = root / path.strip("/")
         for folder in (own, *own.parents):
             if folder.is_relative_to(root):
-                found = min(found, _room(folder, limit, used))
+                found = min(found, _free_in(folder, limit, used))
     return found
 
 
-def _room(folder: Path, limit: str, used: str) -> int:
+def _free_in(folder: Path, limit: str, used: str) -> int:
     """Return limit - usage. Memory of the page cache counts as free, because the kernel releases it on demand."""
     try:
         most, taken = (folder / limit).read_text().strip(), int((folder / used).read_text())

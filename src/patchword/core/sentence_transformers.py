@@ -1,7 +1,6 @@
 """Folders of sentence-transformers: a list of modules; the encoder may be in a subfolder."""
 
 from pathlib import Path
-from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
@@ -23,16 +22,16 @@ def modules_of(folder: Path) -> dict[str, str]:
         _check_type(kind, path)
     found = {kind.rpartition(".")[2]: place for kind, place in zip(types, places, strict=True)}
     if len(found) < len(modules):
-        raise UserError(f"{path} has parts we do not know", expected="each kind once", got=", ".join(types))
+        raise UserError(f"{path} lists unsupported modules", expected="each kind once", got=", ".join(types))
     if not all(place == "" or _is_inside(place) for place in found.values()):
-        raise UserError(f"{path} has parts we do not know", expected="folders inside it", got=found)
+        raise UserError(f"{path} lists unsupported modules", expected="subfolders of its folder", got=found)
     return found
 
 
-def _check_type(kind: Any, path: Path) -> None:
+def _check_type(kind: object, path: Path) -> None:
     """Refuse a type that is not an import path, and a module whose code is part of the folder."""
     if not isinstance(kind, str) or not all(word.isidentifier() for word in kind.split(".")):
-        raise UserError(f"{path} has parts we do not know", expected="names of modules", got=repr(kind)[:120])
+        raise UserError(f"{path} lists unsupported modules", expected="names of modules", got=repr(kind)[:120])
     first = kind.partition(".")[0]
     if (path.parent / f"{first}.py").exists() or (path.parent / first / "__init__.py").exists():
         raise UserError(
@@ -43,7 +42,7 @@ def _check_type(kind: Any, path: Path) -> None:
         )
 
 
-def _is_inside(place: Any) -> bool:
+def _is_inside(place: object) -> bool:
     return isinstance(place, str) and Path(place).name == place and place != ".."
 
 

@@ -114,6 +114,6 @@ def refuse_pickle(path: Path) -> None:
             f"{path} is a pickle, which can run any code when it is opened",
             expected="a .safetensors file",
             hint=f"if you trust it, convert it once: {convert}\n"
-            "if its weights lie under a name such as 'model', 'state_dict' or 'state_dict_ema', take them out: "
+            "if the weights are under a key such as 'model', 'state_dict' or 'state_dict_ema', convert only these: "
             "torch.load(...)['model']",
         )

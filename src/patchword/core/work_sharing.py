@@ -1,11 +1,12 @@
 """How the processes of one run divide their work, without any dependency on torch.distributed."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
 from torch import Tensor
 
 Item = TypeVar("Item")
+Made = TypeVar("Made")
 Answer = tuple[Tensor, ...]
 
 
@@ -46,14 +47,20 @@ class SingleWorker:
 SINGLE = SingleWorker()
 
 
-class LazySequence(Sequence[Any]):
+class LazySequence(Sequence[Made], Generic[Item, Made]):
     """Computes make(item) when the item is read, so that a process makes only the items that it works on."""
 
-    def __init__(self, make: Callable[[Item], Any], items: Sequence[Item]) -> None:
+    def __init__(self, make: Callable[[Item], Made], items: Sequence[Item]) -> None:
         self.make, self.items = make, items
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, number: Any) -> Any:
-        return self.make(self.items[number])
+    @overload
+    def __getitem__(self, index: int) -> Made: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "LazySequence[Item, Made]": ...
+
+    def __getitem__(self, index: int | slice) -> "Made | LazySequence[Item, Made]":
+        return LazySequence(self.make, self.items[index]) if isinstance(index, slice) else self.make(self.items[index])

@@ -1,7 +1,8 @@
 """FAMILIES: the registry of all architectures; each is a short composition of layers."""
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
+from patchword.core.card import ConfigValue
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
@@ -63,14 +64,14 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 @overload
-def create(name: str, /, *, features: Literal[False] = False, **overrides: Any) -> Model: ...
+def create(name: str, /, *, features: Literal[False] = False, **overrides: ConfigValue) -> Model: ...
 
 
 @overload
-def create(name: str, /, *, features: Literal[True], **overrides: Any) -> Backbone: ...
+def create(name: str, /, *, features: Literal[True], **overrides: ConfigValue) -> Backbone: ...
 
 
-def create(name: str, /, *, features: bool = False, **overrides: Any) -> Model | Backbone:
+def create(name: str, /, *, features: bool = False, **overrides: ConfigValue) -> Model | Backbone:
     """Create a model with newly initialized weights; any config field can be overridden.
 
     features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and

@@ -20,7 +20,7 @@ def rename_older_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     return {_current_name(field, value): value for field, value in config.items()}
 
 
-def _current_name(field: str, value: Any) -> str:
+def _current_name(field: str, value: object) -> str:
     if field == "positions":
         return "max_length" if str(value).isdigit() else "position"
     return RENAMED.get(field, field)

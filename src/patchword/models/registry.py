@@ -1,18 +1,23 @@
 """The table of all models. A family is data; no module registers itself on import."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
+from torch import Tensor
 
-from patchword.core.card import Card, Normalization
+from patchword.core.card import Card, ConfigValue, Normalization
 from patchword.core.errors import UserError, nearest
+from patchword.core.text import Pair, Text
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
+from patchword.layers.text.frozen_vectors import Frozen
 
 Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout or stochastic depth
+Input = Tensor | Text | Pair | Frozen  # of a model: images, texts, pairs of texts, or frozen word vectors
 Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 
 
@@ -20,7 +25,7 @@ Reads = Literal["images", "texts", "pairs", "characters", "vectors"]
 class Variant:
     """A named config, with its number of parameters and of MACs at the default input, which tests verify."""
 
-    config: Any
+    config: Any  # a frozen dataclass of the family
     parameters: int
     macs: int
 
@@ -47,26 +52,36 @@ class Family:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
 
 
-@dataclass(frozen=True)
 class Registry:
     """All families; finds and creates models by name."""
 
-    families: tuple[Family, ...]
+    def __init__(self, families: Iterable[Family]) -> None:
+        self.families = tuple(families)
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return self._families
+
+    @families.setter
+    def families(self, families: tuple[Family, ...]) -> None:
+        """Set the families, and with them the table of their variants by name."""
+        models = [(name, (family, variant)) for family in families for name, variant in family.names().items()]
+        taken = [name for name, times in Counter(name for name, _ in models).items() if times > 1]
+        assert not taken, f"several models have the same name: {', '.join(taken)}"
+        self._families, self._models = families, dict(models)
 
     def find(self, name: str) -> tuple[Family, Variant]:
         """Return the family and the variant with this name."""
-        for family in self.families:
-            if name in family.names():
-                return family, family.names()[name]
-        known = [model for family in self.families for model in family.names()]
-        raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
+        if name not in self._models:
+            hint = f"{nearest(name, self._models)} (`patchword models` lists all)"
+            raise UserError(f"no model is called {name!r}", hint=hint)
+        return self._models[name]
 
     def names(self, pattern: str = "*") -> list[str]:
         """Return the names of all variants that match a shell pattern."""
-        known = [name for family in self.families for name in family.names()]
-        return [name for name in known if fnmatchcase(name, pattern)]
+        return [name for name in self._models if fnmatchcase(name, pattern)]
 
-    def configure(self, name: str, overrides: Mapping[str, Any]) -> Any:
+    def configure(self, name: str, overrides: Mapping[str, ConfigValue]) -> Any:
         """Return the variant's config with some fields replaced; strings are converted to the type of the field."""
         config = self.find(name)[1].config
         known = [field.name for field in fields(config)]
@@ -81,9 +96,9 @@ class Registry:
             kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
             raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
 
-    def example(self, card: Card) -> Any:
+    def example(self, card: Card) -> Input:
         """Return an example input of the model's default size, on the default device."""
-        return self.configure(card.model, card.config).example()
+        return cast(Input, self.configure(card.model, card.config).example())
 
     def reads(self, name: str) -> Reads:
         """Return the kind of input: images; texts; pairs (source and target texts); characters (of the words of texts);
@@ -99,7 +114,7 @@ class Registry:
         if not self.reads_images(name):
             raise UserError(f"{name!r} reads {self.reads(name)}", expected="a model of images")
 
-    def create(self, name: str, /, **overrides: Any) -> Model:
+    def create(self, name: str, /, **overrides: ConfigValue) -> Model:
         """Create a model with newly initialized weights and set its card."""
         family, _ = self.find(name)
         config = self.configure(name, overrides)

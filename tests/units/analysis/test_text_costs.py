@@ -148,7 +148,7 @@ def test_the_reports_cost_is_of_one_text():
         (["cost", "saved", "--tokens", "25"], "'bert-tiny' reads at most 24 tokens: got 25"),
         (["cost", "vit-exercise", "--tokens", "5"], "'vit-exercise' reads images: expected a model of texts"),
         (["cost", "bert-tiny", "--block", "2"], "'bert-tiny' has no block 2: expected 0 to 1, got 2"),
-        (["cost", "bert-tiny", "--set", "head=tags"], "a head of tags: expected how many there are, e.g. classes=2"),
+        (["cost", "bert-tiny", "--set", "head=tags"], "head 'tags' needs field 'classes': expected e.g. classes=2"),
         (["show", "bert-tiny", "--set", "head=spam"], "field 'head' of model 'bert-tiny'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

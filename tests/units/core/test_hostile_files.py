@@ -213,13 +213,13 @@ def test_a_config_that_names_code_is_refused(saved, entry):
     [
         ("evil.Transformer", "", r"code that comes with the folder.*got evil\.Transformer"),
         ("evil.deep.Pooling", "", r"code that comes with the folder"),
-        ("os.system", "", r"parts we do not know.*system"),
-        ("evil/evil--evil.Transformer", "", r"parts we do not know.*names of modules"),
-        (f"{PYTHON}.Transformer", "", r"parts we do not know.*names of modules"),
-        (["os", "Transformer"], "", r"parts we do not know.*names of modules"),
-        ("models.Transformer", "..", r"parts we do not know.*folders inside it"),
-        ("models.Transformer", "/etc", r"parts we do not know.*folders inside it"),
-        ("models.Transformer", None, r"parts we do not know.*folders inside it"),
+        ("os.system", "", r"lists unsupported modules.*system"),
+        ("evil/evil--evil.Transformer", "", r"lists unsupported modules.*names of modules"),
+        (f"{PYTHON}.Transformer", "", r"lists unsupported modules.*names of modules"),
+        (["os", "Transformer"], "", r"lists unsupported modules.*names of modules"),
+        ("models.Transformer", "..", r"lists unsupported modules.*subfolders of its folder"),
+        ("models.Transformer", "/etc", r"lists unsupported modules.*subfolders of its folder"),
+        ("models.Transformer", None, r"lists unsupported modules.*subfolders of its folder"),
     ],
 )
 def test_modules_that_cannot_be_understood_are_refused(saved, monkeypatch, kind, place, reason):

@@ -296,7 +296,7 @@ def test_frozen_states_under_a_tagger(text):
 
 @pytest.mark.parametrize(("head", "field"), [("words", "vocabulary"), ("tags", "classes"), ("classes", "classes")])
 def test_a_head_needs_its_number(head, field):
-    with pytest.raises(UserError, match=f"a head of {head}: expected how many there are, e.g. {field}=2"):
+    with pytest.raises(UserError, match=f"head '{head}' needs field '{field}': expected e.g. {field}=2"):
         elmo.build(replace(TINY, head=head))
 
 

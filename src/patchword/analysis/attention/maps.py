@@ -8,7 +8,7 @@ so a map of a Swin never needs the matrix over all pairs of tokens.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from patchword.analysis.attention.geometry import Cell, Geometry, stage_of
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
+from patchword.core.text import Text
 from patchword.layers import Attention, AttentionMap, TokenMixing, members, record_attention
 
 
@@ -95,7 +96,7 @@ def key_groups(call: AttentionMap) -> Tensor:
     return members(call.partition, tokens, call.key_grid)
 
 
-def layers(model: nn.Module, inputs: Any, geometry: Geometry | None = None) -> list[Layer]:
+def layers(model: nn.Module, inputs: Tensor | Text, geometry: Geometry | None = None) -> list[Layer]:
     """Record every attention layer, in the order they run. inputs: prepared images, or a Text."""
     with torch.no_grad(), record_attention(model) as maps:
         model(inputs)

@@ -7,15 +7,15 @@ r <- r + r A, which gives the same rows. The contribution of the identity alone 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from patchword.analysis.attention.geometry import Geometry
 from patchword.analysis.attention.maps import Layer, layers, patches, readout_row, require_attention
-from patchword.analysis.attention.rollout import carried_back, on_tokens
+from patchword.analysis.attention.rollout import on_tokens, propagate_back
 from patchword.core.grid import Grid
+from patchword.core.text import Text
 from patchword.layers import DistilledHead, follow_attention
 
 
@@ -33,7 +33,12 @@ def relevance(model: nn.Module, images: Tensor, classes: Tensor, geometry: Geome
 
 
 def relevance_rows(
-    model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer], geometry: Geometry, readers: Tensor
+    model: nn.Module,
+    inputs: Tensor | Text,
+    classes: Tensor,
+    found: Sequence[Layer],
+    geometry: Geometry,
+    readers: Tensor,
 ) -> Tensor:
     """(1, rows, tokens of the last layer) -> (batch, rows, tokens of the first layer)"""
     positive = _positive(model, inputs, classes, found)
@@ -42,11 +47,11 @@ def relevance_rows(
         layer = positive[number]
         return rows + on_tokens(layer, layer.mean_attended_by(rows), geometry)
 
-    alone = carried_back(found, geometry, readers, lambda number, rows: rows)
-    return carried_back(found, geometry, readers, step) - alone
+    alone = propagate_back(found, geometry, readers, lambda number, rows: rows)
+    return propagate_back(found, geometry, readers, step) - alone
 
 
-def _positive(model: nn.Module, inputs: Any, classes: Tensor, found: Sequence[Layer]) -> list[Layer]:
+def _positive(model: nn.Module, inputs: Tensor | Text, classes: Tensor, found: Sequence[Layer]) -> list[Layer]:
     """Return the layers with the positive part of gradient x attention in place of their weights."""
     with torch.enable_grad(), follow_attention(model) as calls:
         own = inputs.detach().requires_grad_() if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs

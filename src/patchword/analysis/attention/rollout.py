@@ -34,10 +34,10 @@ def rollout_rows(found: Sequence[Layer], geometry: Geometry, readers: Tensor) ->
         layer = found[number]
         return 0.5 * rows + 0.5 * on_tokens(layer, layer.mean_attended_by(rows), geometry)
 
-    return carried_back(found, geometry, readers, step)
+    return propagate_back(found, geometry, readers, step)
 
 
-def carried_back(found: Sequence[Layer], geometry: Geometry, rows: Tensor, step: Step) -> Tensor:
+def propagate_back(found: Sequence[Layer], geometry: Geometry, rows: Tensor, step: Step) -> Tensor:
     """Propagate rows over the tokens of the last layer back to the tokens of the first."""
     for number in reversed(range(len(found))):
         rows = step(number, rows)

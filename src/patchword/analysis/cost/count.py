@@ -13,6 +13,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.text import Pair, Text
 from patchword.layers import Block, Bottleneck, ConvResidual
 from patchword.models import REGISTRY
+from patchword.models.registry import Input
 
 CONVENTION = (
     "multiply-accumulates of matrix products and convolutions, per image or text; biases, norms, softmax and "
@@ -80,7 +81,7 @@ class Cost:
         }
 
 
-def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
+def count(card: Card, part: str = "", inputs: Input | None = None) -> Cost:
     """Return the cost of a model or one of its parts, at its own input size or for `inputs` on the meta device.
 
     >>> count(model.card, "stages.0.encoder.blocks.0").macs
@@ -89,7 +90,7 @@ def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
         model = REGISTRY.create(card.model, **card.config).eval()
         example = REGISTRY.example(card) if inputs is None else inputs
         calls = _calls(model, example)
-    shape = _shape(example)
+    shape = input_shape(example)
     names = [name for name, _ in model.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
@@ -100,7 +101,8 @@ def count(card: Card, part: str = "", inputs: Any = None) -> Cost:
     return cost
 
 
-def _shape(example: Any) -> tuple[int, ...]:
+def input_shape(example: Input) -> tuple[int, ...]:
+    """Return the shape of the images, of the token ids (of a pair: the target's), or of the vectors."""
     if isinstance(example, Pair):
         return tuple(example.target.ids.shape)
     return tuple(example.ids.shape if isinstance(example, Text) else example.shape)

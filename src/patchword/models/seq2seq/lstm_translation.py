@@ -57,7 +57,7 @@ def build(c: LstmConfig) -> RecurrentTranslator:
         NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary)),
         c.dropout,
     )
-    begin(model)
+    initialize(model)
     return model
 
 
@@ -73,7 +73,7 @@ def attention(c: LstmConfig) -> Attention:
 
 
 @torch.no_grad()
-def begin(model: nn.Module) -> None:
+def initialize(model: nn.Module) -> None:
     """Initialize: Xavier matrices, orthogonal recurrent matrices, zero biases but 1 for the forget gates;
     embeddings N(0, 1 / width)."""
     xavier(model)

@@ -80,7 +80,7 @@ def build(c: TransformerConfig) -> EncoderDecoder:
     head = NoTransform(TiedLinear(c.target_vocabulary or c.vocabulary, bias=False))
     norms = (_norm(c), _norm(c)) if c.norm == "pre" else None
     model = EncoderDecoder(source, target, encoder, decoder, head, norms)
-    begin(model)
+    initialize(model)
     return model
 
 
@@ -112,7 +112,7 @@ def _norm(c: TransformerConfig) -> nn.LayerNorm:
 
 
 @torch.no_grad()
-def begin(model: nn.Module) -> None:
+def initialize(model: nn.Module) -> None:
     """Initialize: Xavier matrices, zero biases; embeddings N(0, 1 / width), so that scaled words have variance 1."""
     xavier(model)
     for module in model.modules():

@@ -68,7 +68,9 @@ def build(c: BigBirdConfig) -> TextModel:
 def attention(c: BigBirdConfig, layer: int) -> Attention:
     if c.position == "shaw":
         raise UserError(
-            "attention in blocks", expected="positions on the tokens", got="position 'shaw', inside attention"
+            "block-sparse attention supports no position encoding inside attention",
+            expected="a position encoding of the input tokens",
+            got="position 'shaw'",
         )
     partition = BlockSparse(layer, c.block, c.random_blocks, c.max_length, c.random)
     return Attention(c.width, c.heads, patterns=[Pattern(partition)], dropout=c.attention_dropout)

@@ -125,7 +125,9 @@ class Elmo(Model):
         Word k of each text is at index k; the values after the last word of a shorter text are arbitrary.
         """
         if text.packed is not None:
-            raise UserError("the states of words are given text by text", expected="padded texts", got="texts in a row")
+            raise UserError(
+                "word states are not available for packed texts", expected="padded texts", got="packed texts"
+            )
         return [state[:, 1:-1] for state in self.encode(text)]
 
 
@@ -147,7 +149,7 @@ def build(c: ElmoConfig) -> Elmo:
 def head(c: ElmoConfig) -> nn.Module:
     counted = {"words": "vocabulary", "classes": "classes", "tags": "classes"}.get(c.head)
     if counted and not getattr(c, counted):
-        raise UserError(f"a head of {c.head}", expected=f"how many there are, e.g. {counted}=2", got=f"{counted}=0")
+        raise UserError(f"head {c.head!r} needs field {counted!r}", expected=f"e.g. {counted}=2", got=f"{counted}=0")
     match c.head:
         case "tokens":
             return Tokens()

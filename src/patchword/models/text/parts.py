@@ -77,5 +77,5 @@ def text_head(
 
 def _classes(c: TextConfig) -> int:
     if not c.classes:
-        raise UserError(f"a head of {c.head}", expected="how many there are, e.g. classes=2", got="classes=0")
+        raise UserError(f"head {c.head!r} needs field 'classes'", expected="e.g. classes=2", got="classes=0")
     return c.classes

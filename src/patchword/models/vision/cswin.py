@@ -6,20 +6,17 @@ covers the map, which changes the shapes of the weights.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 from torch import nn
 
 from patchword.core.grid import Grid
 from patchword.layers import (
-    POSITIONS,
-    Attention,
     Block,
     Encoder,
-    FeedForward,
     ImagePosition,
     ImagePositionName,
-    Pattern,
     Pyramid,
     Residual,
     Stage,
@@ -29,50 +26,44 @@ from patchword.layers import (
 )
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, PerStage
-from patchword.models.vision.pyramid import PyramidConfig, StageInput, build_pyramid, doubled
+from patchword.models.vision.pyramid import DoublingConfig, StageInput, build_pyramid, feed_forward, grouped_attention
 
 
 @dataclass(frozen=True, kw_only=True)
-class CswinConfig(PyramidConfig):
+class CswinConfig(DoublingConfig):
     """Sizes of a CSWin."""
 
-    width: PositiveInt = 64  # of the first stage; each later stage doubles it
+    width: PositiveInt = 64
     depths: PerStage = (1, 2, 21, 1)
     heads: PerStage = (2, 4, 8, 16)
     stripes: PerStage = (1, 2, 7, 7)  # width of a stripe; the last stage is one stripe
-    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
     position: ImagePositionName = "local"
 
 
 def build(c: CswinConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
-    position = position or POSITIONS[c.position]
-    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
+    """Build the model. position: the position encoding, if not the one that c.position names."""
+    return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 
-def _stage(c: CswinConfig, position: ImagePosition, s: StageInput) -> Stage:
+def _stage(c: CswinConfig, s: StageInput) -> Stage:
     stem = overlapping(s.channels, s.width, 2 if s.index else c.patch, padding=1 if s.index else c.patch // 2)
     grid = s.grid(stem)
-    blocks = [_block(c, position, s, grid, rate) for rate in s.drop_path]
-    return Stage(stem, Encoder(blocks), positions=None if s.index else position.on_tokens(s.width, grid))
+    blocks = [_block(c, s, grid, rate) for rate in s.drop_path]
+    return Stage(stem, Encoder(blocks), positions=s.positions(stem))
 
 
-def _block(c: CswinConfig, position: ImagePosition, s: StageInput, grid: Grid, drop_path: float) -> Block:
+def _block(c: CswinConfig, s: StageInput, grid: Grid, drop_path: float) -> Block:
     """Each direction, vertical, then horizontal, has its own group of heads and their channels."""
-    width, stripe = s.width, c.stripes[s.index]
-    cuts = [Windows(None, None)] if s.is_last else [Windows(None, stripe), Windows(stripe, None)]
-    each = width // len(cuts), s.heads // len(cuts)
-    patterns = [Pattern(cut, position.in_attention(*each, cut.inner(grid))) for cut in cuts]
-    attention = Attention(width, s.heads, patterns=patterns, dropout=c.attention_dropout)
-    feed_forward = FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout)
+    stripe = c.stripes[s.index]
+    stripes = [Windows(None, None)] if s.is_last else [Windows(None, stripe), Windows(stripe, None)]
 
     def residual(sublayer: nn.Module, dropout: float) -> Residual:
-        return Residual(sublayer, nn.LayerNorm(width, c.norm_eps), dropout=dropout, drop_path=drop_path)
+        return Residual(sublayer, nn.LayerNorm(s.width, c.norm_eps), dropout=dropout, drop_path=drop_path)
 
     return Block(
-        **position.in_block(width),
-        attention=residual(attention, 0.0),  # the authors' block has no dropout after attention
-        feed_forward=residual(feed_forward, c.dropout),
+        **s.position.in_block(s.width),
+        attention=residual(grouped_attention(c, s, grid, stripes), 0.0),  # no dropout there in the authors' block
+        feed_forward=residual(feed_forward(c, s), c.dropout),
     )
 
 

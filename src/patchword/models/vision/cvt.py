@@ -7,13 +7,13 @@ weights with the exact GELU; activation="gelu" gives its outputs.)
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
 from patchword.layers import (
-    POSITIONS,
     Attention,
     Block,
     Encoder,
@@ -49,24 +49,23 @@ class CvtConfig(PyramidConfig):
 
 
 def build(c: CvtConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
-    position = position or POSITIONS[c.position]
-    return build_pyramid(c, c.widths, lambda s: _stage(c, position, s))
+    """Build the model. position: the position encoding, if not the one that c.position names."""
+    return build_pyramid(c, c.widths, partial(_stage, c), position)
 
 
-def _stage(c: CvtConfig, position: ImagePosition, s: StageInput) -> Stage:
+def _stage(c: CvtConfig, s: StageInput) -> Stage:
     stem = overlapping(s.channels, s.width, 2 if s.index else c.patch, padding=1 if s.index else c.patch // 2)
     rates = drop_path_rates(c.drop_path if s.is_last else 0.0, [len(s.drop_path)])[0]
-    encoder = Encoder(_block(c, position, s, rate) for rate in rates)
-    positions = None if s.index else position.on_tokens(s.width, s.grid(stem))
+    encoder = Encoder(_block(c, s, rate) for rate in rates)
+    positions = s.positions(stem)
     return Stage(stem, encoder, prefix=Prefix(1, s.width) if s.is_last else None, positions=positions)
 
 
-def _block(c: CvtConfig, position: ImagePosition, s: StageInput, drop_path: float) -> Block:
+def _block(c: CvtConfig, s: StageInput, drop_path: float) -> Block:
     projection, scale = SeparableProjection(s.width, c.stride), s.width**-0.5
     attention = Attention(s.width, s.heads, projection=projection, scale=scale, dropout=c.attention_dropout)
     feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), ACTIVATIONS[c.activation](), c.dropout)
-    return attention_block(c, s.width, attention, feed_forward, position, drop_path)
+    return attention_block(c, s, attention, feed_forward, drop_path)
 
 
 def _row(depths: tuple[int, ...], image: int = 224) -> CvtConfig:

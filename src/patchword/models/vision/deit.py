@@ -22,7 +22,7 @@ class DeitConfig(VitConfig):
 
 
 def build(c: DeitConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
     model = Pyramid([stage(c, 2 if c.distilled else 1, position)], nn.LayerNorm(c.width, c.norm_eps), head)
     truncated(model)

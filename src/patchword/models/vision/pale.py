@@ -12,20 +12,17 @@ What the paper leaves open, and the choice made here:
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 
 from patchword.core.grid import Grid
 from patchword.layers import (
-    POSITIONS,
-    Attention,
     Block,
     Encoder,
-    FeedForward,
     ImagePosition,
     ImagePositionName,
     Interlaced,
-    Pattern,
     Pyramid,
     SeparableProjection,
     Stage,
@@ -34,42 +31,44 @@ from patchword.layers import (
 )
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, PerStage
-from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid, doubled
+from patchword.models.vision.pyramid import (
+    DoublingConfig,
+    StageInput,
+    attention_block,
+    build_pyramid,
+    feed_forward,
+    grouped_attention,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaleConfig(PyramidConfig):
+class PaleConfig(DoublingConfig):
     """Sizes of a Pale Transformer."""
 
-    width: PositiveInt = 64  # of the first stage; each later stage doubles it
+    width: PositiveInt = 64
     depths: PerStage = (2, 2, 16, 2)
     heads: PerStage = (2, 4, 8, 16)
     pales: PerStage = (7, 7, 7, 7)  # rows and columns of one pale
-    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
     position: ImagePositionName = "conditional"
 
 
 def build(c: PaleConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
-    position = position or POSITIONS[c.position]
-    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
+    """Build the model. position: the position encoding, if not the one that c.position names."""
+    return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 
-def _stage(c: PaleConfig, position: ImagePosition, s: StageInput) -> Stage:
+def _stage(c: PaleConfig, s: StageInput) -> Stage:
     stem = overlapping(s.channels, s.width, 2 if s.index else c.patch)
     grid = s.grid(stem)
-    blocks = [_block(c, position, s, grid, rate) for rate in s.drop_path]
-    return Stage(stem, Encoder(blocks), positions=None if s.index else position.on_tokens(s.width, grid))
+    blocks = [_block(c, s, grid, rate) for rate in s.drop_path]
+    return Stage(stem, Encoder(blocks), positions=s.positions(stem))
 
 
-def _block(c: PaleConfig, position: ImagePosition, s: StageInput, grid: Grid, drop_path: float) -> Block:
-    width, pale = s.width, c.pales[s.index]
-    cuts = (Interlaced(pale, None), Interlaced(None, pale))
-    patterns = [Pattern(cut, position.in_attention(width // 2, s.heads // 2, cut.inner(grid))) for cut in cuts]
-    projection = SeparableProjection(width)
-    attention = Attention(width, s.heads, projection=projection, patterns=patterns, dropout=c.attention_dropout)
-    feed_forward = FeedForward(width, round(c.mlp_ratio * width), dropout=c.dropout)
-    return attention_block(c, width, attention, feed_forward, position, drop_path)
+def _block(c: PaleConfig, s: StageInput, grid: Grid, drop_path: float) -> Block:
+    pale = c.pales[s.index]
+    rows_and_columns = (Interlaced(pale, None), Interlaced(None, pale))
+    attention = grouped_attention(c, s, grid, rows_and_columns, SeparableProjection(s.width))
+    return attention_block(c, s, attention, feed_forward(c, s), drop_path)
 
 
 TINY = PaleConfig()  # table 1 of the paper

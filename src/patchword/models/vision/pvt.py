@@ -6,12 +6,12 @@ rest). A position table is compared with the grid of its own stage (theirs with 
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from pydantic import PositiveFloat
 
 from patchword.layers import (
-    POSITIONS,
     Attention,
     Block,
     Encoder,
@@ -49,26 +49,26 @@ LEARNED = ImagePosition(on_tokens=lambda width, grid: LearnedPositions(width, gr
 
 
 def build(c: PvtConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
-    position = position or (LEARNED if c.position == "learned" else POSITIONS[c.position])
-    return build_pyramid(c, c.widths, lambda s: _stage(c, position, s))
+    """Build the model. position: the position encoding, if not the one that c.position names."""
+    position = position or (LEARNED if c.position == "learned" else None)
+    return build_pyramid(c, c.widths, partial(_stage, c), position)
 
 
-def _stage(c: PvtConfig, position: ImagePosition, s: StageInput) -> Stage:
+def _stage(c: PvtConfig, s: StageInput) -> Stage:
     """Every stage has positions of its own; the last one adds [CLS]."""
     prefix = Prefix(1, s.width) if s.is_last else None
     stem = NormedStem(PatchEmbed(s.channels, s.width, 2 if s.index else c.patch))
-    blocks = [_block(c, position, s, rate) for rate in s.drop_path]
-    positions = position.on_tokens(s.width, replace(s.grid(stem), prefix=1 if prefix else 0))
+    blocks = [_block(c, s, rate) for rate in s.drop_path]
+    positions = s.position.on_tokens(s.width, replace(s.grid(stem), prefix=1 if prefix else 0))
     return Stage(stem, Encoder(blocks), prefix=prefix, positions=positions, dropout=c.dropout)
 
 
-def _block(c: PvtConfig, position: ImagePosition, s: StageInput, drop_path: float) -> Block:
+def _block(c: PvtConfig, s: StageInput, drop_path: float) -> Block:
     width, reduction = s.width, c.reductions[s.index]
     projection = ReducedProjection(width, reduction) if reduction > 1 else LinearProjection(width)
     attention = Attention(width, s.heads, projection=projection, dropout=c.attention_dropout)
     feed_forward = FeedForward(width, c.mlp_ratios[s.index] * width, dropout=c.dropout)
-    return attention_block(c, width, attention, feed_forward, position, drop_path)
+    return attention_block(c, s, attention, feed_forward, drop_path)
 
 
 MINI = PvtConfig(

@@ -10,21 +10,10 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.core.errors import UserError
-from patchword.layers import (
-    ClassHead,
-    ConvNorm,
-    ConvResidual,
-    ConvStage,
-    ConvStem,
-    Pyramid,
-    SqueezeExcite,
-    drop_path_rates,
-    mean_of_patches,
-    shortcut,
-)
-from patchword.layers.init import kaiming
+from patchword.layers import ConvNorm, ConvResidual, ConvStem, Pyramid, SqueezeExcite, shortcut
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
+from patchword.models.vision.convolutional import build_convolutional
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +28,19 @@ class RegnetConfig(ImageConfig):
 
 def build(c: RegnetConfig) -> Pyramid:
     check_stages(widths=c.widths, depths=c.depths)
-    rates = drop_path_rates(c.drop_path, c.depths)
-    channels, stages = c.stem, []
-    for index, width in enumerate(c.widths):
-        blocks = []
-        for number, rate in enumerate(rates[index]):
-            blocks.append(residual(channels, width, c.group, 1 if number else 2, rate))
-            channels = width
-        stem = nn.Identity() if index else ConvStem(c.channels, c.stem, 3, 2)
-        stages.append(ConvStage(stem, blocks, width, 2 if index else 4))
-    model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
-    kaiming(model)
-    return model
+
+    def block(stage: int, channels: int, is_first: bool, drop_path: float) -> ConvResidual:
+        return residual(channels, c.widths[stage], c.group, 2 if is_first else 1, drop_path)
+
+    def stem() -> ConvStem:
+        return ConvStem(c.channels, c.stem, 3, 2)
+
+    return build_convolutional(c, c.depths, c.widths, stem, block, channels=c.stem, stride=4)
 
 
 def residual(channels: int, width: int, group: int, stride: int, drop_path: float) -> ConvResidual:
     if width % group:
-        raise UserError("the groups of a RegNet", expected=f"widths that {group} divides", got=width)
+        raise UserError("group does not divide a width", expected=f"widths that are multiples of {group}", got=width)
     branch = OrderedDict(
         first=ConvNorm(channels, width, 1),
         relu=nn.ReLU(),

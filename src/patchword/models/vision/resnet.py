@@ -11,20 +11,10 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import nn
 
-from patchword.layers import (
-    ClassHead,
-    ConvNorm,
-    ConvResidual,
-    ConvStage,
-    ConvStem,
-    Pyramid,
-    drop_path_rates,
-    mean_of_patches,
-    shortcut,
-)
-from patchword.layers.init import kaiming
+from patchword.layers import ConvNorm, ConvResidual, ConvStem, Pyramid, shortcut
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage
+from patchword.models.vision.convolutional import build_convolutional
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +28,11 @@ class ResnetConfig(ImageConfig):
 
 
 def build(c: ResnetConfig) -> Pyramid:
-    rates = drop_path_rates(c.drop_path, c.depths)
-    channels, stages = c.width, []
-    for index in range(len(c.depths)):
-        inner, stride = c.width * 2**index, 2 if index else 1
-        blocks = []
-        for number, rate in enumerate(rates[index]):
-            width = inner * EXPANSION[c.block]
-            blocks.append(residual(c.block, channels, inner, stride if number == 0 else 1, rate))
-            channels = width
-        first = nn.Identity() if index else stem(c)
-        stages.append(ConvStage(first, blocks, width, stride if index else c.patch))
-    model = Pyramid(stages, nn.Identity(), ClassHead(channels, c.classes, mean_of_patches))
-    kaiming(model)
-    return model
+    def block(stage: int, channels: int, is_first: bool, drop_path: float) -> ConvResidual:
+        return residual(c.block, channels, c.width * 2**stage, 2 if is_first and stage else 1, drop_path)
+
+    widths = [c.width * 2**stage * EXPANSION[c.block] for stage in range(len(c.depths))]
+    return build_convolutional(c, c.depths, widths, lambda: stem(c), block, channels=c.width, stride=c.patch)
 
 
 EXPANSION = {"basic": 1, "bottleneck": 4}  # width of a block / width inside it

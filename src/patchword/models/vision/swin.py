@@ -7,22 +7,19 @@ position="local", which no paper defines for shifted windows, the convolution cr
 """
 
 from dataclasses import dataclass
+from functools import partial
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 
 from patchword.core.grid import Grid
 from patchword.layers import (
-    POSITIONS,
-    Attention,
     Block,
     Encoder,
-    FeedForward,
     ImagePosition,
     ImagePositionName,
     NormedStem,
     PatchEmbed,
     PatchMerge,
-    Pattern,
     Pyramid,
     Stage,
     Windows,
@@ -30,42 +27,42 @@ from patchword.layers import (
 )
 from patchword.models.registry import Family, Variant
 from patchword.models.vision.config import IMAGENET, PerStage
-from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid, doubled
+from patchword.models.vision.pyramid import (
+    DoublingConfig,
+    StageInput,
+    attention_block,
+    build_pyramid,
+    feed_forward,
+    grouped_attention,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwinConfig(PyramidConfig):
+class SwinConfig(DoublingConfig):
     """Sizes of a Swin."""
 
-    width: PositiveInt = 96  # of the first stage; each later stage doubles it
+    width: PositiveInt = 96
     depths: PerStage = (2, 2, 6, 2)
     heads: PerStage = (3, 6, 12, 24)
     window: PositiveInt = 7
-    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
     position: ImagePositionName = "relative"
 
 
 def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
-    position = position or POSITIONS[c.position]
-    return build_pyramid(c, doubled(c.width, len(c.depths)), lambda s: _stage(c, position, s), mean_of_patches)
+    """Build the model. position: the position encoding, if not the one that c.position names."""
+    return build_pyramid(c, c.widths, partial(_stage, c), position, mean_of_patches)
 
 
-def _stage(c: SwinConfig, position: ImagePosition, s: StageInput) -> Stage:
+def _stage(c: SwinConfig, s: StageInput) -> Stage:
     stem = PatchMerge(s.channels) if s.index else NormedStem(PatchEmbed(s.channels, s.width, c.patch), c.norm_eps)
     grid = s.grid(stem)
-    blocks = [_block(c, position, s, grid, number, rate) for number, rate in enumerate(s.drop_path)]
-    if s.index:
-        return Stage(stem, Encoder(blocks))
-    return Stage(stem, Encoder(blocks), positions=position.on_tokens(s.width, grid), dropout=c.dropout)
+    blocks = [_block(c, s, grid, number, rate) for number, rate in enumerate(s.drop_path)]
+    return Stage(stem, Encoder(blocks), positions=s.positions(stem), dropout=0.0 if s.index else c.dropout)
 
 
-def _block(c: SwinConfig, position: ImagePosition, s: StageInput, grid: Grid, number: int, drop_path: float) -> Block:
+def _block(c: SwinConfig, s: StageInput, grid: Grid, number: int, drop_path: float) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
-    pattern = Pattern(windows, position.in_attention(s.width, s.heads, windows.inner(grid)))
-    attention = Attention(s.width, s.heads, patterns=[pattern], dropout=c.attention_dropout)
-    feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), dropout=c.dropout)
-    return attention_block(c, s.width, attention, feed_forward, position, drop_path)
+    return attention_block(c, s, grouped_attention(c, s, grid, [windows]), feed_forward(c, s), drop_path)
 
 
 def _row(width: int, depth: int, heads: int, image: int = 224) -> SwinConfig:

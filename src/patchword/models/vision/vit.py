@@ -57,7 +57,7 @@ class VitConfig(ImageConfig):
 
 
 def build(c: VitConfig, position: ImagePosition | None = None) -> Pyramid:
-    """position: the position encoding, if not the one that c.position names."""
+    """Build the model. position: the position encoding, if not the one that c.position names."""
     model = Pyramid([stage(c, 1, position)], nn.LayerNorm(c.width, c.norm_eps), ClassHead(c.width, c.classes))
     xavier(model)
     return model

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from patchword.core.card import Card, Normalization
+from patchword.core.card import Card, ConfigValue, Normalization
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
@@ -26,7 +26,7 @@ SPARE = ("head.pool.linear.weight", "head.pool.linear.bias")  # BERT's pooler, w
 COUNTER = "num_batches_tracked"  # of a batch norm; missing in older files, and not used
 
 
-def load(source: str | Path, model: str | None = None, **overrides: Any) -> Model:
+def load(source: str | Path, model: str | None = None, **overrides: ConfigValue) -> Model:
     """Load a model in float32 and evaluation mode.
 
     source: a run folder, a folder written by `save`, a Hugging Face folder, or one .safetensors file with our tensor
@@ -45,7 +45,7 @@ def load(source: str | Path, model: str | None = None, **overrides: Any) -> Mode
     return _build(found, card, overrides, path)
 
 
-def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, Any]) -> Card:
+def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, ConfigValue]) -> Card:
     """Identify the model of the tensors: by its card, by the other library's config, or by the shapes."""
     if source.config.get("library") == "patchword":
         card = card_from_dict(source.config)
@@ -119,7 +119,7 @@ def _normalization(source: WeightSource) -> Normalization | None:
     return Normalization(tuple(mean), tuple(std)) if mean and std else None
 
 
-def _build(source: WeightSource, card: Card, overrides: Mapping[str, Any], path: Path) -> Model:
+def _build(source: WeightSource, card: Card, overrides: Mapping[str, ConfigValue], path: Path) -> Model:
     for field in overrides:
         if field not in card.config:
             raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))

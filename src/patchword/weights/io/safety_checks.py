@@ -12,7 +12,7 @@ _CODE = ("auto_map", "custom_pipelines", "_target_", "_attn_implementation_inter
 _HARMLESS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 
 
-def refuse_code(config: Any, path: Path) -> None:
+def refuse_code(config: object, path: Path) -> None:
     """Raise an error for a config that requests code. We would not run it, but then the model is not one of ours."""
     entries = config.items() if isinstance(config, Mapping) else enumerate(config) if isinstance(config, list) else ()
     for name, value in entries:

@@ -13,7 +13,7 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
 from patchword.weights.io.weight_source import WEIGHT_FILES
-from patchword.weights.names.layouts import LAYOUTS
+from patchword.weights.names import layouts
 from patchword.weights.names.name_table import Layout
 
 Library = Literal["patchword", "huggingface", "timm", "authors"]
@@ -57,11 +57,11 @@ def describe(card: Card) -> dict[str, Any]:
 def _table(library: str, card: Card) -> Layout:
     """Return the layout of a library for this model, or raise an error that lists what the library cannot express."""
     family = REGISTRY.find(card.model)[0].name
-    known = {"patchword", *(table.library for table in LAYOUTS)}
+    known = {"patchword", *(table.library for table in layouts.LAYOUTS)}
     if library not in known:
         raise UserError(f"unknown layout {library!r}", hint=nearest(library, known))
     differences: dict[str, Any] = {}
-    for table in LAYOUTS:
+    for table in layouts.LAYOUTS:
         if table.library == library and family in (table.family, *table.also_for):
             config = {**table.needs, **card.config}
             differences = {field: value for field, value in table.needs.items() if config[field] != value}

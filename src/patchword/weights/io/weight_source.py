@@ -10,7 +10,7 @@ from patchword.core.files import parse_json, read_json
 from patchword.core.sentence_transformers import encoder_folder, modules_of
 from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle, rename_older_tensors
 from patchword.weights.io.safety_checks import refuse_code
-from patchword.weights.names.layouts import LAYOUTS
+from patchword.weights.names import layouts
 from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text import elmo
 from patchword.weights.names.text.tensorflow import is_old, modern
@@ -64,7 +64,7 @@ def _sentence_transformers(folder: Path) -> dict[str, Any]:
     if not kinds:
         return {}
     if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
-        raise UserError(f"{folder / 'modules.json'} has parts we do not know", got=", ".join(unknown))
+        raise UserError(f"{folder / 'modules.json'} lists unsupported modules", got=", ".join(unknown))
     pooling = _read_object(folder / kinds.get("Pooling", "") / "config.json") if "Pooling" in kinds else {}
     return {"sentence_transformers": {"pooling": pooling, "normalize": "Normalize" in kinds}}
 
@@ -112,7 +112,7 @@ def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mappin
         return WeightSource(rename_older_tensors(tensors), [], OURS, config, preprocessor)
     tensors = modern(tensors) if is_old(tensors) else tensors
     for named in _unwrapped(tensors):
-        for layout in LAYOUTS:
+        for layout in layouts.LAYOUTS:
             if layout.fits(named, config.get("model_type")):
                 ours, unknown = layout.to_ours(named)
                 return WeightSource(ours, unknown, layout.reading(named), config, preprocessor)

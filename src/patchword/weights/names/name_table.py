@@ -20,20 +20,20 @@ class Row:
 
     In names, {i} is an index, {n} the same index counted from one, and {p} is "weight", "bias" or a statistic of a
     batch norm.
-    shares: relative sizes of the concatenated parts; equal by default.
+    proportions: relative sizes of the concatenated parts; equal by default.
     beside: (our name, their name) of another tensor; the row applies only if that tensor exists.
     """
 
     ours: str
     theirs: tuple[str, ...]
     dim: int = 0
-    shares: tuple[int, ...] = ()
+    proportions: tuple[int, ...] = ()
     beside: tuple[str, str] | None = None
 
     def split(self, tensor: Tensor) -> Sequence[Tensor]:
-        shares = self.shares or (1,) * len(self.theirs)
-        unit = tensor.shape[self.dim] // sum(shares) if len(shares) > 1 else 0
-        return tensor.split([share * unit for share in shares], self.dim) if len(shares) > 1 else [tensor]
+        proportions = self.proportions or (1,) * len(self.theirs)
+        unit = tensor.shape[self.dim] // sum(proportions) if len(proportions) > 1 else 0
+        return tensor.split([part * unit for part in proportions], self.dim) if len(proportions) > 1 else [tensor]
 
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -45,7 +45,7 @@ class Layout:
 
     library: str
     family: str
-    rows: tuple[Row, ...]
+    table: tuple[Row, ...]
     distinct: tuple[str, ...]  # names that together identify this layout
     sizes: Callable[[Shapes], dict[str, Any]]  # infers config fields from the shapes of tensors under our names
     implied: Mapping[str, Any] = field(default_factory=dict)  # config fields that follow from the names alone
@@ -78,7 +78,7 @@ class Layout:
         """Return the tensors under our names, and the unknown names; the first row that matches a name is used."""
         ours: Tensors = {}
         left = {name for name in tensors if not any(_pattern(gone).fullmatch(name) for gone in self.dropped)}
-        for row in self.rows:
+        for row in self.table:
             first = _pattern(row.theirs[0])
             for match in [match for name in tensors if (match := first.fullmatch(name))]:
                 names = [_fill(theirs, match) for theirs in row.theirs]
@@ -96,7 +96,7 @@ class Layout:
         return theirs
 
     def _row_of(self, name: str, names: Container[str]) -> tuple[Row, re.Match[str]]:
-        for row in self.rows:
+        for row in self.table:
             match = _pattern(row.ours).fullmatch(name)
             if match and (not row.beside or _fill(row.beside[0], match) in names):
                 return row, match

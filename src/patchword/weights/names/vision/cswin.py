@@ -6,7 +6,13 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.weights.names.name_table import Layout, Row, rows
-from patchword.weights.names.vision.pyramids import authors_config, check_sides, doubling_sizes, reads_arguments
+from patchword.weights.names.vision.pyramids import (
+    authors_config,
+    block_rows,
+    check_sides,
+    doubling_sizes,
+    reads_arguments,
+)
 
 STAGES = 4
 
@@ -25,15 +31,11 @@ def _rows() -> tuple[Row, ...]:
         )
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.encoder.blocks.{{i}}.", f"stage{stage + 1}.{{i}}."
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
+        found += block_rows(ours, theirs) + rows(
             (ours + "attention.sublayer.projection.joint.{p}", theirs + "qkv.{p}"),
             (ours + "attention.sublayer.output.{p}", theirs + "proj.{p}"),
             (ours + "attention.sublayer.patterns.0.position.convolution.{p}", theirs + "attns.0.get_v.{p}"),
             (ours + "attention.sublayer.patterns.1.position.convolution.{p}", theirs + "attns.1.get_v.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
         )
     return found
 

@@ -21,7 +21,7 @@ from patchword.weights.names.configs import (
     timm_config,
 )
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
-from patchword.weights.names.vision.pyramids import STAGES, pyramid_sizes
+from patchword.weights.names.vision.pyramids import STAGES, block_rows, pyramid_sizes
 
 
 def _authors_rows() -> tuple[Row, ...]:
@@ -34,13 +34,7 @@ def _authors_rows() -> tuple[Row, ...]:
             (ours + "prefix.tokens", theirs + "cls_token"),
         )
         ours, theirs = ours + "encoder.blocks.{i}.", theirs + "blocks.{i}."
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
-            (ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
-        )
+        found += block_rows(ours, theirs) + rows((ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"))
         for part in ("query", "key", "value"):
             one, other = f"{ours}attention.sublayer.projection.{part}.", f"{theirs}attn."
             found += rows(
@@ -62,13 +56,9 @@ def _huggingface_rows() -> tuple[Row, ...]:
             (ours + "prefix.tokens", theirs + "cls_token"),
         )
         ours, theirs = ours + "encoder.blocks.{i}.", theirs + "layers.{i}."
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "layernorm_before.{p}"),
-            (ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "layernorm_after.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "intermediate.dense.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "output.dense.{p}"),
-        )
+        names = ("layernorm_before", "layernorm_after", "intermediate.dense", "output.dense")
+        found += block_rows(ours, theirs, names)
+        found += rows((ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"))
         for part in ("query", "key", "value"):
             one, other = f"{ours}attention.sublayer.projection.{part}.", f"{theirs}attention.attention."
             convolution = f"{other}convolution_projection_{part}.convolution_projection."
@@ -196,7 +186,7 @@ _NEEDS = {"position": "none", "norm_eps": 1e-5}
 LAYOUTS = (
     _layout(
         "authors",
-        rows=_authors_rows(),
+        table=_authors_rows(),
         distinct=("stage0.patch_embed.proj.weight", "stage0.blocks.0.attn.conv_proj_q.conv.weight"),
         read_config=_read_authors,
         write_config=_write_authors,
@@ -204,7 +194,7 @@ LAYOUTS = (
     ),
     _layout(
         "huggingface",
-        rows=_huggingface_rows(),
+        table=_huggingface_rows(),
         distinct=("cvt.encoder.stages.0.embedding.convolution_embeddings.projection.weight",),
         read_config=_read_huggingface,
         write_config=_write_huggingface,

@@ -16,6 +16,7 @@ from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.vision.pyramids import (
     STAGES,
     authors_config,
+    block_rows,
     check_sides,
     in_each_stage,
     pyramid_sizes,
@@ -27,17 +28,19 @@ from patchword.weights.names.vision.pyramids import (
 _REDUCE = "attention.sublayer.projection.reduce.weight"
 
 
-def _projection(ours: str, reduce: str, query: str, pair: tuple[str, ...], shares: tuple[int, ...]) -> tuple[Row, ...]:
+def _projection(
+    ours: str, reduce: str, query: str, pair: tuple[str, ...], proportions: tuple[int, ...]
+) -> tuple[Row, ...]:
     """With a reduction, the query has its own matrix; otherwise one matrix computes query, key and value.
 
-    pair: their names of keys and values. shares: relative sizes of the query and of each of the pair.
+    pair: their names of keys and values. proportions: relative sizes of the query and of each of the pair.
     """
     reduced = (ours + _REDUCE, reduce)
     joint = ours + "attention.sublayer.projection.joint.{p}"
     return (
         Row(ours + "attention.sublayer.projection.query.{p}", (query,), beside=reduced),
         Row(joint, pair, beside=reduced),
-        Row(joint, (query, *pair), shares=shares),
+        Row(joint, (query, *pair), proportions=proportions),
     )
 
 
@@ -54,14 +57,10 @@ def _authors_rows() -> tuple[Row, ...]:
         )
         ours, theirs = ours + "encoder.blocks.{i}.", f"block{number}.{{i}}."
         found += _projection(ours, theirs + "attn.sr.weight", theirs + "attn.q.{p}", (theirs + "attn.kv.{p}",), (1, 2))
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "norm1.{p}"),
+        found += block_rows(ours, theirs) + rows(
             (ours + "attention.sublayer.projection.reduce.{p}", theirs + "attn.sr.{p}"),
             (ours + "attention.sublayer.projection.norm.{p}", theirs + "attn.norm.{p}"),
             (ours + "attention.sublayer.output.{p}", theirs + "attn.proj.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "norm2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.fc1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.fc2.{p}"),
         )
     return found
 
@@ -80,14 +79,10 @@ def _huggingface_rows() -> tuple[Row, ...]:
         inner = theirs + "attention.self."
         pair = (inner + "key.{p}", inner + "value.{p}")
         found += _projection(ours, inner + "sequence_reduction.weight", inner + "query.{p}", pair, (1, 1, 1))
-        found += rows(
-            (ours + "attention.norm.{p}", theirs + "layer_norm_1.{p}"),
+        found += block_rows(ours, theirs, ("layer_norm_1", "layer_norm_2", "mlp.dense1", "mlp.dense2")) + rows(
             (ours + "attention.sublayer.projection.reduce.{p}", inner + "sequence_reduction.{p}"),
             (ours + "attention.sublayer.projection.norm.{p}", inner + "layer_norm.{p}"),
             (ours + "attention.sublayer.output.{p}", theirs + "attention.output.dense.{p}"),
-            (ours + "feed_forward.norm.{p}", theirs + "layer_norm_2.{p}"),
-            (ours + "feed_forward.sublayer.up.{p}", theirs + "mlp.dense1.{p}"),
-            (ours + "feed_forward.sublayer.down.{p}", theirs + "mlp.dense2.{p}"),
         )
     return found
 
@@ -169,7 +164,7 @@ _layout = partial(Layout, family="pvt", sizes=sizes)
 LAYOUTS = (
     _layout(
         "authors",
-        rows=_authors_rows(),
+        table=_authors_rows(),
         distinct=("patch_embed1.proj.weight", "pos_embed1", "block1.0.attn.q.weight"),
         read_config=reads_arguments(_FIELDS),
         write_config=_write_authors,
@@ -177,7 +172,7 @@ LAYOUTS = (
     ),
     _layout(
         "huggingface",
-        rows=_huggingface_rows(),
+        table=_huggingface_rows(),
         distinct=("pvt.encoder.patch_embeddings.0.projection.weight",),
         read_config=_read_huggingface,
         write_config=_write_huggingface,

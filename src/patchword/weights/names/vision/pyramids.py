@@ -7,9 +7,16 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.weights.names.configs import read_timm_image, timm_config
-from patchword.weights.names.name_table import Shapes
+from patchword.weights.names.name_table import Row, Shapes, rows
 
 STAGES = 8  # more than any model has
+TIMM_BLOCK = ("norm1", "norm2", "mlp.fc1", "mlp.fc2")  # the authors of CSWin, CvT and PVT started from timm's code
+
+
+def block_rows(ours: str, theirs: str, names: tuple[str, str, str, str] = TIMM_BLOCK) -> tuple[Row, ...]:
+    """Return the rows of a block without its attention. names: their two norms, and the two layers of the MLP."""
+    parts = ("attention.norm", "feed_forward.norm", "feed_forward.sublayer.up", "feed_forward.sublayer.down")
+    return rows(*((f"{ours}{part}.{{p}}", f"{theirs}{name}.{{p}}") for part, name in zip(parts, names, strict=True)))
 
 
 def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
@@ -31,7 +38,7 @@ def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
 
 
 def doubling_sizes(shapes: Shapes) -> dict[str, Any]:
-    """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one expansion."""
+    """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one mlp_ratio."""
     values = pyramid_sizes(shapes)
     widths, mlp_ratios = values.pop("widths"), values.pop("mlp_ratios")
     return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **values} if widths else values

@@ -5,16 +5,16 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.grid import sides
-from patchword.weights.names.configs import (
-    huggingface_config,
-    read_huggingface_image,
-    read_timm_image,
-    require,
-    timm_config,
-)
+from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
-from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
+from patchword.weights.names.vision.convolutions import (
+    PLACES,
+    STAGES,
+    conv_norm,
+    convolution_sizes,
+    huggingface_rows,
+    write_huggingface,
+)
 
 
 def _timm_rows() -> tuple[Row, ...]:
@@ -32,17 +32,12 @@ def _timm_rows() -> tuple[Row, ...]:
 
 
 def _huggingface_rows() -> tuple[Row, ...]:
-    stem = "regnet.embedder.embedder."
-    found = conv_norm("stages.0.stem.first", stem + "convolution", stem + "normalization")
-    found += rows(("head.linear.{p}", "classifier.1.{p}"))
+    found = huggingface_rows("regnet", layers=(0, 1, 3))
     for stage in range(STAGES):
-        ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"regnet.encoder.stages.{stage}.layers.{{i}}."
-        pairs = [(f"branch.{place}", f"layer.{number}.") for place, number in zip(PLACES, (0, 1, 3), strict=True)]
-        for part, name in [*pairs, ("shortcut", "shortcut.")]:
-            found += conv_norm(ours + part, f"{theirs}{name}convolution", f"{theirs}{name}normalization")
+        ours, theirs = f"stages.{stage}.blocks.{{i}}.branch.weighing.", f"regnet.encoder.stages.{stage}.layers.{{i}}."
         found += rows(
-            (ours + "branch.weighing.squeeze.{p}", theirs + "layer.2.attention.0.{p}"),
-            (ours + "branch.weighing.excite.{p}", theirs + "layer.2.attention.2.{p}"),
+            (ours + "squeeze.{p}", theirs + "layer.2.attention.0.{p}"),
+            (ours + "excite.{p}", theirs + "layer.2.attention.2.{p}"),
         )
     return found
 
@@ -92,18 +87,9 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
-    widths = {
-        "num_channels": card.config["channels"],
-        "embedding_size": card.config["stem"],
-        "hidden_sizes": list(card.config["widths"]),
-        "depths": list(card.config["depths"]),
-        "groups_width": card.config["group"],
-        "layer_type": "y",
-        "hidden_act": "relu",
-        "downsample_in_first_stage": True,
-        "image_size": list(sides(card.config["image"])),
-    }
-    return huggingface_config(card, "RegNetForImageClassification", "regnet", widths)
+    stem, widths, group = (card.config[field] for field in ("stem", "widths", "group"))
+    others = {"groups_width": group, "layer_type": "y"}
+    return write_huggingface(card, "RegNet", stem=stem, widths=widths, downsample_in_first_stage=True, **others)
 
 
 LAYOUTS = (

@@ -6,17 +6,17 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.grid import sides
 from patchword.models.vision.resnet import EXPANSION
-from patchword.weights.names.configs import (
-    huggingface_config,
-    read_huggingface_image,
-    read_timm_image,
-    require,
-    timm_config,
-)
+from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
-from patchword.weights.names.vision.convolutions import PLACES, STAGES, conv_norm, convolution_sizes
+from patchword.weights.names.vision.convolutions import (
+    PLACES,
+    STAGES,
+    conv_norm,
+    convolution_sizes,
+    huggingface_rows,
+    write_huggingface,
+)
 
 
 def _timm_rows() -> tuple[Row, ...]:
@@ -26,18 +26,6 @@ def _timm_rows() -> tuple[Row, ...]:
         for number, place in enumerate(PLACES, 1):
             found += conv_norm(f"{ours}branch.{place}", f"{theirs}conv{number}", f"{theirs}bn{number}")
         found += conv_norm(ours + "shortcut", theirs + "downsample.0", theirs + "downsample.1")
-    return found
-
-
-def _huggingface_rows() -> tuple[Row, ...]:
-    stem = "resnet.embedder.embedder."
-    found = conv_norm("stages.0.stem.first", stem + "convolution", stem + "normalization")
-    found += rows(("head.linear.{p}", "classifier.1.{p}"))
-    for stage in range(STAGES):
-        block = f"resnet.encoder.stages.{stage}.layers.{{i}}."
-        pairs = [(f"branch.{place}", f"{block}layer.{number}.") for number, place in enumerate(PLACES)]
-        for ours, theirs in [*pairs, ("shortcut", block + "shortcut.")]:
-            found += conv_norm(f"stages.{stage}.blocks.{{i}}.{ours}", theirs + "convolution", theirs + "normalization")
     return found
 
 
@@ -83,18 +71,9 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     kind = card.config["block"]
-    widths = {
-        "num_channels": card.config["channels"],
-        "embedding_size": card.config["width"],
-        "hidden_sizes": [width * EXPANSION[kind] for width in _widths(card)],
-        "depths": list(card.config["depths"]),
-        "layer_type": kind,
-        "hidden_act": "relu",
-        "downsample_in_first_stage": False,
-        "downsample_in_bottleneck": False,
-        "image_size": list(sides(card.config["image"])),
-    }
-    return huggingface_config(card, "ResNetForImageClassification", "resnet", widths)
+    stem, widths = card.config["width"], [width * EXPANSION[kind] for width in _widths(card)]
+    others = {"layer_type": kind, "downsample_in_bottleneck": False}
+    return write_huggingface(card, "ResNet", stem=stem, widths=widths, downsample_in_first_stage=False, **others)
 
 
 LAYOUTS = (
@@ -111,7 +90,7 @@ LAYOUTS = (
     Layout(
         "huggingface",
         "resnet",
-        _huggingface_rows(),
+        huggingface_rows("resnet", layers=(0, 1, 2)),
         ("resnet.embedder.embedder.convolution.weight",),
         sizes,
         read_config=_read_huggingface,

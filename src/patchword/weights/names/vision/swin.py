@@ -184,25 +184,25 @@ _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 LAYOUTS = (
     _official(
         "authors",
-        rows=_official_rows(merge=0, head="head.{p}"),
+        table=_official_rows(merge=0, head="head.{p}"),
         distinct=(_ANY, "layers.0.downsample.reduction.weight"),
         read_config=reads_arguments(_FIELDS),
         write_config=_write_authors,
     ),
     _official(
         "timm",
-        rows=_official_rows(merge=1, head="head.fc.{p}"),
+        table=_official_rows(merge=1, head="head.fc.{p}"),
         distinct=(_ANY, "layers.1.downsample.reduction.weight"),
         read_config=reads_arguments(_IN_TIMM),
         write_config=_write_timm,
     ),
     _huggingface(
-        rows=_huggingface_rows(_IN_FILES),
+        table=_huggingface_rows(_IN_FILES),
         distinct=("swin.encoder.layers.0.blocks.0.attention.self.relative_position_bias_table",),
         write_config=_write_huggingface,
     ),
     _huggingface(
-        rows=_huggingface_rows(_IN_MEMORY),
+        table=_huggingface_rows(_IN_MEMORY),
         distinct=("swin.encoder.layers.0.blocks.0.attention.q_proj.weight",),
     ),
 )
