@@ -1,4 +1,4 @@
-"""BERT reading texts of mixed lengths: ours sorted and packed, transformers padded, in one run.
+"""Time BERT inference on texts of mixed lengths: ours sorted and packed, transformers padded.
 
 python benchmarks/bert_inference.py --save benchmarks/results/bert_inference.json
 python benchmarks/bert_inference.py --device cpu --threads 2 --texts 64 --batch 8
@@ -24,12 +24,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="bert-base")
     parser.add_argument("--texts", type=int, default=4096)
-    parser.add_argument("--batch", type=int, default=128, help="texts that transformers reads at a time")
-    parser.add_argument("--length", type=int, help="all texts as long as this, instead of mixed")
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each")
+    parser.add_argument("--batch", type=int, default=128, help="batch size of transformers")
+    parser.add_argument("--length", type=int, help="one length for all texts, instead of mixed lengths")
+    parser.add_argument("--seconds", type=float, default=8.0, help="measuring time per candidate")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
