@@ -75,9 +75,8 @@ def check(more: int) -> list[str]:
         tokens, weights = given(numbers.randint(1, 9999), width, hidden, dtype)
         found = kernel.fused_mlp(tokens, weights, 1e-5, form)
         expected = fused_mlp_reference(tokens.double(), Weights(*(part.double() for part in weights)), 1e-5, form)
-        lines.append(
-            f"{len(tokens)} x {width}, {hidden}, {dtype}, {form}: error {relative(found, expected):.1e} relative to float64"
-        )
+        error = relative(found, expected)
+        lines.append(f"{len(tokens)} x {width}, {hidden}, {dtype}, {form}: error {error:.1e} relative to float64")
         exactly &= error < (1e-2 if dtype == torch.bfloat16 else 2e-3)
     print("\n".join(lines), flush=True)
     return lines if exactly else sys.exit("NOT EXACT")

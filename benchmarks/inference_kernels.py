@@ -24,9 +24,8 @@ from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_ref
 
 DTYPE, CHECKED, EPS = torch.bfloat16, 2, 1e-5
 Function = Callable[..., Tensor]
-Case = tuple[
-    str, Function, Function, list[Tensor], int
-]  # name, kernel, reference, inputs, how many inputs have a batch dimension
+# name, kernel, reference, inputs, how many of the inputs have a batch dimension
+Case = tuple[str, Function, Function, list[Tensor], int]
 
 
 def normal(*shape: int, by: float = 1.0) -> Tensor:

@@ -110,13 +110,10 @@ def quality(vectors: KeyedVectors) -> dict[str, Any]:
     }
 
 
-def over_seeds(
-    way: Callable[[Path, WordVectorOptions], Found], path: Path, options: WordVectorOptions, seeds: int
-) -> dict[str, Any]:
+def over_seeds(train: Trainer, path: Path, options: WordVectorOptions, seeds: int) -> dict[str, Any]:
     """Means of speeds and scores over the seeds, the scores of each seed, and the nearest words of the first seed."""
-    runs = [
-        {**speed, **quality(vectors)} for vectors, speed in (way(path, replace(options, seed=n)) for n in range(seeds))
-    ]
+    trained = (train(path, replace(options, seed=seed)) for seed in range(seeds))
+    runs = [{**speed, **quality(vectors)} for vectors, speed in trained]
     means = {name: fmean(run[name] for run in runs) for name in runs[0] if name != "near"}
     return {
         **{name: round(mean, 4) if mean < 1 else round(mean, 1) for name, mean in means.items()},

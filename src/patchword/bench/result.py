@@ -16,9 +16,12 @@ from patchword.core.files import write_json
 
 @dataclass(frozen=True)
 class Result:
-    """unit: what is counted, e.g. "images". ours: the finish that the others are compared with. difference: between the
-    answers of ours and of each peer, and between those of each in float32 and as it races, checked before anything was
-    timed. setting: what was run."""
+    """The result of a benchmark.
+
+    unit: what is counted, e.g. "images". ours: the name of the timing that the others are compared with.
+    difference: between our outputs and each peer's, and between each candidate's outputs in float32 and in the timed
+    precision; checked before anything is timed. setting: what was run.
+    """
 
     title: str
     unit: str

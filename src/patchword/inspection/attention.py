@@ -45,7 +45,7 @@ class ImageAttention:
 
     model: str
     pixels: Tensor  # (channels, height, width) uint8
-    pictures: int
+    images: int
     asker: str  # in words
     layers: tuple[LayerAttention, ...]
     cell: Cell  # of the two maps below

@@ -60,7 +60,7 @@ class CorruptionAccuracy:
             return None
         tried = {kind: tuple(row) for kind, row in found.corrupted.items()}
         asked = dict.fromkeys(self.plan.kinds, self.plan.severities)
-        same = (found.pictures, found.seed, tried) == (self._count(run), self.plan.seed, asked)
+        same = (found.images, found.seed, tried) == (self._count(run), self.plan.seed, asked)
         return found.mean if same else None
 
     def measure(self, run: Run, device: str, advance: Advance) -> None:

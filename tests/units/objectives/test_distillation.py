@@ -408,7 +408,7 @@ def test_what_does_not_fit_begins_afresh_or_is_refused():
         copy_layers(teacher, tiny_text(depth=2, hidden=40), (1, 2))
     with pytest.raises(UserError, match="2 numbers from 0 to 3"):
         copy_layers(teacher, student, (1, 4))
-    with pytest.raises(UserError, match="again and again"):
+    with pytest.raises(UserError, match="the student runs the same block several times"):
         copy_layers(teacher, tiny_text("albert-base", depth=2), (1, 2))
 
 

@@ -57,7 +57,7 @@ def shard(
         manifest = write_shards(contents, Folders(tuple(out)), shard_size, checking, writing)
     files = counted(len(manifest.shards), "shard")
     held = format_bytes(sum(shard.bytes for shard in manifest.shards))
-    samples = counted(manifest.samples, "image" if manifest.kind == "pictures" else "document")
+    samples = counted(manifest.samples, "image" if manifest.kind == "images" else "document")
     screen.print(f"{samples} in {files}, {held}: {out[0]}", highlight=False, markup=False)
 
 

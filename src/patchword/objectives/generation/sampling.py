@@ -126,8 +126,8 @@ def stream(
         scores = steps.step(tokens)
         tokens = choice(scores, texts)
         found, chances = [NOTHING] * count, [0.0] * count
-        told = scores.gather(-1, tokens[:, None])[:, 0].tolist()
-        for text, token, chance in zip(texts.tolist(), tokens.tolist(), told, strict=True):
+        chosen = scores.gather(-1, tokens[:, None])[:, 0].tolist()
+        for text, token, chance in zip(texts.tolist(), tokens.tolist(), chosen, strict=True):
             found[text], chances[text] = token, chance
         yield found, chances
         left = left - 1

@@ -1,8 +1,8 @@
-"""Metrics of fine-tuned models, in float64, each a fraction of one.
+"""Metrics of fine-tuned models, computed in float64, as fractions of 1.
 
-What cannot be told apart from chance is 0 here, never NaN: F1 with nothing to find and nothing found, Matthews or a
-correlation where one side is constant or has a value that is not finite, anything of no examples. scikit-learn agrees
-on F1 and Matthews; scipy gives NaN for the correlations.
+An undefined value is 0, never NaN: F1 without positive labels and predictions, Matthews or a correlation if one side is
+constant or has a non-finite value, and every metric of an empty set. scikit-learn also returns 0 for F1 and Matthews;
+scipy returns NaN for the correlations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -161,6 +161,6 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
             corpus = WordCorpus.read(texts_in(recipe.files(), show), word_splitter(recipe.cut), known)
     print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
-    told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
-    console.print(f"{told_words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)
+    words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
+    console.print(f"{words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)
     return corpus

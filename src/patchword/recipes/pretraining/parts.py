@@ -1,7 +1,7 @@
 """The parts that build pretraining examples: how sentences are combined, and what is predicted.
 
 `Sentences` plans the examples of an epoch: pairs that follow each other or not (BERT), in order or not (ALBERT), or
-packed sentences (RoBERTa, GPT). `Asked` makes the targets: masked tokens, or the next token at every position.
+packed sentences (RoBERTa, GPT). `TargetRule` makes the targets: masked tokens, or the next token at every position.
 """
 
 from dataclasses import dataclass

@@ -96,6 +96,6 @@ class WordVectors:
         """Return known words with the same beginning and a similar length."""
         if word.lower() in self.numbers:
             return f"did you mean {word.lower()!r}?"
-        alike = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)
-        choices = [known for known, _ in zip(alike, range(_COMPARED), strict=False)]
+        similar = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)
+        choices = [known for known, _ in zip(similar, range(_COMPARED), strict=False)]
         return nearest(word, choices or self.words[:_COMPARED])

@@ -178,5 +178,5 @@ def _check(tensors: Tensors, model: Elmo, path: Path) -> None:
 def _closest(config: ElmoConfig) -> str:
     """Return the model name with these sizes, or one of the same width."""
     names = FAMILY.names()
-    alike = [name for name, variant in names.items() if variant.config == config]
-    return (alike or [name for name, variant in names.items() if variant.config.width == config.width] or [*names])[-1]
+    equal = [name for name, variant in names.items() if variant.config == config]
+    return (equal or [name for name, variant in names.items() if variant.config.width == config.width] or [*names])[-1]
