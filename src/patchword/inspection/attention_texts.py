@@ -76,7 +76,7 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     if not len(ids):
         raise UserError("the text is empty", expected="at least one word")
     if len(ids) > reader.max_length:
-        raise UserError("the text is too long", expected=f"{reader.max_length} tokens at most", got=len(ids))
+        raise UserError("the text is too long", expected=f"at most {reader.max_length} tokens", got=len(ids))
     device = next(reader.model.parameters()).device
     parts = [torch.as_tensor(part, dtype=torch.long, device=device)[None] for part in (ids, segments)]
     return ids.tolist(), Text(parts[0], parts[1])

@@ -16,20 +16,20 @@ from patchword.objectives.classification import Outcome
 class Head(Protocol):
     @property
     def words(self) -> nn.Linear:
-        """Map one direction's half of a token to the logits of all words."""
+        """The linear layer from the state of one direction to the logits of all words."""
         ...
 
 
-class TwoWayModel(Protocol):
+class BidirectionalModel(Protocol):
     @property
     def head(self) -> Head: ...
     def encode(self, text: Text) -> Sequence[Tensor]:
-        """Return the states, each (batch, tokens, 2 * width); the head reads the last one."""
+        """Return the states of all layers, each (batch, tokens, 2 * width); the last one is the input of the head."""
         ...
 
 
 class WordBatch(Protocol):
-    """Texts with the word id of every token. weight: the number of words to predict in the whole batch."""
+    """Texts with the word id of every token. weight: the number of words to predict in one direction."""
 
     @property
     def text(self) -> Text: ...
@@ -131,17 +131,17 @@ def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidate
     return Outcome(F.cross_entropy(scores, first, reduction="sum"), (scores.detach().argmax(-1) == 0).sum())
 
 
-class TwoWays:
-    """The mean of both losses over all predicted words: (forward + backward) / 2. Padding does not count."""
+class BidirectionalLM:
+    """ELMo's loss: (forward + backward) / 2, each the mean over the words that it predicts. Padding does not count."""
 
-    def __init__(self, model: TwoWayModel, softmax: Softmax | None = None) -> None:
+    def __init__(self, model: BidirectionalModel, softmax: Softmax | None = None) -> None:
         self.model, self.softmax = model, softmax or FullSoftmax()
 
     def __call__(self, piece: WordBatch, batch: WordBatch) -> Outcome:
-        after, before = self.ways(piece)
+        after, before = self.both_directions(piece)
         return Outcome((after.loss + before.loss) / batch.weight, after.right + before.right)
 
-    def ways(self, piece: WordBatch) -> tuple[Outcome, Outcome]:
+    def both_directions(self, piece: WordBatch) -> tuple[Outcome, Outcome]:
         """Return the summed losses of both directions: next words from the forward states, previous from the backward.
 
         Each state has a forward half and a backward half, each (tokens, width) in the flattened batch.

@@ -281,7 +281,7 @@ def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
         (["the film", "--layer", "3"], "there is no layer 3"),
         (["the film", "--at", "1,1"], "a text has no pixels"),
         (["the film", "--relevance", "7"], "the model has no class '7'"),
-        (["film " * 40], "the text is too long: expected 24 tokens at most"),
+        (["film " * 40], "the text is too long: expected at most 24 tokens"),
         ([" "], "expected a text in quotes"),
         (["--data", "test"], "expected a text in quotes"),
         (["a.png"], "reads texts: expected a text in quotes, got the image a.png"),

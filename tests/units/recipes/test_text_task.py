@@ -472,7 +472,7 @@ def test_a_vocabulary_too_small_for_the_tokenizer(refused):
 def test_a_length_over_the_models_positions(refused):
     opinions(Path("train.csv"))
     told = refused("train=train.csv", "length=40", "model.max_length=32")
-    assert "recipe field 'length': expected 32 at most, the maximum of the model, got 40" in told
+    assert "recipe field 'length': expected at most 32, the maximum of the model, got 40" in told
 
 
 def test_an_unknown_task_of_glue(refused):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.objectives.distillation.distillation import ByExamples, Part, Seen
+from patchword.objectives.distillation.distillation import ByExamples, Part, Recorded
 from patchword.objectives.text import padded_scores
 
 LOWEST = -1e30  # instead of -inf, so that 0 * LOWEST is 0: a class with teacher probability 0 adds no loss
@@ -48,12 +48,12 @@ class SoftTargets(ByExamples):
     choices: Choices = one_each
     reads: Part = field(default="answer", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         target, log_probs = self._logs(teacher, piece), self._logs(student, piece)
         divergence = (target.exp() * (target - log_probs)).sum(-1)
         return self.temperature**2 * _mean(divergence)
 
-    def _logs(self, seen: Seen, piece: Any) -> Tensor:
+    def _logs(self, seen: Recorded, piece: Any) -> Tensor:
         scores = self.choices(seen.answer, piece) / self.temperature
         return scores.log_softmax(-1).clamp(min=LOWEST)
 
@@ -66,7 +66,7 @@ class SoftCrossEntropy(ByExamples):
     choices: Choices = one_each
     reads: Part = field(default="answer", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         target = (self.choices(teacher.answer, piece) / self.temperature).softmax(-1)
         log_probs = (self.choices(student.answer, piece) / self.temperature).log_softmax(-1).clamp(min=LOWEST)
         return _mean(-(target * log_probs).mean(-1))
@@ -76,7 +76,7 @@ class SoftCrossEntropy(ByExamples):
 class SoftTargetsByClass(SoftTargets):
     """Soft targets as in DeiT's code: the mean over the classes instead of the sum."""
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         return super().__call__(student, teacher, piece) / self.choices(teacher.answer, piece).shape[-1]
 
 
@@ -91,7 +91,7 @@ class HardTargets(ByExamples):
     smoothing: float = 0.0
     reads: Part = field(default="answer", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         target = self.choices(teacher.answer, piece).argmax(-1)
         scores = self.choices(student.answer, piece)
         return _mean(F.cross_entropy(scores, target, reduction="none", label_smoothing=self.smoothing))
@@ -104,7 +104,7 @@ class SoftLabels(ByExamples):
     temperature: float = 1.0
     reads: Part = field(default="answer", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         target, logits = teacher.answer.float() / self.temperature, student.answer.float() / self.temperature
         losses = F.binary_cross_entropy_with_logits(logits, target.sigmoid(), reduction="none").mean(-1)
         return self.temperature**2 * _mean(losses)
@@ -116,7 +116,7 @@ class SameNumbers(ByExamples):
 
     reads: Part = field(default="answer", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         return F.mse_loss(student.answer.float(), teacher.answer.float())
 
 

@@ -13,7 +13,7 @@ from patchword.layers.heads.image import DistilledHead, separate_heads
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid
 from patchword.objectives.distillation.answers import Choices, one_each
-from patchword.objectives.distillation.distillation import Look, Seen
+from patchword.objectives.distillation.distillation import Recorded, Recorder
 
 Token = Literal["class", "distillation"]
 GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue in the brightness
@@ -38,17 +38,20 @@ def has_distillation_token(model: Model) -> bool:
     return isinstance(model.head, DistilledHead)
 
 
-def look_at_image(model: Model, forward: Callable[[Tensor], Any]) -> Look:
-    """Record the output; two outputs of a model with a distillation token. forward: the model, possibly compiled."""
+def image_recorder(model: Model, forward: Callable[[Tensor], Any]) -> Recorder:
+    """Return a function that runs the model and records its output: two outputs if it has a distillation token.
+
+    forward: the model, possibly compiled.
+    """
     head = model.head
     if not isinstance(head, DistilledHead):
-        return lambda images: Seen(forward(images))
+        return lambda images: Recorded(forward(images))
 
-    def look(images: Tensor) -> Seen:
+    def record(images: Tensor) -> Recorded:
         with separate_heads(head):
-            return Seen(forward(images))
+            return Recorded(forward(images))
 
-    return look
+    return record
 
 
 class SamePixels:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.objectives.distillation.distillation import ByTokens, Part, Seen
+from patchword.objectives.distillation.distillation import ByTokens, Part, Recorded
 
 NOTHING_READ = -1e2  # TinyBERT treats scores up to this value as masked
 
@@ -44,7 +44,7 @@ class SameStates(ByTokens):
     fit: Callable[[Tensor], Tensor]
     reads: Part = field(default="states", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         pairs = enumerate((0, *self.layers))
         errors = [_squares(self.fit(student.states[own]), teacher.states[other]) for own, other in pairs]
         return torch.stack([_over_tokens(error, student.there) for error in errors]).sum()
@@ -56,7 +56,7 @@ class SameDirection(ByTokens):
 
     reads: Part = field(default="states", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         own, other = student.states[-1].float(), teacher.states[-1].float()
         return _over_tokens(1 - F.cosine_similarity(own, other, dim=-1), student.there)
 
@@ -71,7 +71,7 @@ class SameScores(ByTokens):
     layers: Layers
     reads: Part = field(default="attention", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         total = []
         for own, other in enumerate(self.layers):
             scores, theirs = student.attention[own].scores.float(), teacher.attention[other - 1].scores.float()
@@ -88,7 +88,7 @@ class SameFeatures(ByTokens):
     layers: Layers
     reads: Part = field(default="states", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         errors = []
         for own, other in enumerate(self.layers, 1):
             pair = (student.states[own].float(), teacher.states[other].float())
@@ -104,7 +104,7 @@ class SameAttention(ByTokens):
     layers: Layers
     reads: Part = field(default="attention", init=False)
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor:
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor:
         total = []
         for own, other in enumerate(self.layers):
             pair = (student.attention[own].scores.float(), teacher.attention[other - 1].scores.float())

@@ -20,7 +20,7 @@ from patchword.recipes.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class ImageEvaluation:
-    """tokens: for a model with a distillation token, the accuracy of each token alone"""
+    """The test result of an image classifier. tokens: the accuracy of the class and of the distillation token alone."""
 
     kind: ClassVar[str] = "images"
     model: Model

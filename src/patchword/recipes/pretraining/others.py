@@ -16,7 +16,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.news import FieldTokens, Mixing, article_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.parts import TargetRule
-from patchword.recipes.pretraining.shares import batch_of
+from patchword.recipes.pretraining.splits import batch_of
 
 
 @dataclass(frozen=True, eq=False)

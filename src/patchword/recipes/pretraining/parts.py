@@ -29,7 +29,7 @@ class Sentences(Protocol):
     def second(self) -> str: ...
     @property
     def least(self) -> int:
-        """minimum sentences per document"""
+        """Return the minimum number of sentences per document."""
         ...
 
     def plan(
@@ -87,7 +87,7 @@ class Packed:
 
 
 class Question(NamedTuple):
-    """ids: the input of the model. targets: the token to predict at each position, IGNORE if there is none."""
+    """The input ids of a batch and the token to predict at each position, IGNORE where none is predicted."""
 
     ids: Ragged
     targets: Ragged

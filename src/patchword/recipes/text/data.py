@@ -25,7 +25,7 @@ def read_parts(spec: TextTaskSpec[TextRows]) -> Parts[TextRows]:
     require_train(spec)
     train = spec.read("train")
     labels = spec.labels(train)  # of all rows, with those for validation
-    return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
+    return parted(spec, train, None if validation_fraction(spec) else spec.read("validation"), labels)
 
 
 def require_train(spec: TextTaskSpec[TextRows]) -> None:
@@ -33,7 +33,7 @@ def require_train(spec: TextTaskSpec[TextRows]) -> None:
         raise UserError("no training texts are given", expected="train=FILE", hint=spec.hint)
 
 
-def set_aside(spec: TextTaskSpec[TextRows]) -> float | None:
+def validation_fraction(spec: TextTaskSpec[TextRows]) -> float | None:
     """Return the fraction of the training texts that is kept for validation; None if there is a file."""
     return None if spec.recipe.glue else spec.recipe.share()
 
@@ -42,7 +42,7 @@ def parted(
     spec: TextTaskSpec[TextRows], train: TextRows, validation: TextRows | None, labels: Labels
 ) -> Parts[TextRows]:
     """Split the rows. validation: None takes some of the training rows"""
-    share = set_aside(spec)
+    share = validation_fraction(spec)
     if validation is not None or share is None:
         return Parts(train, train if validation is None else validation, labels)
     groups = spec.groups(train)

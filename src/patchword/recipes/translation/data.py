@@ -34,7 +34,7 @@ class Languages:
 
     @property
     def begin(self) -> int:
-        """the start token of every target"""
+        """Return the first token of every target."""
         found = self.target.cls if self.target.cls is not None else self.target.end
         assert found is not None, "a tokenizer with an end"
         return found
@@ -74,7 +74,7 @@ class Pairs:
 
 
 def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
-    """part: the field that names the files"""
+    """Read the pairs of one data split. part: the recipe field that names the files."""
     names = getattr(recipe, part)
     if not names:
         raise UserError(
@@ -113,7 +113,7 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str
     if line := next((number for number, ids in enumerate(found, 1) if len(ids) >= longest), 0):
         raise UserError(
             f"{where}, line {line}: a text is longer than the maximum of the model",
-            expected=f"{longest} tokens at most, with the end token",
+            expected=f"at most {longest} tokens, with the end token",
             got=f"{len(found[line - 1]) + 1}, {texts[line - 1][:40]!r}",
             hint="leave it out, or train a model with a larger maximum: model.max_length=1024",
         )

@@ -19,7 +19,10 @@ from patchword.recipes.translation.task import judged
 
 @dataclass(frozen=True)
 class TranslationEvaluation:
-    """part: the data split, "test", or "validation" if there is no test file. written: the translations"""
+    """The result of a translator.
+
+    part: the evaluated data split: "test", or "validation" if there is no test file. written: the translations.
+    """
 
     kind: ClassVar[str] = "translation"
     model: Translator

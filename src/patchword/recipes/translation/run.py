@@ -14,7 +14,7 @@ TARGET = "target"  # sub-folder of the target tokenizer, if there are two
 
 
 class OpenTranslator(NamedTuple):
-    """source, target: the same tokenizer if the languages share a vocabulary"""
+    """A loaded translator. source, target: tokenizers, the same one if both languages have one vocabulary."""
 
     model: Translator
     source: Tokenizer

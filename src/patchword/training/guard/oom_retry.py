@@ -72,7 +72,10 @@ class OomRetry:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message."""
+    """Return True for an out-of-memory error.
+
+    torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message.
+    """
     messages = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(part in str(error) for part in messages)
 

@@ -70,7 +70,10 @@ def _acquire(folder: Path) -> TextIO:
 
 
 def _is_held(path: Path, owner: LockOwner | None, free: bool | None) -> bool:
-    """free: the result of flock, which counts for an owner on this machine only"""
+    """Return True if the owner holds the lock.
+
+    free: the result of flock, which counts only for an owner on this machine.
+    """
     if owner is None:
         return free is False
     if owner.is_elsewhere():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from patchword.objectives.metrics.answer_search import Found
+from patchword.objectives.metrics.answer_search import Answers
 from patchword.objectives.metrics.tag_spans import spans_of
 
 _NONE = {"text": "", "start": None, "end": None, "score": None, "probability": None}  # no answer
@@ -16,11 +16,11 @@ class TextAnswer(Protocol):
     def record(self) -> dict[str, Any]: ...
 
     def rows(self) -> list[Row]:
-        """for a CSV file"""
+        """Return the rows for a CSV file."""
         ...
 
     def cells(self) -> list[dict[str, str]]:
-        """for the terminal: rows of column -> cell"""
+        """Return the rows for the terminal, each column -> cell."""
         ...
 
 
@@ -127,7 +127,7 @@ class TagAnswer:
 class SpanAnswer:
     """The best answers to a question; an empty text means that there is no answer."""
 
-    found: Found
+    found: Answers
     top: int
 
     def ranked(self) -> list[dict[str, Any]]:

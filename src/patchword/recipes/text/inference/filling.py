@@ -56,7 +56,7 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         )
     ids, _ = add_special_tokens(reader.tokenizer, found.ids)
     if len(ids) > reader.max_length:
-        expected = f"{reader.max_length} tokens at most, with special tokens"
+        expected = f"at most {reader.max_length} tokens, with special tokens"
         raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)

@@ -10,7 +10,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.parts import MaskedTokens
-from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit
+from patchword.recipes.pretraining.splits import CorpusSplit, DataSplit
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage

@@ -5,7 +5,7 @@ from typing import cast
 from patchword.analysis.cost import count
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import CorpusSplit
+from patchword.recipes.pretraining.splits import CorpusSplit
 from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.run import Run
 from patchword.reports.plots import page

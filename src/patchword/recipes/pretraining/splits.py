@@ -26,7 +26,7 @@ class DataSplit(Protocol):
     @property
     def second(self) -> str: ...
     def __len__(self) -> int:
-        """the number of documents, or of pairs of sentences"""
+        """Return the number of documents, or of sentence pairs."""
         ...
 
     def fingerprint(self) -> str: ...
@@ -40,7 +40,7 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
     @property
     def lengths(self) -> Tensor:
-        """tokens per example"""
+        """Return the number of tokens of each example."""
         ...
 
     def batch(self, index: Tensor) -> TextBatch: ...
@@ -100,7 +100,7 @@ def batch_of(
     return TextBatch(question.ids, segments, index, share.form, labels, question.targets, targets_only=True)
 
 
-def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:
+def split_held_out(count: int, share: float) -> tuple[Tensor, Tensor]:
     """Return the indices of the training and of the held-out documents; the choice does not depend on the seed."""
     order = uniform(0, 0, torch.arange(count), DOCUMENTS_HELD_OUT).argsort(stable=True)
     aside = min(count - 1, max(1, round(count * share)))
