@@ -13,7 +13,7 @@ import torch
 from patchword.bench.images import Setting
 from patchword.bench.result import write_results
 from patchword.bench.text_inputs import natural_lengths
-from patchword.bench.texts import bench_reading
+from patchword.bench.texts import bench_inference
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 
@@ -41,7 +41,7 @@ def main() -> None:
     seconds, batch = (0.05, 8) if asked.quick else (asked.seconds, asked.batch)
     setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch)
     name, sizes = ("bert-tiny", TINY) if asked.quick else (asked.model, {})
-    result = bench_reading(name, setting, lengths, **sizes)
+    result = bench_inference(name, setting, lengths, **sizes)
     print_result(result)
     if asked.save:
         write_results(asked.save, [result])

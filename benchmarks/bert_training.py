@@ -22,7 +22,7 @@ from patchword.bench.benchmark import Candidate
 from patchword.bench.images import Setting
 from patchword.bench.result import Result, write_results
 from patchword.bench.text_inputs import Texts, natural_lengths
-from patchword.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, stepping, turns
+from patchword.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, over_batches, training_step
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 from patchword.layers.text.model import TextModel
@@ -42,8 +42,8 @@ def short_script(model: TextModel, texts: Texts, setting: Setting) -> Sequence[C
     theirs = ReferenceBert(**sizes).to(setting.device).train()
     run = setting.peer(theirs, PLAIN)
     batches = texts.packed(setting.batch, setting.device)
-    step = stepping(theirs, lambda one: run(one.text.ids, one.text.predict_at, one.asked_targets), setting)
-    return [turns(PLAIN, batches, step, 3 * texts.macs(config, words=True))]
+    step = training_step(theirs, lambda one: run(one.text.ids, one.text.predict_at, one.asked_targets), setting)
+    return [over_batches(PLAIN, batches, step, 3 * texts.macs(config, words=True))]
 
 
 def ratios(result: Result) -> list[str]:

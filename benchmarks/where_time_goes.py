@@ -30,7 +30,7 @@ def image_step(name: str, setting: Setting) -> Callable[[], float]:
     config = model.card.config
     pixels = torch.randn(setting.batch, config["channels"], config["image"], config["image"], device=DEVICE)
     if not setting.train:
-        return images.Reading(model, OURS, pixels, setting)
+        return images.InferenceStep(model, OURS, pixels, setting)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=DEVICE)
     return images._training(model, OURS, pixels, labels, setting)
 
@@ -38,7 +38,7 @@ def image_step(name: str, setting: Setting) -> Callable[[], float]:
 def text_step(name: str, length: int, dropout: float, setting: Setting) -> Callable[[], float]:
     model = texts._bert(name, "words", dropout, DEVICE)
     lengths = torch.full((2 * setting.batch,), length)
-    return texts._learning(OURS, model, Texts.of(lengths, model.card.config["vocabulary"]), setting).step
+    return texts._train_ours(OURS, model, Texts.of(lengths, model.card.config["vocabulary"]), setting).step
 
 
 def spent(step: Callable[[], float], count: int) -> float:

@@ -106,7 +106,7 @@ def _batches(pixels: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
 
 
 def _asker(question: AttentionOptions, layer: Layer, pixels: Tensor) -> Tensor:
-    """(1, 1, queries)"""
+    """Return the weights of the query tokens, (1, 1, queries)."""
     if question.at is None:
         return readout_row(layer.grid)
     column, row = question.at

@@ -33,7 +33,7 @@ class TextLayerLook:
 
 @dataclass(frozen=True)
 class TextAttention:
-    """rollout: (tokens, tokens) over all layers. relevance: (tokens,) for the class `about`."""
+    """The attention of a model over a text. rollout: (tokens, tokens). relevance: (tokens,) for the class `about`."""
 
     model: str
     tokens: tuple[str, ...]
@@ -103,7 +103,7 @@ def _relevance(
 
 
 def _answering(reader: Reader, grid: Grid) -> Tensor:
-    """(1, 1, tokens): the tokens from which the head reads its output"""
+    """Return the weights of the tokens that the head reads, (1, 1, tokens)."""
     pool = reader.model.card.config.get("pool")
     if pool == "mean":
         return readout_row(grid)

@@ -134,7 +134,7 @@ def _loss(
     count: int,
     asked: SampleOptions,
 ) -> SampleLoss:
-    """weight: the number of terms in the mean over the whole sample"""
+    """Build the loss over a sample. weight: the number of terms in the mean over the whole sample."""
 
     def share(piece: Any) -> tuple[Tensor, Tensor]:
         found = objective(piece, piece)

@@ -29,7 +29,7 @@ class BidirectionalModel(Protocol):
 
 
 class WordBatch(Protocol):
-    """Texts with the word id of every token. weight: the number of words to predict in one direction."""
+    """Texts with the word id of every token. weight: the number of words to predict in both directions."""
 
     @property
     def text(self) -> Text: ...
@@ -132,7 +132,7 @@ def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidate
 
 
 class BidirectionalLM:
-    """ELMo's loss: (forward + backward) / 2, each the mean over the words that it predicts. Padding does not count."""
+    """ELMo's loss: the mean cross-entropy over the predictions of both directions. Padding does not count."""
 
     def __init__(self, model: BidirectionalModel, softmax: Softmax | None = None) -> None:
         self.model, self.softmax = model, softmax or FullSoftmax()

@@ -132,7 +132,7 @@ def near(
 
 def analogy(
     file: File,
-    first: Annotated[str, typer.Argument(metavar="A", help="A is to B ...")],
+    first: Annotated[str, typer.Argument(metavar="A", help="The analogy: A is to B ...")],
     second: Annotated[str, typer.Argument(metavar="B", help="(as above)")],
     third: Annotated[str, typer.Argument(metavar="C", help="... as C is to the words printed.")],
     count: Count = 10,

@@ -120,14 +120,17 @@ class Augmentation:
 
 
 def normalize(pixels: Tensor, normalization: Normalization) -> Tensor:
-    """uint8 -> float32, normalised; a single mean and std apply to all channels."""
+    """Normalize images: uint8 -> float32. A single mean and standard deviation apply to all channels."""
     scale, offset = _constants(normalization, pixels.device)
     return torch.addcmul(offset, pixels.float(), scale)
 
 
 @lru_cache(maxsize=8)
 def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(pixels / 255 - mean) / std as pixels * scale + offset; cached, since a copy to an accelerator synchronises."""
+    """Return scale and offset: (pixels / 255 - mean) / std = pixels * scale + offset.
+
+    They are cached, since a copy to an accelerator synchronizes.
+    """
     both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, dtype=torch.float64).view(1, -1, 1, 1) for part in both)
     return (1 / (255 * std)).float().to(device), (-mean / std).float().to(device)

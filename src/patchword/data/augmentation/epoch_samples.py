@@ -10,7 +10,7 @@ from patchword.core.work_sharing import WorkSharing
 
 
 class Epoch(NamedTuple):
-    """samples: indices in the data set. keys: inputs of the random numbers, different for each view."""
+    """The samples of an epoch. samples: indices in the data set. keys: random seeds, different per view."""
 
     samples: Tensor
     keys: Tensor
@@ -43,7 +43,7 @@ class MixGroup(NamedTuple):
 
     @property
     def own(self) -> slice:
-        """the range of the batches' own samples in `places`"""
+        """Return the range of the batches' own samples in `places`."""
         return slice(0, sum(self.sizes))
 
     def of(self, values: Tensor) -> Tensor:

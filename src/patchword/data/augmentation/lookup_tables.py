@@ -36,7 +36,7 @@ def grey(pixels: Tensor) -> Tensor:
 
 
 def histograms(pixels: Tensor) -> Tensor:
-    """(batch, channels, 256) int64"""
+    """Return the histogram of each channel, (batch, channels, 256) int64."""
     values = pixels.flatten(2).long()
     counts = torch.zeros(*values.shape[:2], 256, dtype=torch.int64, device=pixels.device)
     return counts.scatter_add_(2, values, torch.ones_like(values))

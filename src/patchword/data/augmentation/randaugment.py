@@ -99,7 +99,7 @@ def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor
 
 @dataclass(frozen=True)
 class RandAugment:
-    """strength: magnitude from 0 to 10. spread: standard deviation of the noise added to it per operation."""
+    """RandAugment. strength: magnitude from 0 to 10. spread: standard deviation of the noise per operation."""
 
     strength: float
     spread: float = 0.0

@@ -28,7 +28,7 @@ _SHARE, _MOST = 2048, 4096  # batches made together use at most 1 / _SHARE of th
 
 
 class Batch(NamedTuple):
-    """inputs (batch, channels, height, width) float32, labels, and the indices of the samples in the data set.
+    """A batch of images: inputs (batch, channels, height, width) float32, labels, and the indices of the samples.
 
     labels: (batch,) class ids, or (batch, classes) class probabilities for mixed images.
     """

@@ -27,7 +27,7 @@ class Pixels(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """channels, height and width of an image"""
+        """Return channels, height and width of an image."""
         ...
 
     def take(self, index: Tensor) -> Tensor:

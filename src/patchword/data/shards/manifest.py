@@ -25,7 +25,7 @@ _NAME = re.compile(r"shard-\d{5,}\.[a-z]+")
 
 @dataclass(frozen=True)
 class Shard:
-    """file: its name, in one of the folders. index: sha256 of its index file, which is in the manifest's folder."""
+    """One shard. file: its name, in one of the folders. index: sha256 of its index file, in the manifest's folder."""
 
     file: str
     samples: int
@@ -37,7 +37,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """key: hash of the contents. folders: where shards are searched, relative to the manifest's folder."""
+    """The list of shards. key: hash of the contents. folders: of the shards, relative to the manifest's folder."""
 
     kind: Kind
     name: str

@@ -74,7 +74,10 @@ def _jax_name(name: str, tensor: Tensor) -> str:
 
 
 def _to_torch(name: str, array: Tensor) -> Tensor:
-    """(inputs, outputs) -> (outputs, inputs), with heads and their widths as one axis; HWIO -> OIHW"""
+    """Transpose JAX weights to torch's layout.
+
+    (inputs, outputs) -> (outputs, inputs), with heads and their widths as one axis; HWIO -> OIHW.
+    """
     path, _, leaf = name.rpartition("/")
     layer = path.rpartition("/")[2]
     if leaf == "kernel" and array.ndim == 4:

@@ -61,12 +61,12 @@ class TextBatch:
 
     @cached_property
     def weight(self) -> int:
-        """number of terms in the mean of the loss"""
+        """Return the number of terms in the mean of the loss."""
         return len(self) if self.targets is None else max(1, len(self._places))
 
     @property
     def tokens(self) -> int:
-        """number of tokens of all texts, without padding"""
+        """Return the number of tokens of all texts, without padding."""
         return len(self.ids.values)
 
     def split(self, parts: int) -> list["TextBatch"]:
@@ -98,7 +98,7 @@ class TextBatch:
 
     @cached_property
     def text(self) -> Text:
-        """the input of the model, on the device"""
+        """Return the input of the model, on the device."""
         places = self._places if self.targets_only else None
         if self.form.packed:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
@@ -122,29 +122,29 @@ class TextBatch:
 
     @cached_property
     def answers(self) -> Tensor:
-        """the labels, on the device; float32 if they are not integers"""
+        """Return the labels, on the device; float32 if they are not integers."""
         assert self.labels is not None, "these texts have no labels"
         labels = self.labels.float() if self.labels.is_floating_point() else self.labels
         return to_device(labels, self.device)
 
     @cached_property
     def text_weights(self) -> Tensor | None:
-        """the loss weights of the texts, on the device"""
+        """Return the loss weights of the texts, on the device."""
         return None if self.shares is None else to_device(self.shares, self.device)
 
     @cached_property
     def flat_targets(self) -> Tensor:
-        """(tokens,) the target of each token in the order of `text`, on the device"""
+        """Return the target of each token in the order of `text`, (tokens,) on the device."""
         return to_device(self._flat, self.device)
 
     @cached_property
     def asked_targets(self) -> Tensor:
-        """(count,) the targets of the tokens with a prediction, on the device"""
+        """Return the targets of the predicted tokens, (count,) on the device."""
         return to_device(self._flat.index_select(0, self._places), self.device)
 
     @cached_property
     def _places(self) -> Tensor:
-        """(count,) flat indices of the tokens with a target"""
+        """Return the flat indices of the tokens with a target, (count,)."""
         return torch.from_numpy(
             np.flatnonzero((self._flat != IGNORE).numpy())
         )  # torch's nonzero takes ten times as long

@@ -25,7 +25,7 @@ _PLACES = 2**20  # more than the tokens of a sequence; indexes each position of 
 
 
 class Masked(NamedTuple):
-    """ids: the masked input. places: the indices of the chosen tokens, in order. labels: their original ids."""
+    """The result of masking. ids: the masked input. places: indices of the chosen tokens. labels: their true ids."""
 
     ids: Tensor
     places: Tensor

@@ -20,9 +20,9 @@ PARTS = ("tokens", "sentences", "documents")
 
 @dataclass(frozen=True)
 class Manifest:
-    """key: hash of texts, tokenizer and cache version.
+    """The manifest of a cached corpus.
 
-    seconds: time spent on tokenising. digests: of the three files.
+    key: hash of texts, tokenizer and cache version. seconds: time spent on tokenizing. digests: of the three files.
     """
 
     key: str
@@ -46,7 +46,9 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """tokens: the concatenated tokens. sentences: offsets into the tokens. documents: offsets into the sentences.
+    """A tokenized corpus.
+
+    tokens: the concatenated tokens. sentences: offsets into the tokens. documents: offsets into the sentences.
 
     Offsets are int64, one more than there are sentences or documents; len() is the number of documents.
     """
@@ -70,7 +72,7 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """size of the three files in bytes"""
+        """Return the size of the three files in bytes."""
         return self.tokens.nbytes + self.sentences.nbytes + self.documents.nbytes
 
     def fingerprint(self) -> str:

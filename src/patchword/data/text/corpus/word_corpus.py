@@ -22,9 +22,10 @@ ENDS = (END, BEGIN, UNKNOWN)  # word ids 0, 1 and 2
 
 @dataclass(frozen=True, eq=False)
 class WordCorpus:
-    """words: the given vocabulary, then all other words of the text, most frequent first.
+    """Sentences as word ids.
 
-    sentences: int32 word ids, with the begin and end markers of each sentence.
+    words: the given vocabulary, then all other words of the text, most frequent first. sentences: int32 word ids, with
+    the begin and end markers of each sentence.
     """
 
     words: tuple[str, ...]

@@ -40,7 +40,7 @@ class PairBlocks(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """centres, negatives: number per block. blocks: number per step."""
+    """Sizes of the training blocks. centres, negatives: number per block. blocks: number per step."""
 
     centres: int = 32
     negatives: int = 32
@@ -122,7 +122,7 @@ class PairSampler:
         return torch.minimum(drawn, before).short(), torch.minimum(drawn, behind).short()
 
     def _blocks(self, row: Tensor) -> Tensor:
-        """(words,) -> (blocks, around): blocks that overlap by the window; 0 where there is no word"""
+        """Cut the text into blocks that overlap by the window: (words,) -> (blocks, around); 0 is padding."""
         size = self.sizes.centres
         filled = F.pad(row, (self.window, -len(row) % size + self.window))
         return filled.unfold(0, size + 2 * self.window, size)

@@ -104,7 +104,7 @@ class Tokenizer(TokenVocabulary):
 
     @cached_property
     def _allowed(self) -> NDArray[np.int32] | None:
-        """(vocabulary,) maps ids to allowed ids: special tokens that a unigram model produces become unknown."""
+        """Return a table of allowed ids, (vocabulary,): special tokens that a unigram model produces become unknown."""
         if self._settings["model"]["type"] != "Unigram" or self.unknown is None:
             return None
         found = np.arange(self.vocabulary, dtype=np.int32)
