@@ -50,7 +50,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def without_torchvision() -> Iterator[None]:
-    """Inside, torchvision is the stub, unless it is installed; afterwards the stub is removed."""
+    """Replace torchvision by the stub inside the `with` block, unless it is installed."""
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is not None:
         yield
         return

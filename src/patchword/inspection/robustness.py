@@ -84,7 +84,7 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = ig
     clean = with_progress(accuracy(model, _batches(held, target)))
     rows = {
         kind: {
-            severity: with_progress(accuracy(model, _spoiled(held, target, kind, severity, plan.seed)))
+            severity: with_progress(accuracy(model, _corrupted(held, target, kind, severity, plan.seed)))
             for severity in plan.severities
         }
         for kind in plan.kinds
@@ -149,10 +149,10 @@ def _batches(images: Images, device: torch.device) -> Iterator[tuple[Tensor, Ten
         yield images.pixels.take(index).to(device), images.labels[index.to(images.labels.device)].to(device)
 
 
-def _spoiled(
+def _corrupted(
     images: Images, device: torch.device, kind: str, severity: int, seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of corrupted images. Random numbers depend on the index of an image, not on their count."""
+    """Yield batches of corrupted images. The random numbers of an image do not depend on the number of images."""
     for index, (pixels, labels) in zip(torch.arange(len(images)).split(BATCH), _batches(images, device), strict=True):
         keys = images.keys[index.to(images.keys.device)].to(device)
         yield corrupt(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels

@@ -145,14 +145,17 @@ class PlainStep(Step):
         return nonfinite
 
     def _clip(self) -> Tensor:
-        """Return the norm of the gradient before clipping."""
+        """Clip the gradient, unless `clip_norm` is 0. Return its norm before clipping."""
         if self.clip_norm:
             return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip_norm, foreach=True))
         gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
         return _full(torch.nn.utils.get_total_norm(gradients, foreach=True))
 
     def _apply_optimizer_unless(self, nonfinite: Tensor) -> None:
-        """A fused optimizer checks the flag on the device, so that the host does not wait for the GPU."""
+        """Apply the optimizer if the gradient is finite.
+
+        A fused optimizer checks the flag on the device, so that the host does not wait for the GPU.
+        """
         if getattr(self.optimizer, "_step_supports_amp_scaling", False) and nonfinite.device.type in ("cpu", "cuda"):
             self.optimizer.found_inf = nonfinite.float()  # type: ignore[attr-defined]  # set as GradScaler does
             self.optimizer.step()

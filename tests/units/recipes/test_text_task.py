@@ -235,12 +235,12 @@ def test_a_text_in_many_windows_counts_once(words):
     console = silent()
     task = build_task(tuned("classify-text", words, *fields, "stride=8"), console)
     examples = task.train.examples
-    totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.shares)
+    totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.loss_weights)
     assert totals.allclose(totals[:1].expand_as(totals))
-    assert float(examples.shares.mean()) == pytest.approx(1)
+    assert float(examples.loss_weights.mean()) == pytest.approx(1)
     assert "2 longer than 10 are split into 66 windows" in " ".join(console.file.getvalue().split())
     assert len(examples) == 66 + 8
-    assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
+    assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.loss_weights is None
 
 
 def test_what_becomes_of_long_and_unknown_texts_is_told(words):

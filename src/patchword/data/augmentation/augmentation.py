@@ -102,7 +102,10 @@ class Augmentation:
         return SampleChanges(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
 
     def apply(self, pixels: Tensor, changes: SampleChanges, colour: Sequence[float] = (0.5,)) -> Tensor:
-        """(batch, channels, height, width) uint8 -> the same. colour: fill colour, the mean of the data set, 0 to 1."""
+        """Augment a batch of images, (batch, channels, height, width) uint8.
+
+        colour: fill colour, the mean of the data set, from 0 to 1.
+        """
         given = StageContext(changes.draws, colour)
         for stage, plan in zip(self.stages, changes.plans, strict=True):
             pixels = stage(pixels, plan, given)

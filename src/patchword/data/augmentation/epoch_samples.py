@@ -58,8 +58,8 @@ def without_partners(start: int, end: int, count: int) -> MixGroup:
 
 def for_process(part: MixGroup, size: int, group: WorkSharing) -> MixGroup:
     """Return this process's part of batches of `size` samples, with all mixing partners of its samples."""
-    shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
-    own, sizes = torch.cat(shares), tuple(map(len, shares))
+    own_samples = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
+    own, sizes = torch.cat(own_samples), tuple(map(len, own_samples))
     if len(own) == part.own.stop:
         return part._replace(sizes=sizes)
     partners = part.partners[own]

@@ -100,7 +100,7 @@ def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
 
 
 def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighted, ...]:
-    """Return one loss per token, with equal weights that sum to the share."""
+    """Return one distillation loss per token, with equal weights that sum to `fields.share`."""
     kinds: dict[str, Callable[[Choices], Lesson]] = {
         "soft": lambda choices: SoftTargets(fields.temperature, choices),
         "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),

@@ -30,7 +30,8 @@ class ImageEvaluation:
 
     def lines(self) -> Sequence[str]:
         lines = (
-            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
+            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * accuracy:.2f}%"
+            for name, accuracy in self.tokens.items()
         )
         return [*self.scores.lines(), *lines]
 

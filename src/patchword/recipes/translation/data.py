@@ -85,7 +85,11 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
 
 def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
     """Read the files of every split, by field name; raise one error that lists all faults."""
-    parts = ["train", *(["validation"] if recipe.share() is None else []), *(["test"] if recipe.test else [])]
+    parts = [
+        "train",
+        *(["validation"] if recipe.validation_fraction() is None else []),
+        *(["test"] if recipe.test else []),
+    ]
     with collect_faults() as report:
         found = {part: report.attempt(read_files, recipe, part) for part in parts}
     return {part: texts for part, texts in found.items() if texts is not None}
@@ -126,10 +130,10 @@ def tokenised(texts: Parallel, languages: Languages, longest: int, files: str) -
     return Pairs(texts, source, encoded(languages.target, texts.second, longest, names[-1]))
 
 
-def parted(pairs: Pairs, share: float) -> tuple[Pairs, Pairs]:
+def parted(pairs: Pairs, fraction: float) -> tuple[Pairs, Pairs]:
     """Split the pairs; pairs with the same source stay in the same split."""
     groups = torch.from_numpy(np.unique(np.array(pairs.texts.first), return_inverse=True)[1]).long()
-    aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), share)
+    aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), fraction)
     if aside.all():
         raise UserError(
             "there are too few pairs to keep any for validation", expected="validation=FILES, or more pairs"

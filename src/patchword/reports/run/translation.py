@@ -106,7 +106,7 @@ def _translations(found: TranslationEvaluation) -> str:
 
 def _origin(recipe: TranslationRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
-    if recipe.share() is not None:
+    if recipe.validation_fraction() is not None:
         parts["validation"] = f"a fraction of {recipe.validation} of the training pairs"
     files = (f"{part} from {' and '.join(listed(where))}" for part, where in parts.items() if where)
     return f"Pairs: {'; '.join(files)}."

@@ -94,7 +94,7 @@ def _try_flock(file: TextIO) -> bool | None:
 
 @contextmanager
 def _guarded(folder: Path) -> Iterator[None]:
-    """Inside, no other process that starts at the same time can inspect the lock."""
+    """Keep other processes that start at the same time from inspecting the lock, inside the `with` block."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks

@@ -46,7 +46,7 @@ class Format(Protocol):
 
 
 class Onnx:
-    """For ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
+    """The ONNX format, for ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
 
     suffix = ".onnx"
     packages = ("onnx", "onnxscript", "onnxruntime")

@@ -18,9 +18,10 @@ _JOINED = "out"  # the layer whose inputs are (heads, width of a head)
 
 @dataclass(frozen=True)
 class JaxLayout(Layout):
-    """The rows use PyTorch's suffixes: LayerNorm_0.{p} means LayerNorm_0/scale, Dense_0.{p} means Dense_0/kernel.
+    """The layout of JAX files. Rows are written with PyTorch's suffixes.
 
-    implied: "heads" is added for the model at hand, since kernels of attention have an axis for them.
+    LayerNorm_0.{p} means LayerNorm_0/scale, Dense_0.{p} means Dense_0/kernel. implied: gets the entry "heads" of the
+    model, since attention kernels have an axis for the heads.
     """
 
     file: str = "model.npz"

@@ -20,20 +20,24 @@ class Row:
 
     In names, {i} is an index, {n} the same index counted from one, and {p} is "weight", "bias" or a statistic of a
     batch norm.
-    shares: relative sizes of the concatenated parts; equal by default.
+    proportions: relative sizes of the concatenated parts; equal by default.
     beside: (our name, their name) of another tensor; the row applies only if that tensor exists.
     """
 
     ours: str
     theirs: tuple[str, ...]
     dim: int = 0
-    shares: tuple[int, ...] = ()
+    proportions: tuple[int, ...] = ()
     beside: tuple[str, str] | None = None
 
     def split(self, tensor: Tensor) -> Sequence[Tensor]:
-        shares = self.shares or (1,) * len(self.theirs)
-        unit = tensor.shape[self.dim] // sum(shares) if len(shares) > 1 else 0
-        return tensor.split([share * unit for share in shares], self.dim) if len(shares) > 1 else [tensor]
+        proportions = self.proportions or (1,) * len(self.theirs)
+        unit = tensor.shape[self.dim] // sum(proportions) if len(proportions) > 1 else 0
+        return (
+            tensor.split([proportion * unit for proportion in proportions], self.dim)
+            if len(proportions) > 1
+            else [tensor]
+        )
 
 
 Shapes = Mapping[str, tuple[int, ...]]

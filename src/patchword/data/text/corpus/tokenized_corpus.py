@@ -67,7 +67,7 @@ class Corpus:
         return len(self.documents) - 1
 
     @property
-    def unknown_share(self) -> float:
+    def unknown_fraction(self) -> float:
         return self.manifest.unknown / self.manifest.tokens
 
     @property
@@ -78,10 +78,10 @@ class Corpus:
     def fingerprint(self) -> str:
         return self.manifest.key
 
-    def split(self, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def split(self, fraction: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training documents and the held-out ones; the split does not depend on the seed of a run."""
         draw = uniform(0, 0, torch.arange(len(self)), HELD_OUT_DOCUMENTS).numpy()
-        count = min(len(self) - 1, max(1, round(len(self) * share))) if share > 0 else 0
+        count = min(len(self) - 1, max(1, round(len(self) * fraction))) if fraction > 0 else 0
         aside = np.zeros(len(self), bool)
         aside[np.argsort(draw, kind="stable")[:count]] = True
         return np.flatnonzero(~aside), np.flatnonzero(aside)

@@ -114,7 +114,7 @@ class SpelledTexts:
         return len(self.texts)
 
     def batch(self, index: Tensor) -> SpelledBatch:
-        """Return the batch on the device, with one spelling per distinct word."""
+        """Return the batch on the device. The characters of each distinct word are stored once."""
         chosen = self.texts.take(index)
         numbers, mask = chosen.padded(-1), chosen.mask()
         words, which = chosen.values.unique(return_inverse=True)

@@ -29,7 +29,7 @@ def outputs_of(
 ) -> Outputs:
     """Return the outputs in the order of the examples.
 
-    ask: a model in evaluation mode. size: texts per batch. group: processes that share the work
+    ask: a model in evaluation mode. size: texts per batch. group: the processes that divide the work.
     """
     return _answered(ask, TextBatches(examples, size, form).whole(), advance, group)
 

@@ -98,8 +98,10 @@ class TableTask(TextTaskSpec[Table]):
         limit = Limit(self.recipe.length, self.recipe.stride)
         examples = sentences(tokenizer, name, rows.columns["text"], rows.columns.get("pair"), limit)
         truth = self.truth(rows, labels)
-        shares = counting_once(examples.owner) if examples.windowed else None
-        return self.made(rows, replace(examples, labels=truth[examples.owner], shares=shares), truth, labels)
+        loss_weights = counting_once(examples.owner) if examples.windowed else None
+        return self.made(
+            rows, replace(examples, labels=truth[examples.owner], loss_weights=loss_weights), truth, labels
+        )
 
     @abstractmethod
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet: ...

@@ -75,7 +75,7 @@ def _corpus(task: PretrainingTask) -> str:
         page.row("sentences", f"{manifest.sentences:,}"),
         page.row("tokens", f"{manifest.tokens:,}"),
         page.row("tokens per sentence", f"{manifest.tokens / max(1, manifest.sentences):.1f}"),
-        page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_share, 3)})"),
+        page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_fraction, 3)})"),
         page.row("vocabulary", f"{task.tokenizer.vocabulary:,} entries, {task.tokenizer.casing}"),
     ]
     note = "Pairs are made from documents with two or more sentences." if task.held.second else ""

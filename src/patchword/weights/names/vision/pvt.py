@@ -27,17 +27,19 @@ from patchword.weights.names.vision.pyramids import (
 _REDUCE = "attention.sublayer.projection.reduce.weight"
 
 
-def _projection(ours: str, reduce: str, query: str, pair: tuple[str, ...], shares: tuple[int, ...]) -> tuple[Row, ...]:
+def _projection(
+    ours: str, reduce: str, query: str, pair: tuple[str, ...], proportions: tuple[int, ...]
+) -> tuple[Row, ...]:
     """With a reduction, the query has its own matrix; otherwise one matrix computes query, key and value.
 
-    pair: their names of keys and values. shares: relative sizes of the query and of each of the pair.
+    pair: their names of keys and values. proportions: relative sizes of query, key and value.
     """
     reduced = (ours + _REDUCE, reduce)
     joint = ours + "attention.sublayer.projection.joint.{p}"
     return (
         Row(ours + "attention.sublayer.projection.query.{p}", (query,), beside=reduced),
         Row(joint, pair, beside=reduced),
-        Row(joint, (query, *pair), shares=shares),
+        Row(joint, (query, *pair), proportions=proportions),
     )
 
 
