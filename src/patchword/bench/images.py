@@ -17,6 +17,7 @@ from patchword.bench.peers import agreement, check_agreement, of_authors, of_tim
 from patchword.bench.result import Result
 from patchword.core.grid import sides
 from patchword.fusion.compile import compile
+from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
@@ -53,15 +54,15 @@ class Setting:
         """Return True if the candidate runs as CUDA graphs; see patchword.compile."""
         return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not dynamic)
 
-    def ours(self, model: nn.Module, dynamic: bool = False) -> Any:
+    def ours(self, model: nn.Module, dynamic: bool = False) -> Callable[..., Any]:
         """Return our model, compiled by patchword.compile if the setting asks for it."""
         return compile(model, training=self.train, dynamic=dynamic or None) if self.compiled else model
 
-    def peer(self, model: nn.Module, name: str) -> Any:
+    def peer(self, model: nn.Module, name: str) -> Callable[..., Any]:
         """Return a peer's model, compiled by torch.compile if the setting asks for it."""
         return torch.compile(model) if self.compiled and name not in self.eager else model
 
-    def prepared(self, model: nn.Module, name: str) -> Any:
+    def prepared(self, model: nn.Module, name: str) -> Callable[..., Any]:
         return self.ours(model) if name == OURS else self.peer(model, name)
 
     def in_precision(self, model: nn.Module) -> nn.Module:
@@ -70,7 +71,9 @@ class Setting:
         return found.to(torch.bfloat16) if self.precision == "bfloat16" else found
 
 
-def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformers: bool = True) -> dict[str, nn.Module]:
+def peers_of(
+    ours: Model, timm: Path | None = None, authors: str = "", transformers: bool = True
+) -> dict[str, nn.Module]:
     found: dict[str, nn.Module] = {}
     if timm is not None:
         found["timm"] = of_timm(ours, timm)
@@ -82,7 +85,7 @@ def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformer
 
 
 def bench_images(
-    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], log: Log = print, **fields: Any
+    name: str, setting: Setting, peers: Callable[[Model], dict[str, nn.Module]], log: Log = print, **fields: Any
 ) -> Result:
     """Benchmark a registry model against its peers.
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from patchword.bench.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
@@ -66,7 +66,7 @@ def of_authors(ours: Model, where: str) -> nn.Module:
     return found.eval()
 
 
-def agreement(ours: Any, theirs: Any) -> float:
+def agreement(ours: Tensor, theirs: Tensor) -> float:
     """Return the largest difference of two outputs, relative to the largest output."""
     return float((ours.float() - theirs.float()).abs().max() / theirs.float().abs().max())
 

@@ -30,7 +30,7 @@ class Batch(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def split(self, parts: int) -> Sequence[Any]:
+    def split(self, parts: int) -> Sequence["Batch"]:
         """Return the batch as `parts` micro-batches, or fewer if it has fewer samples."""
         ...
 
@@ -52,7 +52,7 @@ Objective = Callable[[Any, Any], Outcome]
 class StepMonitor:
     """What the loop calls between steps. By default these methods do nothing."""
 
-    def on_step(self, state: "State", batch: Any) -> None:
+    def on_step(self, state: "State", batch: Batch) -> None:
         """Called after each step, when the state already counts it."""
 
     def flush(self, state: "State") -> None:
@@ -81,14 +81,14 @@ class Step(StepMonitor, ABC):
     """Changes the weights once per call."""
 
     @abstractmethod
-    def __call__(self, batch: Any, learning_rate: float) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the number of correct predictions of the batch, still on the device."""
 
 
 class ComputesGradient(Protocol):
     """Computes the gradient of a batch: `PlainStep`, `SharpnessAware`, or `OomRetry` around one of them."""
 
-    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Add the gradient to `.grad` of the weights; return the summed loss and the correct predictions."""
         ...
 

@@ -11,7 +11,7 @@ from patchword.cli.common import Device, Json, Precision, Settings, console, fie
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from patchword.bench.images import Setting
     from patchword.bench.result import Result
@@ -114,7 +114,7 @@ def _images(
     from patchword.bench.images import bench_images, peers_of
     from patchword.core.errors import UserError
 
-    def peers(ours: Any) -> Any:
+    def peers(ours: Any) -> "dict[str, nn.Module]":
         try:
             return peers_of(ours, timm, authors)
         except UserError:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import BatchFormat
@@ -48,7 +49,7 @@ def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
     return REGISTRY.create(card.model, **{**card.config, **overrides})
 
 
-def as_text(model: Any, name: str) -> TextModel:
+def as_text(model: nn.Module, name: str) -> TextModel:
     if not isinstance(model, TextModel):
         raise _reads_others(name, REGISTRY.reads(model.card.model) if isinstance(model, Model) else "images")
     return model

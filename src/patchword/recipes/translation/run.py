@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch import nn
+
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
@@ -40,7 +42,7 @@ def save_tokenizers(source: Tokenizer, target: Tokenizer, folder: Path) -> None:
         target.save(folder / TARGET)
 
 
-def as_translator(model: Any, name: str) -> Translator:
+def as_translator(model: nn.Module, name: str) -> Translator:
     if not isinstance(model, Translator):
         known = [other for other in REGISTRY.names() if REGISTRY.reads(other) == "pairs"]
         raise UserError(f"{name} is not a translator", expected=f"a run of {', '.join(known[:3])} or the like")
