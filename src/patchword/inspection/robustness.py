@@ -26,7 +26,7 @@ _OLD_KEYS = {"pictures": "images"}  # keys of robustness.json in files of earlie
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured. count: test images, evenly spaced over the set; None is all. sizes: sides of square images."""
+    """What to measure. count: number of evenly spaced test images; None is all. sizes: sides of square images."""
 
     kinds: tuple[str, ...] = tuple(CORRUPTIONS)
     severities: tuple[int, ...] = SEVERITIES

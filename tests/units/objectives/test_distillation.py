@@ -390,7 +390,7 @@ def test_distilbert_begins_with_layers_of_its_teacher():
     assert chosen_layers(2, 12) == (0, 11)
     teacher, student = tiny_text(depth=4, head="words"), tiny_text(seed=1, depth=2, head="words")
     done = copy_layers(teacher, student, (0, 3))
-    assert done.afresh == ()
+    assert done.initialized == ()
     assert done.copied == len(student.state_dict())
     for own, other in ((0, 0), (1, 3)):
         pairs = zip(student.encoder.blocks[own].parameters(), teacher.encoder.blocks[other].parameters(), strict=True)
@@ -403,7 +403,7 @@ def test_what_does_not_fit_begins_afresh_or_is_refused():
     teacher = tiny_text(depth=4, head="words")
     student = tiny_text(seed=1, depth=2, head="classes", classes=3)
     done = copy_layers(teacher, student, (1, 2))
-    assert all(name.startswith("head.") for name in done.afresh)
+    assert all(name.startswith("head.") for name in done.initialized)
     with pytest.raises(UserError, match="has other shapes than its teacher's"):
         copy_layers(teacher, tiny_text(depth=2, hidden=40), (1, 2))
     with pytest.raises(UserError, match="2 numbers from 0 to 3"):

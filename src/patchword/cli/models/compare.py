@@ -153,7 +153,7 @@ def _texts(options: _Options) -> _Plan:
 
 
 def _settings(options: _Options) -> "list[TextSetting]":
-    """By default: float32 and int8 on the CPU, and the accelerator if there is one."""
+    """Return the settings to measure; by default float32 and int8 on the CPU, and the accelerator if there is one."""
     import torch
 
     from patchword.core.device import pick_device, pick_precision

@@ -99,7 +99,7 @@ class HardTargets(ByExamples):
 
 @dataclass(frozen=True)
 class SoftLabels(ByExamples):
-    """For multi-label outputs: binary cross-entropy with the teacher's probabilities at temperature T, times T^2."""
+    """Multi-label distillation: binary cross-entropy with the teacher's probabilities at temperature T, times T^2."""
 
     temperature: float = 1.0
     reads: Part = field(default="answer", init=False)
@@ -112,7 +112,7 @@ class SoftLabels(ByExamples):
 
 @dataclass(frozen=True)
 class SameNumbers(ByExamples):
-    """For regression: the squared error to the teacher's prediction."""
+    """Distillation for regression: the squared error to the teacher's prediction."""
 
     reads: Part = field(default="answer", init=False)
 

@@ -14,10 +14,10 @@ DISTILBERT = (0, 2, 4, 7, 9, 11)  # teacher layers of 12, counted from 0
 
 @dataclass(frozen=True)
 class Copied:
-    """Which tensors were copied. copied: their number. afresh: names of the tensors that keep their random values."""
+    """Which tensors were copied. copied: their number. initialized: names of the tensors that keep their random values."""
 
     copied: int
-    afresh: tuple[str, ...]
+    initialized: tuple[str, ...]
 
 
 def chosen_layers(student: int, teacher: int) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ def copy_layers(teacher: TextModel, student: TextModel, layers: Sequence[int]) -
         )
     if len(set(order)) != len(order):
         raise UserError("cannot copy teacher layers: the student runs the same block several times")
-    copied, afresh = 0, []
+    copied, initialized = 0, []
     for index, layer in zip(order, layers, strict=True):
         block, source = student.encoder.blocks[index], teacher.encoder.blocks[teacher.encoder.order[layer]]
         theirs = source.state_dict()
@@ -62,8 +62,8 @@ def copy_layers(teacher: TextModel, student: TextModel, layers: Sequence[int]) -
         fitting = {key: tensor for key, tensor in theirs.items() if key in part.state_dict() and key not in misfits}
         part.load_state_dict(fitting, strict=False)
         copied += len(fitting)
-        afresh += [f"{name}.{key}" for key in misfits]
-    return Copied(copied, tuple(afresh))
+        initialized += [f"{name}.{key}" for key in misfits]
+    return Copied(copied, tuple(initialized))
 
 
 def _misfits(part: nn.Module, theirs: dict[str, Tensor]) -> list[str]:

@@ -76,7 +76,7 @@ class OrderPairs:
 
 @dataclass(frozen=True)
 class Packed:
-    """As many sentences of a document as fit (Liu et al., 2019). short: the fraction of shorter examples."""
+    """Examples of as many sentences of a document as fit (Liu et al., 2019). short: fraction of shorter examples."""
 
     short: float = 0.1
     second: str = ""

@@ -104,9 +104,10 @@ class Onnx:
 
 
 class TorchProgram:
-    """For torch.export.load, torch.compile and AOTInductor. Notes are stored as an extra file, notes.json.
+    """The format of torch.export, for torch.export.load, torch.compile and AOTInductor.
 
-    PyTorch reads parts of it with pickle, so only trusted files should be loaded.
+    Notes are stored as an extra file, notes.json. PyTorch reads parts of the file with pickle, so only trusted files
+    should be loaded.
     """
 
     suffix = ".pt2"

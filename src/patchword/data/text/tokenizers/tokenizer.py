@@ -119,9 +119,10 @@ class Tokenizer(TokenVocabulary):
 
     @cached_property
     def _break(self) -> re.Pattern[str]:
-        """Where a long text may be split. In BERT, punctuation marks and Chinese characters are words of their own,
-        unless
-        an added token can contain one."""
+        """Return the pattern of positions where a long text may be split.
+
+        In BERT, punctuation marks and Chinese characters are separate words, unless an added token can contain one.
+        """
         if not self._is_bert:
             return WORD_BREAK
         marks = all(token["special"] for token in self._settings["added_tokens"])

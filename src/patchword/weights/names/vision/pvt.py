@@ -30,7 +30,7 @@ _REDUCE = "attention.sublayer.projection.reduce.weight"
 def _projection(
     ours: str, reduce: str, query: str, pair: tuple[str, ...], proportions: tuple[int, ...]
 ) -> tuple[Row, ...]:
-    """With a reduction, the query has its own matrix; otherwise one matrix computes query, key and value.
+    """Return the rows of a projection: a separate query matrix with a reduction, else one matrix for q, k and v.
 
     pair: their names of keys and values. proportions: relative sizes of query, key and value.
     """
