@@ -1,4 +1,4 @@
-"""BERT reading texts of mixed lengths: ours sorted and packed, transformers padded, in one run.
+"""Time BERT inference on texts of mixed lengths: ours sorted and packed, transformers padded.
 
 python benchmarks/bert_inference.py --save benchmarks/results/bert_inference.json
 python benchmarks/bert_inference.py --device cpu --threads 2 --texts 64 --batch 8
@@ -13,7 +13,7 @@ import torch
 from patchword.bench.images import Setting
 from patchword.bench.result import write_results
 from patchword.bench.text_inputs import natural_lengths
-from patchword.bench.texts import bench_reading
+from patchword.bench.texts import bench_inference
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 
@@ -24,12 +24,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="bert-base")
     parser.add_argument("--texts", type=int, default=4096)
-    parser.add_argument("--batch", type=int, default=128, help="texts that transformers reads at a time")
-    parser.add_argument("--length", type=int, help="all texts as long as this, instead of mixed")
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each")
+    parser.add_argument("--batch", type=int, default=128, help="batch size of transformers")
+    parser.add_argument("--length", type=int, help="one length for all texts, instead of mixed lengths")
+    parser.add_argument("--seconds", type=float, default=8.0, help="measuring time per candidate")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> None:
     seconds, batch = (0.05, 8) if asked.quick else (asked.seconds, asked.batch)
     setting = Setting(device, pick_precision("auto", device), seconds, compiled, batch)
     name, sizes = ("bert-tiny", TINY) if asked.quick else (asked.model, {})
-    result = bench_reading(name, setting, lengths, **sizes)
+    result = bench_inference(name, setting, lengths, **sizes)
     print_result(result)
     if asked.save:
         write_results(asked.save, [result])

@@ -1,7 +1,7 @@
-"""Peak memory and time of Big Bird's attention (base: 12 heads, width 768) as texts grow, beside full attention.
+"""Measure peak memory and time of Big Bird's attention (12 heads, width 768) by text length, against full attention.
 
-Each measurement runs in a process of its own, whose peak is then its own. Full attention is the same layer with one
-block for the whole text. "plain" holds the matrix of tokens x tokens, "fused" does not.
+Each measurement runs in its own process, so that the peak is its own. Full attention is the same layer with one block
+for the whole text. "plain" stores the matrix of tokens x tokens, "fused" does not.
 
 python benchmarks/bigbird.py --save benchmarks/results/bigbird-cpu.md
 """
@@ -25,7 +25,7 @@ from patchword.layers import Attention, BlockSparse, Pattern
 LENGTHS = (1024, 2048, 4096, 8192)
 KINDS = ("Big Bird", "full, plain", "full, fused")
 WORK = ("reading", "training")
-LARGEST_MATRIX = 4096  # tokens up to which the plain one is trained: its gradients need several matrices
+LARGEST_MATRIX = 4096  # most tokens for training the plain one: its gradients need several matrices
 ROUNDS = 2
 Found = dict[tuple[str, str, int], dict[str, float]]
 
@@ -63,7 +63,7 @@ def memory_peak(device: torch.device) -> float:
 
 
 def measure(kind: str, work: str, tokens: int, device: torch.device) -> dict[str, float]:
-    """MiB above what the weights and the library need, and seconds, the best of a few runs."""
+    """Memory (MiB) beyond that of the weights and the library, and seconds, the minimum of a few runs."""
     attention = layer(kind, device)
     attention.core.fused = kind != "full, plain"
     run = worker(attention, work, device)
@@ -95,7 +95,7 @@ def in_process(kind: str, work: str, tokens: int, device: torch.device) -> dict[
 
 
 def table(found: Found, work: str) -> list[str]:
-    """A row a length; ratios are Big Bird over the other."""
+    """A Markdown table with one row per length; ratios are Big Bird / the other."""
     lines = [
         f"## {work.capitalize()}",
         "",

@@ -1,7 +1,8 @@
-"""Inference kernels on a GPU beside their compiled references: are they exact, and how fast are they?
+"""Check and time the inference kernels on a GPU against their compiled references.
 
-Feed-forwards with the last product of attention and its sum before them, products that end in GELU, stems with
-overlapping patches, conditional positions; on the stages of Swin-B and Pale-T, 256 images, bfloat16.
+These are `out_proj_mlp` (output projection of attention, residual sum and feed-forward), `linear_gelu`,
+`conv_stem_norm` (stem with overlapping patches) and `depthwise_residual` (conditional position encoding), with the
+sizes of Swin-B and Pale-T, 256 images, bfloat16.
 
 python benchmarks/inference_kernels.py
 """
@@ -21,13 +22,14 @@ from patchword.kernels.mlp.reference import OutProjection, Weights, linear_gelu_
 from patchword.kernels.stem.conv_stem_norm import conv_stem_norm
 from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
 
-KIND, CHECKED, EPS = torch.bfloat16, 2, 1e-5
-Way = Callable[..., Tensor]
-Case = tuple[str, Way, Way, list[Tensor], int]  # name, kernel, twin, what they read, how many of these have rows
+DTYPE, CHECKED, EPS = torch.bfloat16, 2, 1e-5
+Function = Callable[..., Tensor]
+# name, kernel, reference, inputs, how many of the inputs have a batch dimension
+Case = tuple[str, Function, Function, list[Tensor], int]
 
 
 def normal(*shape: int, by: float = 1.0) -> Tensor:
-    return (torch.randn(*shape, device="cuda") * by).to(KIND)
+    return (torch.randn(*shape, device="cuda") * by).to(DTYPE)
 
 
 def feed_forwards() -> Iterator[Case]:
@@ -41,7 +43,7 @@ def feed_forwards() -> Iterator[Case]:
         last = [normal(width, width, by=width**-0.5), normal(width)]
         read = [normal(256, tokens, width), normal(256, tokens, width), *last, *weights]
         yield (
-            f"product, sum and feed-forward, {256 * tokens} x {width}",
+            f"out_proj_mlp, {256 * tokens} x {width}",
             lambda *given: out_proj_mlp(*parts(given), EPS, "gelu"),
             lambda *given: out_proj_mlp_reference(*parts(given), EPS, "gelu"),
             read,
@@ -53,7 +55,7 @@ def products() -> Iterator[Case]:
     for width in (384, 512):
         read = [normal(256, 196, width), normal(4 * width, width, by=width**-0.5), normal(4 * width)]
         yield (
-            f"product and GELU, 50176 x {width}",
+            f"linear_gelu, 50176 x {width}",
             lambda tokens, up, bias: linear_gelu(tokens, up, bias, "gelu"),
             lambda tokens, up, bias: linear_gelu_reference(tokens, up, bias, "gelu"),
             read,
@@ -65,7 +67,7 @@ def stems() -> Iterator[Case]:
     for padding in (3, 2):
         read = [normal(256, 3, 224, 224), normal(64, 3, 7, 7, by=0.1), normal(64), 1 + normal(64, by=0.2), normal(64)]
         yield (
-            f"stem with a padding of {padding}",
+            f"conv_stem_norm, padding {padding}",
             lambda image, *given, padding=padding: conv_stem_norm(image, ConvStemWeights(*given), 4, padding, EPS),
             lambda image, *given, padding=padding: conv_stem_norm_reference(
                 image, ConvStemWeights(*given), 4, padding, EPS
@@ -79,7 +81,7 @@ def positions() -> Iterator[Case]:
     for side, width in ((56, 64), (28, 128), (14, 256), (7, 512)):
         read = [normal(256, side * side, width), normal(width, 1, 3, 3), normal(width)]
         yield (
-            f"conditional positions, {side} x {side} x {width}",
+            f"depthwise_residual, {side} x {side} x {width}",
             lambda tokens, weight, bias, side=side: depthwise_residual(tokens, weight, bias, side, side),
             lambda tokens, weight, bias, side=side: depthwise_residual_reference(tokens, weight, bias, side, side),
             read,
@@ -88,15 +90,16 @@ def positions() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def compare(name: str, kernel: Way, twin: Way, read: list[Tensor], rows: int) -> None:
+def compare(name: str, kernel: Function, reference: Function, read: list[Tensor], batched: int) -> None:
     found, errors = kernel(*read), []
     for end in (slice(0, CHECKED), slice(-CHECKED, None)):
-        exact = twin(*(part[end].double() for part in read[:rows]), *(part.double() for part in read[rows:]))
+        parts = [part[end] for part in read[:batched]] + read[batched:]
+        exact = reference(*(part.double() for part in parts))
         errors.append(float((found[end].double() - exact).norm() / exact.norm()))
-    spent, plain = do_bench_cudagraph(lambda: kernel(*read)), torch.compile(twin)
-    plain(*read)
-    other = do_bench_cudagraph(lambda: plain(*read))
-    print(f"{name}: {spent:.4f} ms, compiled {other:.4f} ms, error {max(errors):.1e}", flush=True)
+    spent, compiled = do_bench_cudagraph(lambda: kernel(*read)), torch.compile(reference)
+    compiled(*read)
+    other = do_bench_cudagraph(lambda: compiled(*read))
+    print(f"{name}: {spent:.4f} ms, compiled reference {other:.4f} ms, error {max(errors):.1e}", flush=True)
     torch.compiler.reset()
 
 

@@ -1,9 +1,10 @@
-"""A text model on the CPU in float32 and in 8-bit integers, in one run: size, milliseconds, and how answers differ.
+"""Compare a text model on the CPU in float32 and in 8-bit integers: size, milliseconds and difference of the outputs.
 
 python benchmarks/int8.py --model bert-base --save benchmarks/results/int8.json
 
-A name has random weights; a folder its own. "learned" is the model after a few passes of quantised training, whose
-thresholds the file uses; "dynamic" finds ranges in each call. Peers: the float32 file in ONNX Runtime, and PyTorch.
+A registry name gives random weights, a folder its own. "learned" uses the ranges found in a few steps of
+quantisation-aware training; "dynamic" computes the ranges in each call. Both are compared with float32 in ONNX Runtime
+and in PyTorch.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from patchword.layers.quantize import quantise
 from patchword.layers.text.model import TextModel
 from patchword.weights.export.export import export
 
-ROUNDS = 8  # all take turns, so that a busy moment hurts each of them
+ROUNDS = 8  # candidates are interleaved, so that other load on the machine affects all of them
 
 
 def texts(model: TextModel, batch: int, length: int) -> Text:
@@ -35,7 +36,7 @@ def texts(model: TextModel, batch: int, length: int) -> Text:
 
 
 def learned(model: TextModel) -> TextModel:
-    """A copy that knows ranges, as after training."""
+    """A copy of the model with learned ranges, as after quantisation-aware training."""
     found = copy.deepcopy(model)
     quantise(found, decay=0.5)
     for module in found.modules():
@@ -71,18 +72,18 @@ def milliseconds(ways: dict[str, Callable[[], Any]], seconds: float) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bert-base", help="a name or a folder")
+    parser.add_argument("--model", default="bert-base", help="a registry name or a model folder")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each way")
+    parser.add_argument("--seconds", type=float, default=8.0, help="measuring time per candidate")
     parser.add_argument("--save", type=Path)
     words = parser.parse_args()
     torch.set_num_threads(words.threads)
     torch.manual_seed(0)
     known = Path(words.model).exists()
     model = patchword.load(words.model) if known else patchword.create(words.model)
-    assert isinstance(model, TextModel), "a model of texts is needed"
+    assert isinstance(model, TextModel), "--model must be a text model"
     model, text = model.eval(), texts(model, words.batch, words.length)
     files = {"float32": (model, False), "dynamic int8": (model, True), "learned int8": (learned(model), True)}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Every family that transformers has, too: ours and theirs with the same weights, in one run.
+"""Time inference and training steps of the vision families that transformers also has, with the same weights.
 
 python benchmarks/vision_models.py --batch 8 --seconds 10 --save benchmarks/results/vision_models.json
 """
@@ -18,7 +18,7 @@ import patchword
 from patchword.core.device import machine, pick_device
 
 MODELS = ("vit-base-16", "swin-tiny", "cvt-13", "pvt-small", "resnet-50", "regnety-4gf")
-ROUNDS = 4  # the two take turns, so that a busy moment hurts both
+ROUNDS = 4  # the two are interleaved, so that other load on the machine affects both
 
 
 def pair(name: str, device: torch.device) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
@@ -26,9 +26,9 @@ def pair(name: str, device: torch.device) -> tuple[nn.Module, Callable[[Tensor],
     from transformers import AutoModelForImageClassification
 
     torch.manual_seed(0)
-    # transformers runs CvT with the exact GELU, whatever its file says
+    # transformers always runs CvT with the exact GELU and ignores its config file
     ours = patchword.create(name, **({"activation": "gelu"} if name.startswith("cvt") else {}))
-    nn.init.normal_(ours.head.linear.weight, std=0.1)  # some start at zero, where any two models agree
+    nn.init.normal_(ours.head.linear.weight, std=0.1)  # some heads are initialised to zero, and then all outputs agree
     with tempfile.TemporaryDirectory() as folder:
         peer = AutoModelForImageClassification.from_pretrained(patchword.save(ours, folder, layout="huggingface"))
     peer = peer.to(device).eval()
@@ -36,7 +36,7 @@ def pair(name: str, device: torch.device) -> tuple[nn.Module, Callable[[Tensor],
 
 
 def rate(step: Callable[[], object], batch: int, seconds: float, device: torch.device) -> float:
-    """images a second"""
+    """Images per second."""
     step()
     count, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds:

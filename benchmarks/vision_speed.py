@@ -1,13 +1,13 @@
-"""Models of images against timm, the authors' code and transformers: inference and training, in one run.
+"""Time inference and training of image models against timm, the authors' code and transformers.
 
 python benchmarks/vision_speed.py --timm FOLDER --save benchmarks/results/vision_speed.json
 python benchmarks/vision_speed.py cswin-tiny --authors cswin.py:CSWin_64_12211_tiny_224
 python benchmarks/vision_speed.py vit-base-16 swin-tiny --device cpu --threads 2 --infer --batch 4 --timm FOLDER
-python benchmarks/vision_speed.py deit-small cswin-tiny pale-tiny --infer --alone      how long a multiplication takes
+python benchmarks/vision_speed.py deit-small cswin-tiny pale-tiny --infer --alone      time per MAC
 python benchmarks/vision_speed.py --quick
 
-FOLDER holds timm's own folder; nothing needs to be installed. The authors' code is compiled for inference, eager in
-training.
+FOLDER contains timm's package folder; timm need not be installed. The authors' code is compiled for inference and eager
+in training.
 """
 
 import argparse
@@ -21,34 +21,34 @@ from patchword.bench.result import Result, write_results
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 
-FIRST = "deit-small"  # whose time of a multiplication is the measure
+BASELINE = "deit-small"  # times per MAC are relative to this model's
 MODELS = ("deit-small", "vit-base-16", "swin-tiny", "swin-base")
 TINY = {"image": 32, "depth": 2, "width": 24, "heads": 2, "hidden": 48, "classes": 7}
 
 
-def beside_the_first(results: list[Result]) -> list[str]:
-    """how long ours take for a multiplication, as a multiple of what DeiT-S takes in the same run"""
-    rates = {one.title: finish.products for one in results for finish in one.timings if finish.name == one.ours}
-    pairs = [(name, rates.get(f"{FIRST}, {name.rpartition(', ')[2]}")) for name in rates]
-    return [f"{name}: {first / rates[name]:.2f} of {FIRST} per MAC" for name, first in pairs if first]
+def relative_to_baseline(results: list[Result]) -> list[str]:
+    """The time per MAC of our models, as a multiple of DeiT-S's in the same run."""
+    rates = {one.title: timing.products for one in results for timing in one.timings if timing.name == one.ours}
+    pairs = [(name, rates.get(f"{BASELINE}, {name.rpartition(', ')[2]}")) for name in rates]
+    return [f"{name}: {first / rates[name]:.2f} of {BASELINE} per MAC" for name, first in pairs if first]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--timm", type=Path, metavar="FOLDER")
-    parser.add_argument("--authors", default="", metavar="FILE:NAME")
-    parser.add_argument("--transformers", action="store_true", help="also against transformers")
-    parser.add_argument("--alone", action="store_true", help="against nobody")
+    parser.add_argument("--timm", type=Path, metavar="FOLDER", help="the folder that contains timm's package folder")
+    parser.add_argument("--authors", default="", metavar="FILE:NAME", help="file and function of the authors' model")
+    parser.add_argument("--transformers", action="store_true", help="also compare with transformers")
+    parser.add_argument("--alone", action="store_true", help="without a peer")
     works = parser.add_mutually_exclusive_group()
-    works.add_argument("--infer", action="store_true", help="no training")
-    works.add_argument("--train", action="store_true", help="no inference")
-    parser.add_argument("--batch", type=int, help="256 to infer and 128 to train; 4 on a CPU")
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each")
+    works.add_argument("--infer", action="store_true", help="inference only")
+    works.add_argument("--train", action="store_true", help="training only")
+    parser.add_argument("--batch", type=int, help="default: 256 for inference, 128 for training, 4 on a CPU")
+    parser.add_argument("--seconds", type=float, default=4.0, help="measuring time per candidate")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--among", action="append", default=[], metavar="NAME", help="who races; all, if none is named")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--among", action="append", default=[], metavar="NAME", help="time only this candidate")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="the default on a GPU")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
@@ -75,7 +75,7 @@ def main() -> None:
             torch.compiler.reset()
             if asked.save:
                 write_results(asked.save, results)
-    print(*beside_the_first(results), sep="\n")
+    print(*relative_to_baseline(results), sep="\n")
 
 
 if __name__ == "__main__":

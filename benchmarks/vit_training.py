@@ -1,4 +1,4 @@
-"""Training steps of the exercise's ViT, ours and Hugging Face's, in one run.
+"""Time training steps of the ViT of the exercise against transformers.
 
 python benchmarks/vit_training.py --batch 64 --seconds 60 --save benchmarks/results/vit_training.json
 """
@@ -18,7 +18,7 @@ import patchword
 from patchword.core.device import machine, pick_device
 
 Step = Callable[[], None]
-ROUNDS = 6  # the two take turns, so that a busy moment hurts both
+ROUNDS = 6  # the two are interleaved, so that other load on the machine affects both
 
 
 def models(name: str, device: torch.device) -> tuple[nn.Module, nn.Module]:
@@ -27,7 +27,7 @@ def models(name: str, device: torch.device) -> tuple[nn.Module, nn.Module]:
 
     torch.manual_seed(0)
     ours = patchword.create(name)
-    nn.init.normal_(ours.head.linear.weight, std=0.1)  # it starts at zero, where any two models agree
+    nn.init.normal_(ours.head.linear.weight, std=0.1)  # it is initialised to zero, and then all outputs agree
     with tempfile.TemporaryDirectory() as folder:
         peer = ViTForImageClassification.from_pretrained(patchword.save(ours, folder, layout="huggingface"))
     return ours.to(device).train(), peer.to(device).train()
@@ -45,7 +45,7 @@ def stepper(model: nn.Module, forward: Callable[[Tensor], Tensor], inputs: Tenso
 
 
 def rate(step: Step, batch: int, seconds: float, device: torch.device) -> float:
-    """images a second"""
+    """Images per second."""
     step()
     count, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds:

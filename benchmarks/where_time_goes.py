@@ -1,4 +1,4 @@
-"""Where the time of a step goes, kernel by kernel: ours, compiled as a run has it, on a GPU.
+"""List the GPU kernels of one step of a model by the time they take. The model is compiled as in a training run.
 
 python benchmarks/where_time_goes.py swin-tiny infer
 python benchmarks/where_time_goes.py cswin-tiny train --batch 128
@@ -20,7 +20,7 @@ from patchword.core.device import pick_precision
 from patchword.models import REGISTRY
 
 DEVICE = torch.device("cuda")
-TOKENS = 65_536  # of a step of texts
+TOKENS = 65_536  # per step of a text model
 
 
 def image_step(name: str, setting: Setting) -> Callable[[], float]:
@@ -30,7 +30,7 @@ def image_step(name: str, setting: Setting) -> Callable[[], float]:
     config = model.card.config
     pixels = torch.randn(setting.batch, config["channels"], config["image"], config["image"], device=DEVICE)
     if not setting.train:
-        return images.Reading(model, OURS, pixels, setting)
+        return images.InferenceStep(model, OURS, pixels, setting)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=DEVICE)
     return images._training(model, OURS, pixels, labels, setting)
 
@@ -38,7 +38,7 @@ def image_step(name: str, setting: Setting) -> Callable[[], float]:
 def text_step(name: str, length: int, dropout: float, setting: Setting) -> Callable[[], float]:
     model = texts._bert(name, "words", dropout, DEVICE)
     lengths = torch.full((2 * setting.batch,), length)
-    return texts._learning(OURS, model, Texts.of(lengths, model.card.config["vocabulary"]), setting).step
+    return texts._train_ours(OURS, model, Texts.of(lengths, model.card.config["vocabulary"]), setting).step
 
 
 def spent(step: Callable[[], float], count: int) -> float:
@@ -55,11 +55,11 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("work", choices=["infer", "train"])
     parser.add_argument(
-        "--batch", type=int, help="256 to infer and 128 to train; of texts so many that a step has 65,536 tokens"
+        "--batch", type=int, help="default: 256 for inference, 128 for training; text models: 65,536 tokens"
     )
-    parser.add_argument("--length", type=int, default=128, help="tokens of a text")
-    parser.add_argument("--dropout", type=float, default=0.0, help="of a text model")
-    parser.add_argument("--most", type=int, default=40, help="kernels that are told")
+    parser.add_argument("--length", type=int, default=128, help="tokens per text")
+    parser.add_argument("--dropout", type=float, default=0.0, help="dropout of a text model")
+    parser.add_argument("--most", type=int, default=40, help="number of kernels to list")
     asked = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this needs a GPU")
@@ -77,7 +77,7 @@ def main() -> None:
         if event.device_type.name == "CUDA":
             times[event.name] += event.device_time_total / 3e3
             counts[event.name] += 1
-    print(f"{asked.model}, {asked.work}, {batch}: {whole:.2f} ms a step, {sum(times.values()):.2f} ms of kernels")
+    print(f"{asked.model}, {asked.work}, {batch}: {whole:.2f} ms per step, {sum(times.values()):.2f} ms of kernels")
     for name, milliseconds in times.most_common(asked.most):
         print(f"{milliseconds:8.3f} {counts[name] // 3:5d} {name[:120]}")
 

@@ -1,4 +1,4 @@
-"""Attention layers for window_kernel.py: those of Swin, CSWin and Pale, random ones, and three ways to run them."""
+"""Attention layers for window_kernel.py: those of Swin, CSWin and Pale, random ones, and three implementations."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,12 +23,12 @@ class Layer(NamedTuple):
     name: str
     grid: Grid
     cuts: tuple[Cut, ...]
-    heads: int  # of each cut
+    heads: int  # per cut
     head: int
     joint: bool
     table: bool = False
     taps: bool = False
-    depth: float = 1  # how many blocks of the model are like this one
+    depth: float = 1  # number of such blocks in the model
 
 
 class Case(NamedTuple):
@@ -68,16 +68,16 @@ def layers(model: str) -> Iterator[Layer]:
 def case(layer: Layer, batch: int, dtype: torch.dtype, seed: int = 0) -> Case:
     generator = torch.Generator(DEVICE).manual_seed(seed)
 
-    def drawn(*shape: int, kind: torch.dtype = dtype) -> Tensor:
-        return torch.randn(*shape, generator=generator, device=DEVICE).to(kind).requires_grad_()
+    def drawn(*shape: int, as_type: torch.dtype = dtype) -> Tensor:
+        return torch.randn(*shape, generator=generator, device=DEVICE).to(as_type).requires_grad_()
 
     width, none, cuts = len(layer.cuts) * layer.heads * layer.head, torch.empty(0, device=DEVICE), layer.cuts
     qkv = [drawn(batch, layer.grid.tokens, width * (3 if layer.joint else 1)) for _ in range(1 if layer.joint else 3)]
     groups = []
     for cut in (cut.cut(layer.grid) for cut in cuts):
-        table = drawn(cut.offsets, layer.heads, kind=torch.float32) if layer.table else none
+        table = drawn(cut.offsets, layer.heads, as_type=torch.float32) if layer.table else none
         shapes = [(layer.heads * layer.head, 1, 3, 3), (layer.heads * layer.head,)]
-        taps, constant = (drawn(*shape, kind=torch.float32) if layer.taps else none for shape in shapes)
+        taps, constant = (drawn(*shape, as_type=torch.float32) if layer.taps else none for shape in shapes)
         groups.append(HeadGroup(cut, table, taps, constant))
     return Case(qkv, groups, layer.heads, layer.head**-0.5)
 
@@ -103,18 +103,18 @@ def by_kernel(given: Case) -> Tensor:
     return window_attention_kernel(given.qkv, given.groups, given.heads, given.scale)
 
 
-def plainly(given: Case) -> Tensor:
+def by_reference(given: Case) -> Tensor:
     return window_attention_reference(*lists(given), [group.cut for group in given.groups], given.heads, given.scale)
 
 
 def lists(given: Case) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    """held, tables and taps, as the operations have them"""
+    """The tensor lists that the ops take: qkv, bias tables and convolution taps."""
     taps = [part for group in given.groups for part in (group.taps, group.constant)]
     return given.qkv, [group.table for group in given.groups], taps
 
 
 def by_copies(layer: Layer) -> Callable[[Case], Tensor]:
-    """Split into groups, torch's fused attention with bias and mask, LePE, merge: what the core does otherwise."""
+    """The path without the kernel: split into groups, torch's fused attention with bias and mask, LePE, merge."""
 
     def run(given: Case) -> Tensor:
         parts = [part.chunk(len(layer.cuts), -1) for part in split_qkv(given.qkv)]

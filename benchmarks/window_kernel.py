@@ -1,12 +1,12 @@
-"""The kernel of windows, stripes and pales on a GPU: is it exact, and how fast is it?
+"""Check and time the kernel `window_attention` on a GPU: attention in windows, stripes and pales.
 
-First every kind of rectangle on random shapes in bfloat16, float16 and float32, forwards and backwards, beside the
-plain way in float64. Then the attention of every stage of Swin, CSWin and Pale, beside the plain way compiled, and
-beside torch's scaled_dot_product_attention over copies that are split, attended and merged.
+It first checks every kind of partition with random shapes in bfloat16, float16 and float32, forward and backward,
+against the reference in float64. It then times the attention of every stage of Swin, CSWin and Pale against the
+compiled reference, and against torch's scaled_dot_product_attention on copies that are split and merged.
 
 python benchmarks/window_kernel.py --quick --shapes 20
 python benchmarks/window_kernel.py --save benchmarks/results/window-kernel-h200.md
-python benchmarks/window_kernel.py --tune        # tries other launches, in less than a minute
+python benchmarks/window_kernel.py --tune        # times other launch settings, in less than a minute
 python benchmarks/window_kernel.py --tune --model cswin-tiny
 python benchmarks/window_kernel.py --shapes 48 --exact
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, case, layers, plainly, random_layer
+from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, by_reference, case, layers, random_layer
 
 from patchword.bench.result import as_typed
 from patchword.core.device import machine
@@ -31,7 +31,7 @@ BOUNDS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
 def errors(layer: Layer, dtype: torch.dtype, seed: int) -> tuple[float, float]:
-    """relative to float64: of the answer, and the worst of all gradients"""
+    """The error of the output and the largest error of all gradients, relative to float64."""
     given = case(layer, 2, dtype, seed)
     exact = Case(
         [part.detach().double().requires_grad_() for part in given.qkv],
@@ -39,7 +39,7 @@ def errors(layer: Layer, dtype: torch.dtype, seed: int) -> tuple[float, float]:
         given.heads,
         given.scale,
     )
-    answer, expected = by_kernel(given), plainly(exact)
+    answer, expected = by_kernel(given), by_reference(exact)
     slopes = torch.randn_like(answer)
     found = torch.autograd.grad(answer, given.learned, slopes)
     wanted = torch.autograd.grad(expected, exact.learned, slopes.double())
@@ -61,7 +61,7 @@ def of_shape(seed: int) -> list[tuple[str, torch.dtype, float, float]]:
 
 
 def check(count: int) -> list[str]:
-    """In several processes: nearly all of the time goes into the compiler."""
+    """Check random shapes in several processes, because compilation takes nearly all of the time."""
     worst: dict[tuple[str, torch.dtype], list[float]] = {}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 2), get_context("spawn")) as pool:
         for name, dtype, *error in itertools.chain.from_iterable(pool.map(of_shape, range(count))):
@@ -79,7 +79,7 @@ def check(count: int) -> list[str]:
 
 
 def bytes_moved(given: Case) -> tuple[int, int]:
-    """that must be: q, k, v and the answer; backwards also its gradient and those of q, k and v"""
+    """The minimum of bytes to move: q, k, v and the output; in the backward pass also their gradients."""
     qkv = sum(part.nbytes for part in given.qkv)
     return qkv + qkv // 3, 2 * (qkv + qkv // 3) + qkv
 
@@ -90,13 +90,14 @@ def measure(model: str, batch: int) -> list[str]:
     lines = [
         f"## {model}, batch {batch}, bfloat16",
         "",
-        "| stage | blocks | kernel ms | TB/s | plain compiled | copies | both ways: kernel | TB/s | plain | copies |",
+        "| stage | blocks | kernel ms | TB/s | compiled reference | copies "
+        "| forward + backward: kernel | TB/s | reference | copies |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     totals = [0.0] * 6
     for layer in layers(model):
         given = case(layer, batch, torch.bfloat16)
-        ways = (by_kernel, torch.compile(plainly), torch.compile(by_copies(layer)))
+        ways = (by_kernel, torch.compile(by_reference), torch.compile(by_copies(layer)))
         found = [timed(way, given) for way in ways]
         flat = [pair[work] for work in (0, 1) for pair in found]
         totals = [total + layer.depth * part for total, part in zip(totals, flat, strict=True)]
@@ -112,15 +113,15 @@ def measure(model: str, batch: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="Swin-T alone, batch 128")
-    parser.add_argument("--shapes", type=int, default=200, help="random shapes that are checked")
-    parser.add_argument("--exact", action="store_true", help="the check alone")
-    parser.add_argument("--tune", action="store_true", help="try other launches; tell what a call costs the processor")
-    parser.add_argument("--model", choices=MODELS, help="this one alone; --tune takes swin-tiny if none is named")
+    parser.add_argument("--quick", action="store_true", help="only Swin-T with batch size 128")
+    parser.add_argument("--shapes", type=int, default=200, help="number of random shapes to check")
+    parser.add_argument("--exact", action="store_true", help="only check, do not time")
+    parser.add_argument("--tune", action="store_true", help="time other launch settings and the CPU time of one call")
+    parser.add_argument("--model", choices=MODELS, help="only this model; the default of --tune is swin-tiny")
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/test_window_kernel.py")
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/kernels/window_attention")
     from window_tuning import tune
 
     lines = ["# Attention in windows, stripes and pales: one kernel without copies", ""]

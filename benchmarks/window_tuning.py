@@ -1,7 +1,7 @@
-"""Other warps, stages, registers and waves for the kernel of windows: `python benchmarks/window_kernel.py --tune`.
+"""Time other warps, stages, registers and waves of `window_attention`: `python benchmarks/window_kernel.py --tune`.
 
-Few launches of two stages of a model, in less than a minute; and what one call costs the processor before the GPU has
-anything to do, which bounds how fast a model of many small kernels can be.
+It times a few launch settings for two stages of a model, in less than a minute, and the CPU time of one call, which
+limits the speed of a model with many small kernels.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def milliseconds(run: Callable[[], object], rep: int = 100) -> float:
 
 
 def timed(way: Callable[[Case], Tensor], given: Case) -> tuple[float, float]:
-    """forward alone, and forward with backward"""
+    """Milliseconds of the forward pass, and of the forward and backward pass."""
     with torch.no_grad():
         spent = milliseconds(lambda: way(given))
     slopes = torch.randn_like(way(given))
@@ -47,7 +47,7 @@ def timed(way: Callable[[Case], Tensor], given: Case) -> tuple[float, float]:
 
 
 def works(given: Case) -> dict[str, Callable[[], object]]:
-    """the two operations that a compiled model calls"""
+    """The forward and the backward op that a compiled model calls."""
     tensors = [[part.detach() for part in parts] for parts in lists(given)]
     numbers = [number for group in given.groups for number in group.cut.numbers()], given.heads, given.scale
     merged, sums = window_attention_forward(*tensors, *numbers)
@@ -59,13 +59,13 @@ def works(given: Case) -> dict[str, Callable[[], object]]:
 
 
 def tune(model: str, batch: int) -> list[str]:
-    """The quickest choices for the first and the third stage, beside the one that is written down."""
+    """Time launch settings for the first and the third stage; list them by speed after the default."""
     stages = list(layers(model))
     tried = {layer.grid.height: layer for layer in stages if layer.grid.height in (56, 14)}
     lines = [f"## {model}, batch {batch}: warps, stages, registers, waves: ms", ""]
     for layer, work in itertools.product(tried.values(), CHOICES):
         run, tile = works(case(layer, batch, torch.bfloat16))[work], _tile(work, layer)
-        found = [(milliseconds(run, 16), "as it is")]
+        found = [(milliseconds(run, 16), "default")]
         for choice, waves in itertools.product(CHOICES[work], WAVES[work]):
             choice = choice._replace(warps=choice.warps * max(1, tile // 64))
             with _chosen(work, tile, choice, waves):
@@ -80,7 +80,7 @@ def tune(model: str, batch: int) -> list[str]:
 
 
 def cost_of_a_call(layer: Layer, calls: int = 300) -> list[str]:
-    """Microseconds of the processor, of an image so small that the GPU waits."""
+    """CPU microseconds per call, with one image, so that the GPU waits for the CPU."""
     given, lines = case(layer, 1, torch.bfloat16), []
     for name, run in [*works(given).items(), ("forward with autograd", lambda: by_kernel(given))]:
         for _ in range(20):
@@ -91,7 +91,7 @@ def cost_of_a_call(layer: Layer, calls: int = 300) -> list[str]:
             run()
         spent = (time.perf_counter() - begun) / calls
         torch.cuda.synchronize()
-        lines.append(f"- a call costs the processor {spent * 1e6:.0f} microseconds: {name}")
+        lines.append(f"- one call takes {spent * 1e6:.0f} microseconds of CPU time: {name}")
         print(lines[-1], flush=True)
     return lines
 
@@ -102,7 +102,7 @@ def _tile(work: str, layer: Layer) -> int:
 
 @contextmanager
 def _chosen(work: str, tile: int, choice: Choice, waves: int) -> Iterator[None]:
-    """Inside, the rules of one work are these."""
+    """Replace the launch settings of one op inside the `with` block."""
     plan = tuning
     changed: list[dict[Any, Any]] = [plan.WARPS, plan.STAGES, plan.REGISTERS, plan.WAVES]
     kept = [dict(rules) for rules in changed]

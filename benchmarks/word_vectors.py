@@ -1,15 +1,15 @@
-"""Word vectors learned by patchword and by gensim from the same text, in one run: words a second, and what they know.
+"""Train word vectors with patchword and with gensim on the same text; compare words per second and quality.
 
 python benchmarks/word_vectors.py TEXT --threads 2 --save benchmarks/results/word_vectors.json
 
-Same words, threads, width, window, negatives, sampling, passes and first rate. Words are counted before; the time is
-that of learning, for us with the time to number the words. A second of the processor counts only this program's work,
-so its ratio holds on a busy machine, too. Analogies and similarities are gensim's sets and gensim's scores, for both.
+Both use the same words, threads, width, window, negatives, subsampling, epochs and initial learning rate. Counting the
+words is not timed; training is, and for patchword also the conversion of words to ids. CPU time counts only this
+process, so its ratio also holds on a busy machine. Analogies and similarities use gensim's data sets and scores.
 
-gensim learns twice. From a file it is faster, but there each thread lets the rate fall by its own share of the text
-only: with two threads and one pass it ends at half of the first rate, not at zero, and of a short text more is
-learned. From sentences its rate falls to its end, as ours does: what is known is to be compared with that.
-Each similarity is the mean over the seeds, all of which are listed, as one seed's differs from another's.
+gensim is trained twice. Training from a file is faster, but there each thread lowers the learning rate by its own part
+of the text only: with two threads and one epoch the rate ends at half of its initial value instead of 0, which helps on
+a short text. From sentences the rate falls to 0, as ours does: compare the quality with that. Each similarity is the
+mean over the seeds; the value of each seed is listed too, because they differ.
 """
 
 import argparse
@@ -32,14 +32,15 @@ from patchword.core.device import machine, pick_device
 from patchword.data.progress import no_progress
 from patchword.data.text.corpus.word_counts import Vocabulary, number_words, word_splitter
 from patchword.data.text.tokenizers.vocabulary_training import texts_in
-from patchword.recipes.vectors.words_training import Wish, learn_numbers
+from patchword.recipes.vectors.words_training import WordVectorOptions, learn_numbers
 
 SHOWN = ("king", "france", "water", "music")
 Found = tuple[KeyedVectors, dict[str, float]]
+Trainer = Callable[[Path, WordVectorOptions], Found]
 
 
-def written(files: list[Path], path: Path) -> None:
-    """A sentence a line, as both read it."""
+def write_sentences(files: list[Path], path: Path) -> None:
+    """Write one sentence per line, the format that both libraries read."""
     cut = word_splitter("words")
     with path.open("w", encoding="utf-8") as file:
         file.writelines(" ".join(words) + "\n" for text in texts_in(files, no_progress) if (words := cut(text)))
@@ -56,51 +57,51 @@ def timed(learn: Callable[[], Any], words: int) -> dict[str, float]:
     }
 
 
-def ours(path: Path, wish: Wish) -> Found:
+def ours(path: Path, options: WordVectorOptions) -> Found:
     cut = word_splitter("spaces")
     with path.open(encoding="utf-8") as file:
-        vocabulary = Vocabulary.count(file, cut, wish.least)
-    found = KeyedVectors(wish.width)
+        vocabulary = Vocabulary.count(file, cut, options.least)
+    found = KeyedVectors(options.width)
 
     def learn() -> None:
         with path.open(encoding="utf-8") as file:
             numbers = number_words(file, cut, vocabulary)
-        vectors = learn_numbers(vocabulary, numbers, wish).vectors
+        vectors = learn_numbers(vocabulary, numbers, options).vectors
         found.add_vectors(list(vectors.words), vectors.vectors)
 
-    return found, timed(learn, vocabulary.total * wish.epochs)
+    return found, timed(learn, vocabulary.total * options.epochs)
 
 
-def theirs(path: Path, wish: Wish, source: Callable[[str], dict[str, Any]]) -> Found:
+def theirs(path: Path, options: WordVectorOptions, source: Callable[[str], dict[str, Any]]) -> Found:
     model = Word2Vec(
-        vector_size=wish.width,
-        window=wish.window,
-        negative=wish.negatives,
-        sg=int(wish.kind == "skip-gram"),
-        workers=wish.threads,
-        min_count=wish.least,
-        sample=wish.sample,
-        alpha=wish.first_rate,
-        seed=wish.seed,
+        vector_size=options.width,
+        window=options.window,
+        negative=options.negatives,
+        sg=int(options.kind == "skip-gram"),
+        workers=options.threads,
+        min_count=options.least,
+        sample=options.sample,
+        alpha=options.first_rate,
+        seed=options.seed,
     )
     model.build_vocab(**source(str(path)))
     total, lines = model.corpus_total_words, model.corpus_count
 
     def learn() -> None:
-        model.train(**source(str(path)), total_examples=lines, total_words=total, epochs=wish.epochs)
+        model.train(**source(str(path)), total_examples=lines, total_words=total, epochs=options.epochs)
 
     words = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
-    return model.wv, timed(learn, words * wish.epochs)
+    return model.wv, timed(learn, words * options.epochs)
 
 
-WAYS: dict[str, Callable[[Path, Wish], Found]] = {
+TRAINERS: dict[str, Trainer] = {
     "patchword": ours,
     "gensim, from sentences": partial(theirs, source=lambda path: {"corpus_iterable": LineSentence(path)}),
     "gensim, from a file": partial(theirs, source=lambda path: {"corpus_file": path}),
 }
 
 
-def known(vectors: KeyedVectors) -> dict[str, Any]:
+def quality(vectors: KeyedVectors) -> dict[str, Any]:
     return {
         "analogies": round(vectors.evaluate_word_analogies(datapath("questions-words.txt"))[0], 4),
         "wordsim353": round(float(vectors.evaluate_word_pairs(datapath("wordsim353.tsv"))[1][0]), 4),
@@ -109,9 +110,10 @@ def known(vectors: KeyedVectors) -> dict[str, Any]:
     }
 
 
-def over_seeds(way: Callable[[Path, Wish], Found], path: Path, wish: Wish, seeds: int) -> dict[str, Any]:
-    """Means of speeds and scores, and the scores of each seed; neighbours are the first one's."""
-    runs = [{**speed, **known(vectors)} for vectors, speed in (way(path, replace(wish, seed=n)) for n in range(seeds))]
+def over_seeds(train: Trainer, path: Path, options: WordVectorOptions, seeds: int) -> dict[str, Any]:
+    """Means of speeds and scores over the seeds, the scores of each seed, and the nearest words of the first seed."""
+    trained = (train(path, replace(options, seed=seed)) for seed in range(seeds))
+    runs = [{**speed, **quality(vectors)} for vectors, speed in trained]
     means = {name: fmean(run[name] for run in runs) for name in runs[0] if name != "near"}
     return {
         **{name: round(mean, 4) if mean < 1 else round(mean, 1) for name, mean in means.items()},
@@ -134,26 +136,26 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     given = parser.parse_args()
     chosen = {name: getattr(given, name) for name in ("kind", "width", "window", "negatives", "epochs", "threads")}
-    wish, result = Wish(**chosen), {}
+    options, result = WordVectorOptions(**chosen), {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.txt"
-        written(given.files, path)
-        for name, way in WAYS.items():
-            result[name] = over_seeds(way, path, wish, given.seeds)
+        write_sentences(given.files, path)
+        for name, train in TRAINERS.items():
+            result[name] = over_seeds(train, path, options, given.seeds)
             print(name, json.dumps(result[name]), flush=True)
-    told = {
-        "command": f"python benchmarks/word_vectors.py TEXT --kind {wish.kind} --threads {wish.threads}"
-        f" --epochs {wish.epochs} --seeds {given.seeds}",
+    report = {
+        "command": f"python benchmarks/word_vectors.py TEXT --kind {options.kind} --threads {options.threads}"
+        f" --epochs {options.epochs} --seeds {given.seeds}",
         "text": ", ".join(file.name for file in given.files),
         "settings": {**chosen, "seeds": given.seeds},
         **result,
-        "ratio": {name: compared(result["patchword"], result[name]) for name in WAYS if name != "patchword"},
+        "ratio": {name: compared(result["patchword"], result[name]) for name in TRAINERS if name != "patchword"},
         "machine": {**machine(pick_device("cpu")), "gensim": gensim.__version__},
     }
-    print(json.dumps(told["ratio"]))
+    print(json.dumps(report["ratio"]))
     if given.save:
         kept = json.loads(given.save.read_text()) if given.save.is_file() else {}
-        given.save.write_text(json.dumps(kept | {wish.kind: told}, indent=2) + "\n")
+        given.save.write_text(json.dumps(kept | {options.kind: report}, indent=2) + "\n")
 
 
 def compared(found: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:

@@ -52,7 +52,7 @@ WORDS = {
 NAMES = {
     r"plain_\w+": "reference_*",
     r"Rows": "Packed",
-    r"rows=": "packed=, sample_names=",
+    r"(?<!_)rows=": "packed=, sample_names=",
     r"Wish(?:es)?": "*Options",
     r"Asked": "*Options",
     r"Sparing": "OomRetry",
@@ -84,6 +84,12 @@ class Allowed(NamedTuple):
 # A row for a key of weight files, or for a field of files that earlier versions wrote.
 ALLOWED = (
     Allowed("entrance", "src/patchword/core/tensor_files.py", r"entrance", "a key of weight files of earlier versions"),
+    Allowed("pictures", "src/patchword/inspection/robustness.py", r"pictures", "a key of robustness.json before"),
+    Allowed("told", "src/patchword/inspection/saved_sharpness.py", r"told", "a key of sharpness.json before"),
+    Allowed("pictures", "src/patchword/data/shards/manifest.py", r"pictures", "a value in shards.json before"),
+    Allowed("pictures", "src/patchword/data/shards/image_contents.py", r"pictures", "part of the hash of shards"),
+    Allowed("rows=", "src/patchword/weights/names/*", r"rows=", "the rows of a table of names, not packed text"),
+    Allowed("rows=", "src/patchword/kernels/*", r"rows=", "the rows of a matrix, not packed text"),
 )
 
 
@@ -120,7 +126,7 @@ def token_name(token: tokenize.TokenInfo) -> str:
 def compiled(words: Iterable[str], flags: int = 0) -> re.Pattern[str]:
     """One pattern for all words, since most lines hold none. The group that matched is the word."""
     groups = "|".join(f"(?P<w{number}>{word})" for number, word in enumerate(words))
-    return re.compile(rf"(?<![A-Za-z])(?:{groups})(?![A-Za-z])", flags)
+    return re.compile(rf"(?<![A-Za-z])(?:{groups})(?:(?<==)|(?![A-Za-z]))", flags)
 
 
 ANY_WORD, ANY_NAME = compiled(WORDS, re.IGNORECASE), compiled(NAMES)

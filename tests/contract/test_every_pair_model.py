@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
 from patchword.layers import checkpoint_activations, record_attention, reference_attention
 from patchword.models import REGISTRY
-from patchword.objectives.generation.translating import alignment, looks_back
+from patchword.objectives.generation.translating import alignment, attends_to_source
 from support.helpers import TINY_PAIR, assert_sharp, difference, pair_models, pairs, smallest, structures, tiny_pair
 
 BATCH = pairs((17, 9, 24, 2), (5, 20, 11, 24))
@@ -170,7 +170,7 @@ def test_fused_equals_plain_where_attention_is_sharp(model):
 
 @torch.no_grad()
 def test_where_it_looks_sums_to_one_over_the_source(model):
-    if not looks_back(model):
+    if not attends_to_source(model):
         with pytest.raises(UserError, match="no attention over the source"):
             alignment(model, BATCH)
         return

@@ -14,7 +14,7 @@ from patchword.core.text import Text
 from patchword.layers import Block, Causal, Full, Norm, Pattern
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
-from patchword.objectives.generation.sampling import Likeliest, write
+from patchword.objectives.generation.sampling import Greedy, generate
 from support.helpers import TINY_TEXT, assert_sharp, difference, one_row, randomise, swap_heads, texts, tiny_text
 from support.parity import first_drift
 
@@ -205,7 +205,7 @@ def test_what_is_written_is_what_they_write(name, beams, tmp_path):
     )
     steps = CausalSteps(patchword.load(tmp_path), prompts)
     if beams == 1:
-        found = write(steps, Likeliest(), 10, [end])
+        found = generate(steps, Greedy(), 10, [end])
     else:
         found = [text[0] for text in beam_search(steps, beams, 10, [end])]
     for text, row in zip(found, told[:, longest:].tolist(), strict=True):

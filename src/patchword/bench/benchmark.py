@@ -1,4 +1,4 @@
-"""A benchmark: candidates take turns, so that a busy moment of the machine affects all of them."""
+"""A benchmark: candidates are timed in interleaved rounds, so that other load on the machine affects all of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,20 +15,27 @@ _WARM, _WARM_RECORDED = 2, 5  # passes before the first round: kernels are compi
 
 @dataclass(frozen=True)
 class Candidate:
-    """step: does some work and returns how much, e.g. how many images. calls: steps of a whole pass over the inputs.
-    macs: multiply-accumulates of a pass; 0 if they are not known. recorded: as CUDA graphs, which keep their memory."""
+    """A candidate of a benchmark.
+
+    step: does some work and returns its amount, e.g. the number of images. calls: steps per pass over the inputs. macs:
+    multiply-accumulates per pass; 0 if unknown. cuda_graphs: whether it runs as CUDA graphs; their memory is not
+    measured.
+    """
 
     name: str
     step: Callable[[], float]
     calls: int = 1
     macs: float = 0.0
-    recorded: bool = False
+    cuda_graphs: bool = False
 
 
 @dataclass(frozen=True)
 class Timing:
-    """rate: work per second, the median of the rounds. seconds: per pass. memory: peak bytes of a step beyond what was
-    allocated before, weights for example; None where it is not measured."""
+    """The measured speed of a candidate.
+
+    rate: work per second, the median over the rounds. seconds: per pass. memory: peak bytes during a step, beyond what
+    was allocated before it, such as the weights; None if not measured.
+    """
 
     name: str
     rate: float
@@ -38,7 +45,7 @@ class Timing:
 
     @property
     def products(self) -> float:
-        """multiplications and additions per second"""
+        """Return the floating-point operations per second: two per multiply-accumulate."""
         return 2 * self.macs / self.seconds
 
 
@@ -46,15 +53,15 @@ Log = Callable[[str], None]
 
 
 def benchmark(candidates: Sequence[Candidate], device: torch.device, seconds: float, log: Log = print) -> list[Timing]:
-    """Runs each candidate for about so many seconds in all, after a warm-up that is not counted."""
+    """Time each candidate for about `seconds` in total, after a warm-up that does not count."""
     if not candidates:
-        raise UserError("there is no candidate to benchmark", hint="use the names of the tables of results")
+        raise UserError("there is no candidate to benchmark", hint="use the names in the tables of results")
     peaks, passes = [], []
     for candidate in candidates:
         log(f"warming up: {candidate.name}")
-        _run(candidate, _WARM_RECORDED if candidate.recorded else _WARM, device)
+        _run(candidate, _WARM_RECORDED if candidate.cuda_graphs else _WARM, device)
         peaks.append(_peak(candidate, device))
-        taken = _run(candidate, 1, device)[1]  # none of the first, which would leave each round a pass or two
+        taken = _run(candidate, 1, device)[1]  # not one of the first passes, which are slower
         passes.append(max(1, round(seconds / ROUNDS / max(taken, 1e-6))))
     rounds: list[list[tuple[float, float]]] = [[] for _ in candidates]
     for number in range(ROUNDS):
@@ -69,7 +76,7 @@ def benchmark(candidates: Sequence[Candidate], device: torch.device, seconds: fl
 
 
 def _run(candidate: Candidate, passes: int, device: torch.device) -> tuple[float, float]:
-    """the work that was done and the seconds it took"""
+    """Run the candidate; return the work that was done and the seconds that it took."""
     wait(device)
     began, work = time.perf_counter(), 0.0
     for _ in range(passes * candidate.calls):
@@ -79,7 +86,7 @@ def _run(candidate: Candidate, passes: int, device: torch.device) -> tuple[float
 
 
 def _peak(candidate: Candidate, device: torch.device) -> int | None:
-    if device.type != "cuda" or candidate.recorded:
+    if device.type != "cuda" or candidate.cuda_graphs:
         candidate.step()
         return None
     torch.cuda.empty_cache()
@@ -91,6 +98,6 @@ def _peak(candidate: Candidate, device: torch.device) -> int | None:
 
 
 def wait(device: torch.device) -> None:
-    """Waits until an accelerator has finished all work."""
+    """Wait until the accelerator has finished all work."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

@@ -1,5 +1,7 @@
-"""What this machine can do at the most: products of large matrices, and copies of large arrays. Measured, not looked
-up, so that a share of it means what is left to gain."""
+"""The limits of this machine: the rates of a large matmul and of a large copy.
+
+They are measured, not taken from a data sheet, so that a fraction of them shows how much a model could still gain.
+"""
 
 from dataclasses import dataclass
 
@@ -9,15 +11,15 @@ from patchword.analysis.speed import timed
 
 
 @dataclass(frozen=True)
-class Ceilings:
-    """products: multiplications and additions a second. copies: bytes read and written a second."""
+class HardwareLimits:
+    """Measured limits. products: floating-point operations per second in matmuls. copies: bytes per second."""
 
     products: float
     copies: float
 
 
-def ceilings(device: torch.device, precision: str, seconds: float = 0.5) -> Ceilings:
-    """precision: float32 or bfloat16"""
+def measure_limits(device: torch.device, precision: str, seconds: float = 0.5) -> HardwareLimits:
+    """Measure the limits of a device. precision: float32 or bfloat16, the dtype of the matmul."""
     large = device.type != "cpu"
     side, count = (8192, 2**28) if large else (1024, 2**24)
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
@@ -27,4 +29,4 @@ def ceilings(device: torch.device, precision: str, seconds: float = 0.5) -> Ceil
     source = torch.ones(count, device=device)
     target = torch.empty_like(source)
     copy = min(timed(lambda: target.copy_(source), device, seconds))
-    return Ceilings(2 * side**3 / product, 2 * source.nbytes / copy)
+    return HardwareLimits(2 * side**3 / product, 2 * source.nbytes / copy)

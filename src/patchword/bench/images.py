@@ -1,4 +1,4 @@
-"""A model of images against the same model of other libraries: inference or training steps."""
+"""Compare an image model with the same model of other libraries: inference or training steps."""
 
 import copy
 from collections.abc import Callable
@@ -12,23 +12,27 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost import count
 from patchword.bench.benchmark import Candidate, Log, benchmark
-from patchword.bench.hardware_limits import ceilings
+from patchword.bench.hardware_limits import measure_limits
 from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
 from patchword.bench.result import Result
 from patchword.core.grid import sides
 from patchword.fusion.compile import compile
+from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.training.optimizer import adamw
 from patchword.training.step import Precision, autocast
 
 OURS = "patchword"
-_APART, _WRONG = 1e-3, 0.1  # differences between answers in float32, and between those of 16 bits and of 32
+# between our outputs and a peer's in float32, and between outputs in 16 bits and in float32
+MAX_DIFFERENCE, MAX_DIFFERENCE_16_BIT = 1e-3, 0.1
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How candidates are measured. eager: names of peers that are not compiled although the others are. among: names of
-    the candidates; none is all."""
+    """How candidates are measured.
+
+    eager: names of peers that are not compiled. among: names of the candidates to measure; empty is all.
+    """
 
     device: torch.device
     precision: Precision
@@ -46,28 +50,30 @@ class Setting:
     def measures(self, name: str) -> bool:
         return not self.among or name in self.among
 
-    def records(self, name: str, changing: bool = False) -> bool:
-        """True if it runs as CUDA graphs: see patchword.compile"""
-        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not changing)
+    def uses_cuda_graphs(self, name: str, dynamic: bool = False) -> bool:
+        """Return True if the candidate runs as CUDA graphs; see patchword.compile."""
+        return self.compiled and self.device.type == "cuda" and name.startswith(OURS) and (self.train or not dynamic)
 
-    def ours(self, model: nn.Module, changing: bool = False) -> Any:
-        """our model as it is called: by patchword.compile, unless the setting is eager"""
-        return compile(model, training=self.train, dynamic=changing or None) if self.compiled else model
+    def ours(self, model: nn.Module, dynamic: bool = False) -> Callable[..., Any]:
+        """Return our model, compiled by patchword.compile if the setting asks for it."""
+        return compile(model, training=self.train, dynamic=dynamic or None) if self.compiled else model
 
-    def peer(self, model: nn.Module, name: str) -> Any:
-        """a peer's model as it is called: by torch.compile"""
+    def peer(self, model: nn.Module, name: str) -> Callable[..., Any]:
+        """Return a peer's model, compiled by torch.compile if the setting asks for it."""
         return torch.compile(model) if self.compiled and name not in self.eager else model
 
-    def prepared(self, model: nn.Module, name: str) -> Any:
+    def prepared(self, model: nn.Module, name: str) -> Callable[..., Any]:
         return self.ours(model) if name == OURS else self.peer(model, name)
 
-    def narrowed(self, model: nn.Module) -> nn.Module:
-        """a copy for inference, in its precision"""
+    def in_precision(self, model: nn.Module) -> nn.Module:
+        """Return a copy of the model for inference, in the precision of the setting."""
         found = copy.deepcopy(model).eval().to(self.device)
         return found.to(torch.bfloat16) if self.precision == "bfloat16" else found
 
 
-def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformers: bool = True) -> dict[str, nn.Module]:
+def peers_of(
+    ours: Model, timm: Path | None = None, authors: str = "", transformers: bool = True
+) -> dict[str, nn.Module]:
     found: dict[str, nn.Module] = {}
     if timm is not None:
         found["timm"] = of_timm(ours, timm)
@@ -79,13 +85,16 @@ def peers_of(ours: Any, timm: Path | None = None, authors: str = "", transformer
 
 
 def bench_images(
-    name: str, setting: Setting, peers: Callable[[Any], dict[str, nn.Module]], log: Log = print, **fields: Any
+    name: str, setting: Setting, peers: Callable[[Model], dict[str, nn.Module]], log: Log = print, **fields: Any
 ) -> Result:
-    """peers: made of our model, so that they have its weights. fields: other sizes of the model"""
+    """Benchmark a registry model against its peers.
+
+    peers: builds the peers from our model, with its weights. fields: overridden fields of the model's config.
+    """
     torch.manual_seed(0)
-    with setting.device:  # numbers are drawn there much faster
+    with setting.device:  # random numbers are generated much faster there
         ours = REGISTRY.create(name, **fields).eval()
-    nn.init.normal_(ours.get_parameter("head.linear.weight"), std=0.1)  # some begin at zero, where any two models agree
+    nn.init.normal_(ours.get_parameter("head.linear.weight"), std=0.1)  # some heads are initialized to zero
     config = ours.card.config
     images = torch.randn(setting.batch, config["channels"], *sides(config["image"]), device=setting.device)
     models: dict[str, nn.Module] = {OURS: ours, **peers(ours)}
@@ -96,31 +105,33 @@ def bench_images(
         check_agreement(who, value)
     macs = count(ours.card).macs * setting.batch * (3 if setting.train else 1)
     labels = torch.randint(0, config["classes"], (setting.batch,), device=setting.device)
-    racing = {who: model for who, model in models.items() if setting.measures(who)}
+    measured_models = {who: model for who, model in models.items() if setting.measures(who)}
     steps: dict[str, Callable[[], float]] = {}
-    for who, model in racing.items():
+    for who, model in measured_models.items():
         if setting.train:
             steps[who] = _training(model, who, images, labels, setting)
             continue
-        steps[who] = reading = Reading(model, who, images, setting)
+        steps[who] = inference = InferenceStep(model, who, images, setting)
         if setting.compiled or setting.precision != "float32":
             log(f"comparing: {who}")
-            measured = difference[f"{who} as benchmarked"] = agreement(reading.answers(2), answers[who])
-            most = _APART if setting.precision == "float32" else _WRONG
+            measured = difference[f"{who} as benchmarked"] = agreement(inference.answers(2), answers[who])
+            most = MAX_DIFFERENCE if setting.precision == "float32" else MAX_DIFFERENCE_16_BIT
             check_agreement("its answers as benchmarked", measured, most, f"{who} in float32")
-    candidates = [Candidate(who, step, macs=macs, recorded=setting.records(who)) for who, step in steps.items()]
+    candidates = [
+        Candidate(who, step, macs=macs, cuda_graphs=setting.uses_cuda_graphs(who)) for who, step in steps.items()
+    ]
     timings = benchmark(candidates, setting.device, setting.seconds, log)
-    limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
+    limits = measure_limits(setting.device, setting.precision, min(0.5, setting.seconds))
     title = f"{name}, {'training' if setting.train else 'inference'}"
     shown = {"model": name, **fields, **setting.described()}
     return Result(title, "images", timings, OURS, setting.device, limits, difference, shown)
 
 
-class Reading:
-    """A step of inference, compiled and in its precision."""
+class InferenceStep:
+    """One inference step, compiled and in the precision of the setting."""
 
     def __init__(self, model: nn.Module, name: str, images: Tensor, setting: Setting) -> None:
-        narrow = setting.narrowed(model)
+        narrow = setting.in_precision(model)
         self.run, self.inputs = setting.prepared(narrow, name), images.to(next(narrow.parameters()).dtype)
 
     def __call__(self) -> float:
@@ -129,7 +140,7 @@ class Reading:
         return len(self.inputs)
 
     def answers(self, count: int) -> Tensor:
-        """to the first images, of the second run: a recorded way is recorded by then"""
+        """Return the outputs for the first images, from the second run, which may already be a CUDA graph."""
         with torch.inference_mode():
             self.run(self.inputs)
             return _scores(self.run(self.inputs))[:count].float()

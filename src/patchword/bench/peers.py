@@ -1,4 +1,4 @@
-"""Models of other libraries with our weights. Each is imported only when it is asked for."""
+"""Models of other libraries with our weights. A library is imported only when it is used."""
 
 import importlib.util
 import json
@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from patchword.bench.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
@@ -17,7 +17,7 @@ from patchword.weights import save
 
 
 def of_transformers(ours: Model, kind: str) -> nn.Module:
-    """kind: one of its Auto classes, e.g. AutoModelForImageClassification"""
+    """Build the transformers model. kind: an Auto class of transformers, e.g. AutoModelForImageClassification."""
     try:
         import transformers
     except ImportError:
@@ -28,7 +28,7 @@ def of_transformers(ours: Model, kind: str) -> nn.Module:
 
 
 def of_timm(ours: Model, source: Path) -> nn.Module:
-    """source: the folder in which timm's own folder lies; it is pure Python and needs no installation."""
+    """Build the timm model. source: the folder that contains timm's package folder; timm need not be installed."""
     if not (source / "timm" / "__init__.py").is_file():
         raise UserError(f"timm is not in {source}", expected="a folder with timm/__init__.py, e.g. its repository")
     sys.path.insert(0, str(source))
@@ -43,7 +43,7 @@ def of_timm(ours: Model, source: Path) -> nn.Module:
 
 
 def of_authors(ours: Model, where: str) -> nn.Module:
-    """where: FILE.py:NAME, the authors' file and the function in it that makes the model"""
+    """Build the authors' model. where: FILE.py:NAME, their file and the function in it that builds the model."""
     path, _, name = where.rpartition(":")
     if not Path(path).is_file():
         raise UserError(
@@ -66,8 +66,8 @@ def of_authors(ours: Model, where: str) -> nn.Module:
     return found.eval()
 
 
-def agreement(ours: Any, theirs: Any) -> float:
-    """the largest difference, relative to the largest answer"""
+def agreement(ours: Tensor, theirs: Tensor) -> float:
+    """Return the largest difference of two outputs, relative to the largest output."""
     return float((ours.float() - theirs.float()).abs().max() / theirs.float().abs().max())
 
 

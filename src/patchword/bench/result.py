@@ -1,4 +1,4 @@
-"""What a benchmark found, as a table and as a file."""
+"""The result of a benchmark, as a table and as a JSON file."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,34 +9,37 @@ from typing import Any
 import torch
 
 from patchword.bench.benchmark import Timing
-from patchword.bench.hardware_limits import Ceilings
+from patchword.bench.hardware_limits import HardwareLimits
 from patchword.core.device import machine
 from patchword.core.files import write_json
 
 
 @dataclass(frozen=True)
 class Result:
-    """unit: what is counted, e.g. "images". ours: the finish that the others are compared with. difference: between the
-    answers of ours and of each peer, and between those of each in float32 and as it races, checked before anything was
-    timed. setting: what was run."""
+    """The result of a benchmark.
+
+    unit: what is counted, e.g. "images". ours: the name of the timing that the others are compared with.
+    difference: between our outputs and each peer's, and between each candidate's outputs in float32 and in the timed
+    precision; checked before anything is timed. setting: what was run.
+    """
 
     title: str
     unit: str
     timings: Sequence[Timing]
     ours: str
     device: torch.device
-    limits: Ceilings
+    limits: HardwareLimits
     difference: Mapping[str, float]
     setting: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ratios(self) -> dict[str, float]:
-        """how many times as fast as each peer ours is, if it was measured"""
+        """Return our speed divided by the speed of each peer; empty if ours was not measured."""
         mine = [one.rate for one in self.timings if one.name == self.ours]
         return {one.name: rate / one.rate for rate in mine for one in self.timings if one.name != self.ours}
 
     def lines(self) -> list[tuple[str, ...]]:
-        """name, rate, how many times as fast ours is, share of the matrix rate, memory of a step"""
+        """Return the table rows: name, rate, our speed / its speed, fraction of the matmul rate, memory per step."""
         return [
             (
                 one.name,
@@ -51,10 +54,10 @@ class Result:
     def notes(self) -> list[str]:
         limits = self.limits
         found = [
-            f"ceilings measured here: {limits.products / 1e12:,.2f} TFLOP/s of products, "
+            f"limits measured here: {limits.products / 1e12:,.2f} TFLOP/s of matmuls, "
             f"{limits.copies / 1e9:,.0f} GB/s of copies"
         ]
-        return [*found, *(f"{name}: answers differ by {value:.1e}" for name, value in self.difference.items())]
+        return [*found, *(f"{name}: outputs differ by {value:.1e}" for name, value in self.difference.items())]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -72,7 +75,7 @@ class Result:
 
 
 def as_typed() -> str:
-    """the command that this process was started with"""
+    """Return the command that started this process."""
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
         first = f"python -m {program.parent.name}"
@@ -82,7 +85,7 @@ def as_typed() -> str:
 
 
 def write_results(path: Path, results: Sequence[Result]) -> Path:
-    """All results of a run in one file, with the machine, the versions and the command."""
+    """Write the results of a run to one file, with the machine, the versions and the command."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}

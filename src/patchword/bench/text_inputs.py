@@ -1,4 +1,4 @@
-"""Texts for benchmarks: random words of given lengths, in the batches that each candidate reads."""
+"""Texts for benchmarks: random words of given lengths, in the batch layout of each candidate."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FIRST = 5  # ids below are those of special tokens
 
 
 class Padded(NamedTuple):
-    """What transformers reads. tokens: real ones, without padding"""
+    """A padded batch, as transformers takes it. tokens: number of tokens without padding."""
 
     ids: Tensor
     mask: Tensor | None
@@ -26,7 +26,7 @@ class Padded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Some words are asked for, as if they had been masked."""
+    """Random texts; some of their words are prediction targets, as in masked language modelling."""
 
     ids: Ragged
     targets: Ragged
@@ -46,7 +46,7 @@ class Texts:
 
     @property
     def is_even(self) -> bool:
-        """all of one length, so that nothing is padded anyhow"""
+        """Return True if all texts have the same length, so that no padding is needed."""
         return bool((self.lengths == self.lengths[0]).all())
 
     def batch(self, index: Tensor, form: BatchFormat) -> TextBatch:
@@ -55,7 +55,7 @@ class Texts:
         return TextBatch(ids, segments, index, form, targets=targets, targets_only=True).ready()
 
     def padded(self, batch: int, device: torch.device) -> list[Padded]:
-        """As they come, so many at a time, each batch as long as its longest text."""
+        """Return batches of `batch` texts in the given order, each padded to its longest text."""
         found = []
         for index in torch.arange(len(self.ids)).split(batch):
             ids, targets = self.ids.take(index), self.targets.take(index)
@@ -65,7 +65,7 @@ class Texts:
         return found
 
     def packed(self, batch: int, device: torch.device) -> list[TextBatch]:
-        """As many tokens a step as `batch` texts have on average; without padding where there is a kernel for it."""
+        """Return batches with the mean token count of `batch` texts; packed without padding on a GPU."""
         if self.is_even:
             form = BatchFormat(0, False, device)
             return [self.batch(index, form) for index in torch.arange(len(self.ids)).split(batch)]
@@ -80,14 +80,14 @@ class Texts:
         return [self.batch(index, form) for index in cuts]
 
     def sorted(self, tokens: int, device: torch.device) -> list[TextBatch]:
-        """For reading: the longest first, so many tokens at a time."""
+        """Return batches for inference, sorted by length, the longest first, with at most `tokens` tokens each."""
         form = BatchFormat(0, device.type == "cuda" and not self.is_even, device)
         return [self.batch(index, form) for index in batches_by_tokens(self.lengths, tokens, form.packed)]
 
     def macs(self, config: dict[str, Any], words: bool) -> float:
-        """Of one pass forwards: of every token what it needs, of the vocabulary only what is asked for.
+        """Return the multiply-accumulates of one forward pass; logits are computed only for the predicted words.
 
-        words: whether any word is asked for
+        words: whether words are predicted at all.
         """
         width, lengths = config["width"], self.lengths.double()
         linear = config["depth"] * (4 * width**2 + 2 * width * config["hidden"]) * len(self.ids.values)
@@ -97,7 +97,9 @@ class Texts:
 
 
 def natural_lengths(texts: int, longest: int, typical: int = 60, seed: int = 0) -> Tensor:
-    """Lengths as those of the paragraphs of English Wikipedia are spread (59 tokens in the middle, 5% below 19 and 5%
-    above 193): their logarithms are normal, half of them below `typical` tokens; cut at `longest`."""
+    """Sample text lengths from a log-normal distribution with the median `typical`, cut at `longest`.
+
+    The default is close to the paragraphs of English Wikipedia: median 59 tokens, 5% below 19 and 5% above 193.
+    """
     drawn = torch.randn(texts, generator=torch.Generator().manual_seed(seed)) * 0.73 + math.log(typical)
     return drawn.exp().round().long().clamp(min(8, longest), longest)

@@ -1,4 +1,4 @@
-"""BERT against transformers: masked words learned, or texts of any lengths read."""
+"""Compare BERT with transformers: training steps of masked language modelling, or inference on texts of any length."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from patchword.bench.benchmark import Candidate, Log, benchmark
-from patchword.bench.hardware_limits import ceilings
+from patchword.bench.hardware_limits import measure_limits
 from patchword.bench.images import OURS, Setting
 from patchword.bench.peers import agreement, check_agreement, of_transformers
 from patchword.bench.result import Result
 from patchword.bench.text_inputs import Texts
+from patchword.data.text.batching.batches import TextBatch
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.objectives.text import MaskedWords
@@ -21,7 +22,7 @@ from patchword.training.optimizer import adamw
 from patchword.training.step import autocast
 
 SAME, THEIRS, UNDROPPED = "patchword, dropout 0.1", "transformers", "transformers, no dropout"
-_TOKENS, _TOKENS_CPU = 32_768, 2_048  # that are read at a time
+_TOKENS, _TOKENS_CPU = 32_768, 2_048  # tokens per batch
 
 _MASKED = "AutoModelForMaskedLM"
 
@@ -35,9 +36,9 @@ def no_others(model: TextModel, texts: Texts, setting: Setting) -> Sequence[Cand
 def bench_masked(
     name: str, setting: Setting, lengths: Tensor, log: Log = print, others: Others = no_others, **sizes: Any
 ) -> Result:
-    """Training steps. Transformers as it is: dropout 0.1, scores of all words at every token.
+    """Benchmark training steps. transformers runs with its defaults: dropout 0.1, logits at every token.
 
-    others: more candidates, made of our model, the texts and the setting
+    others: builds further candidates from our model, the texts and the setting.
     """
     device = setting.device
     model = _bert(name, "words", 0.0, device, **sizes)
@@ -46,7 +47,7 @@ def bench_masked(
     check_agreement(f"{THEIRS}: its loss", difference)
     runs = {OURS: 0.0, SAME: 0.1, THEIRS: 0.1, UNDROPPED: 0.0}
     candidates = [
-        (_learning if who in (OURS, SAME) else _learning_theirs)(
+        (_train_ours if who in (OURS, SAME) else _train_theirs)(
             who, _bert(name, "words", rate, device, **sizes), texts, setting
         )
         for who, rate in runs.items()
@@ -57,8 +58,8 @@ def bench_masked(
     return _result(f"{name}, masked words", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
-def bench_reading(name: str, setting: Setting, lengths: Tensor, log: Log = print, **sizes: Any) -> Result:
-    """Inference, to one vector a text. Ours sorted and packed, theirs padded as they come."""
+def bench_inference(name: str, setting: Setting, lengths: Tensor, log: Log = print, **sizes: Any) -> Result:
+    """Benchmark inference to one vector per text. Our texts are sorted and packed, theirs padded in the given order."""
     device = setting.device
     ours = _bert(name, "pooled", 0.0, device, **sizes).eval()
     texts = Texts.of(lengths, ours.card.config["vocabulary"])
@@ -69,24 +70,27 @@ def bench_reading(name: str, setting: Setting, lengths: Tensor, log: Log = print
         answers = ours(some.sorted(2**40, device)[0].text)[lengths[:4].argsort(descending=True, stable=True).argsort()]
         difference = agreement(answers, theirs(first.ids, attention_mask=first.mask).pooler_output)
     check_agreement(THEIRS, difference)
-    narrow, other = setting.narrowed(ours), setting.narrowed(theirs)
-    run, peer = setting.ours(narrow, changing=not texts.is_even), setting.peer(other, THEIRS)
+    narrow, other = setting.in_precision(ours), setting.in_precision(theirs)
+    run, peer = setting.ours(narrow, dynamic=not texts.is_even), setting.peer(other, THEIRS)
     batches = texts.sorted(_TOKENS_CPU if device.type == "cpu" else _TOKENS, device)
     padded = texts.padded(setting.batch, device)
-    macs, held = texts.macs(ours.card.config, words=False), setting.records(OURS, changing=not texts.is_even)
+    macs, held = texts.macs(ours.card.config, words=False), setting.uses_cuda_graphs(OURS, dynamic=not texts.is_even)
+
+    def embed(batch: TextBatch) -> Tensor:
+        found: Tensor = run(batch.text._replace(predict_at=None))
+        return found
+
     candidates = [
-        replace(
-            turns(OURS, batches, _reading(lambda batch: run(batch.text._replace(predict_at=None))), macs), recorded=held
-        ),
-        turns(THEIRS, padded, _reading(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
+        replace(over_batches(OURS, batches, _inference(embed), macs), cuda_graphs=held),
+        over_batches(THEIRS, padded, _inference(lambda batch: peer(batch.ids, attention_mask=batch.mask)), macs),
     ]
     timings = benchmark([one for one in candidates if setting.measures(one.name)], device, setting.seconds, log)
     return _result(f"{name}, reading", name, setting, texts, timings, {THEIRS: difference}, sizes)
 
 
 def _bert(name: str, head: str, dropout: float, device: torch.device, **sizes: Any) -> TextModel:
-    torch.manual_seed(0)  # all begin with the same weights
-    with device:  # numbers are drawn there much faster
+    torch.manual_seed(0)  # all models start with the same weights
+    with device:  # random numbers are generated much faster there
         model = REGISTRY.create(name, **{"head": head, "dropout": dropout, "attention_dropout": dropout, **sizes})
     assert isinstance(model, TextModel), "a model of texts"
     return model
@@ -98,12 +102,12 @@ def _result(
     lengths = texts.lengths
     spread = {"texts": len(lengths), "shortest": int(lengths.min()), "longest": int(lengths.max())}
     shown = {"model": name, **sizes, **setting.described(), **spread, "mean": round(float(lengths.double().mean()), 1)}
-    limits = ceilings(setting.device, setting.precision, min(0.5, setting.seconds))
+    limits = measure_limits(setting.device, setting.precision, min(0.5, setting.seconds))
     return Result(title, "tokens", timings, OURS, setting.device, limits, difference, shown)
 
 
 def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
-    """how far ours is from theirs, on some texts, without dropout"""
+    """Return the relative difference between our loss and theirs on a few texts, without dropout."""
     some, theirs = Texts.of(texts.lengths[:4], model.card.config["vocabulary"]), of_transformers(model, _MASKED)
     wide = some.padded(4, device)[0]
     with torch.no_grad():
@@ -112,27 +116,27 @@ def _same_loss(model: TextModel, texts: Texts, device: torch.device) -> float:
     return float(abs(torch.stack(mine).sum() / (wide.labels >= 0).sum() - their) / their)
 
 
-def _learning(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
+def _train_ours(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
     model.to(setting.device).train()
-    run = setting.ours(model, changing=not texts.is_even)
+    run = setting.ours(model, dynamic=not texts.is_even)
     objective, batches = MaskedWords(run), texts.packed(setting.batch, setting.device)
-    step = stepping(model, lambda batch: objective(batch, batch).loss, setting)
-    found = turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
-    return replace(found, recorded=setting.records(name, changing=not texts.is_even))
+    step = training_step(model, lambda batch: objective(batch, batch).loss, setting)
+    found = over_batches(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+    return replace(found, cuda_graphs=setting.uses_cuda_graphs(name, dynamic=not texts.is_even))
 
 
-def _learning_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
+def _train_theirs(name: str, model: TextModel, texts: Texts, setting: Setting) -> Candidate:
     theirs = of_transformers(model, _MASKED).to(setting.device).train()
     run, batches = setting.peer(theirs, name), texts.padded(setting.batch, setting.device)
-    step = stepping(theirs, lambda one: run(one.ids, attention_mask=one.mask, labels=one.labels).loss, setting)
-    return turns(name, batches, step, 3 * texts.macs(model.card.config, words=True))
+    step = training_step(theirs, lambda one: run(one.ids, attention_mask=one.mask, labels=one.labels).loss, setting)
+    return over_batches(name, batches, step, 3 * texts.macs(model.card.config, words=True))
 
 
-def _reading(work: Callable[[Any], object]) -> Callable[[Any], object]:
+def _inference(work: Callable[[Any], object]) -> Callable[[Any], object]:
     return torch.inference_mode()(work)
 
 
-def stepping(model: nn.Module, loss: Callable[[Any], Tensor], setting: Setting) -> Callable[[Any], None]:
+def training_step(model: nn.Module, loss: Callable[[Any], Tensor], setting: Setting) -> Callable[[Any], None]:
     optimizer = adamw(model, 1e-4, 0.01)
 
     def step(batch: Any) -> None:
@@ -145,8 +149,8 @@ def stepping(model: nn.Module, loss: Callable[[Any], Tensor], setting: Setting) 
     return step
 
 
-def turns(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs: float) -> Candidate:
-    """one batch a step, over and over; what counts are real tokens"""
+def over_batches(name: str, batches: Sequence[Any], work: Callable[[Any], object], macs: float) -> Candidate:
+    """Return a candidate that takes one batch per step, in turn. Its work is the number of tokens without padding."""
     following = cycle(batches)
 
     def step() -> float:

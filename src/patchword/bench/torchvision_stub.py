@@ -1,5 +1,7 @@
-"""timm imports torchvision, for readers of images and for layers that no model here uses. Where it is not installed, an
-empty thing stands in for whatever is imported of it, so that timm runs from its source folder alone."""
+"""A stub of torchvision, so that timm can be imported from its source folder if torchvision is not installed.
+
+timm imports torchvision for image readers and for layers that no model here uses.
+"""
 
 import importlib.util
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 
 class _Anything(type):
-    """A class that has every attribute; each is such a class of its own."""
+    """A metaclass whose classes have every attribute; each attribute is another such class."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -23,7 +25,7 @@ class _Anything(type):
 
 
 class _Nothing(ModuleType):
-    """A module that has every name; each is a class that does nothing."""
+    """A module that has every name; each name is a class that does nothing."""
 
     __path__: list[str] = []  # noqa: RUF012  # as the import system wants it: a package
 
@@ -48,7 +50,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def without_torchvision() -> Iterator[None]:
-    """While something is imported, unless torchvision is installed; afterwards it is absent as before."""
+    """Replace torchvision by the stub inside the `with` block, unless it is installed."""
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is not None:
         yield
         return

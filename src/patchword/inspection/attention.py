@@ -45,7 +45,7 @@ class ImageAttention:
 
     model: str
     pixels: Tensor  # (channels, height, width) uint8
-    pictures: int
+    images: int
     asker: str  # in words
     layers: tuple[LayerAttention, ...]
     cell: Cell  # of the two maps below
@@ -106,7 +106,7 @@ def _batches(pixels: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
 
 
 def _asker(question: AttentionOptions, layer: Layer, pixels: Tensor) -> Tensor:
-    """(1, 1, queries)"""
+    """Return the weights of the query tokens, (1, 1, queries)."""
     if question.at is None:
         return readout_row(layer.grid)
     column, row = question.at

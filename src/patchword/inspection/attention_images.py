@@ -1,7 +1,6 @@
 """Opens models and images for the inspection of attention."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,13 +9,14 @@ from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.data.image.decoding import decode
 from patchword.layers import Pyramid
+from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.recipes.run import Run
 
 _PART = 256
 
 
-def opened(model: Any, device: str) -> Pyramid:
+def opened(model: Model, device: str) -> Pyramid:
     """Return an image model on its device, in evaluation mode."""
     REGISTRY.require_images(model.card.model)
     assert isinstance(model, Pyramid), "an image model is a pyramid"

@@ -33,7 +33,7 @@ class TextLayerLook:
 
 @dataclass(frozen=True)
 class TextAttention:
-    """rollout: (tokens, tokens) over all layers. relevance: (tokens,) for the class `about`."""
+    """The attention of a model over a text. rollout: (tokens, tokens). relevance: (tokens,) for the class `about`."""
 
     model: str
     tokens: tuple[str, ...]
@@ -76,7 +76,7 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     if not len(ids):
         raise UserError("the text is empty", expected="at least one word")
     if len(ids) > reader.max_length:
-        raise UserError("the text is too long", expected=f"{reader.max_length} tokens at most", got=len(ids))
+        raise UserError("the text is too long", expected=f"at most {reader.max_length} tokens", got=len(ids))
     device = next(reader.model.parameters()).device
     parts = [torch.as_tensor(part, dtype=torch.long, device=device)[None] for part in (ids, segments)]
     return ids.tolist(), Text(parts[0], parts[1])
@@ -103,7 +103,7 @@ def _relevance(
 
 
 def _answering(reader: Reader, grid: Grid) -> Tensor:
-    """(1, 1, tokens): the tokens from which the head reads its output"""
+    """Return the weights of the tokens that the head reads, (1, 1, tokens)."""
     pool = reader.model.card.config.get("pool")
     if pool == "mean":
         return readout_row(grid)

@@ -36,8 +36,8 @@ class LeadingEigenvalue:
         opened = open_run(run, asked)
         products = min(self.options.products, opened.loss.weights)
         passes = 1 + products + -(-self.options.probes // AT_ONCE) + self.options.steps + 3
-        share = 1 / (passes * opened.loss.passes)
-        reporting = replace(opened, loss=replace(opened.loss, tick=lambda: advance(share)))
+        step = 1 / (passes * opened.loss.passes)
+        reporting = replace(opened, loss=replace(opened.loss, tick=lambda: advance(step)))
         keep_sharpness(reporting, asked, self.options)
 
     def _count(self, run: Run) -> int:
@@ -60,7 +60,7 @@ class CorruptionAccuracy:
             return None
         tried = {kind: tuple(row) for kind, row in found.corrupted.items()}
         asked = dict.fromkeys(self.plan.kinds, self.plan.severities)
-        same = (found.pictures, found.seed, tried) == (self._count(run), self.plan.seed, asked)
+        same = (found.images, found.seed, tried) == (self._count(run), self.plan.seed, asked)
         return found.mean if same else None
 
     def measure(self, run: Run, device: str, advance: Advance) -> None:

@@ -21,11 +21,12 @@ from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 
 BATCH = 250
 FILE = "robustness.json"
+_OLD_KEYS = {"pictures": "images"}  # keys of robustness.json in files of earlier versions
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured. count: test images, evenly spaced over the set; None is all. sizes: sides of square images."""
+    """What to measure. count: number of evenly spaced test images; None is all. sizes: sides of square images."""
 
     kinds: tuple[str, ...] = tuple(CORRUPTIONS)
     severities: tuple[int, ...] = SEVERITIES
@@ -39,13 +40,13 @@ class Robustness:
     """Accuracies from 0 to 1: on clean images, per corruption and severity, and per image size."""
 
     clean: float
-    pictures: int
+    images: int
     seed: int
     corrupted: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # kind -> severity -> accuracy
     sizes: Mapping[int, float] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> float:
-        """the mean accuracy over the severities of a corruption"""
+        """Return the mean accuracy over the severities of a corruption."""
         return sum(self.corrupted[kind].values()) / len(self.corrupted[kind])
 
     @property
@@ -59,7 +60,7 @@ class Robustness:
         }
         mean = {"mean_corruption_accuracy": self.mean} if self.corrupted else {}
         sizes = {str(size): value for size, value in self.sizes.items()}
-        first = {"clean_accuracy": self.clean, **mean, "pictures": self.pictures, "seed": self.seed}
+        first = {"clean_accuracy": self.clean, **mean, "images": self.images, "seed": self.seed}
         return {**first, "corrupted": corrupted, "sizes": sizes}
 
 
@@ -74,16 +75,16 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = ig
     }  # an impossible size raises an error here
     images = _some(run.test_images(model.card), plan.count)
     held = Batches(images, BATCH, model.card.normalization, target).on_device().images
-    share = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
+    step = 1 / (1 + len(plan.kinds) * len(plan.severities) + len(others))
 
     def with_progress(value: float) -> float:
-        advance(share)
+        advance(step)
         return value
 
     clean = with_progress(accuracy(model, _batches(held, target)))
     rows = {
         kind: {
-            severity: with_progress(accuracy(model, _spoiled(held, target, kind, severity, plan.seed)))
+            severity: with_progress(accuracy(model, _corrupted(held, target, kind, severity, plan.seed)))
             for severity in plan.severities
         }
         for kind in plan.kinds
@@ -99,7 +100,7 @@ def robustness(run: Run, plan: Plan, device: str = "auto", advance: Advance = ig
 
 def _completed(found: Robustness, before: Robustness | None) -> Robustness:
     """Add the saved corruptions or sizes if they were not measured now and were measured on the same images."""
-    if before is None or (before.pictures, before.seed) != (found.pictures, found.seed):
+    if before is None or (before.images, before.seed) != (found.images, found.seed):
         return found
     return replace(found, corrupted=found.corrupted or before.corrupted, sizes=found.sizes or before.sizes)
 
@@ -111,12 +112,13 @@ def known_robustness(run: Run) -> Robustness | None:
         return None
     saved = read_json(path)
     try:
+        saved = {_OLD_KEYS.get(key, key): value for key, value in saved.items()}
         rows = {
             kind: {int(severity): float(value) for severity, value in row.items()}
             for kind, row in saved["corrupted"].items()
         }
         sizes = {int(size): float(value) for size, value in saved["sizes"].items()}
-        return Robustness(float(saved["clean_accuracy"]), int(saved["pictures"]), int(saved["seed"]), rows, sizes)
+        return Robustness(float(saved["clean_accuracy"]), int(saved["images"]), int(saved["seed"]), rows, sizes)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword robustness` again") from None
 
@@ -147,10 +149,10 @@ def _batches(images: Images, device: torch.device) -> Iterator[tuple[Tensor, Ten
         yield images.pixels.take(index).to(device), images.labels[index.to(images.labels.device)].to(device)
 
 
-def _spoiled(
+def _corrupted(
     images: Images, device: torch.device, kind: str, severity: int, seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of corrupted images. Random numbers depend on the index of an image, not on their count."""
+    """Yield batches of corrupted images. The random numbers of an image do not depend on the number of images."""
     for index, (pixels, labels) in zip(torch.arange(len(images)).split(BATCH), _batches(images, device), strict=True):
         keys = images.keys[index.to(images.keys.device)].to(device)
         yield corrupt(pixels, kind, severity, seed, keys & 0xFFFF_FFFF), labels

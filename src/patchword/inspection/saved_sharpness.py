@@ -11,6 +11,7 @@ from patchword.inspection.sharpness import Opened, SampleOptions, weights_digest
 from patchword.recipes.run import Run
 
 FILE = "sharpness.json"
+_OLD_SAMPLE_KEYS = {"told": "description"}  # keys of "sample" in files of earlier versions
 MODE = "Evaluation mode: no dropout, no augmentation, no smoothing; batch norms keep the statistics of training."
 
 
@@ -31,11 +32,20 @@ def keep_sharpness(
 
 def known_sharpness(run: Run) -> dict[str, Any]:
     """Return the saved sharpness if it belongs to the current weights of the run; else an empty dict."""
+    kept = read_sharpness(run)
+    return kept if kept.get("digest") == weights_digest(run) else {}
+
+
+def read_sharpness(run: Run) -> dict[str, Any]:
+    """Return the saved sharpness, also of other weights; an empty dict if there is none."""
     path = run.folder / FILE
-    kept = read_json(path) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    kept = read_json(path)
     if not isinstance(kept, dict):
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword sharpness` again")
-    return kept if kept.get("digest") == weights_digest(run) else {}
+    sample = {_OLD_SAMPLE_KEYS.get(key, key): value for key, value in kept.get("sample", {}).items()}
+    return {**kept, "sample": sample}
 
 
 def _contents(run: Run, opened: Opened, asked: SampleOptions, found: Sharpness) -> dict[str, Any]:
@@ -44,7 +54,7 @@ def _contents(run: Run, opened: Opened, asked: SampleOptions, found: Sharpness) 
     leading = zip(spectrum.values.tolist(), spectrum.residuals.tolist(), spectrum.converged, strict=True)
     return {
         "run": str(run.folder),
-        "sample": {"told": opened.sample, "count": opened.loss.count, "seed": asked.seed},
+        "sample": {"description": opened.sample, "count": opened.loss.count, "seed": asked.seed},
         "weights": opened.loss.weights,
         "digest": weights_digest(run),
         "mode": MODE,

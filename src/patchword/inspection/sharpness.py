@@ -31,7 +31,7 @@ from patchword.recipes.image.task import split
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.model import as_text, batch_format
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import fingerprint
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -108,7 +108,7 @@ def _texts(run: Run, recipe: TextRecipe, asked: SampleOptions) -> Opened:
     _check_data(run, fingerprint(texts.examples))
     if isinstance(texts, ClassSet):
         texts = replace(texts, weights=None, smoothing=0.0)
-    examples, form = texts.examples, form_of("false", tokenizer, device)
+    examples, form = texts.examples, batch_format("false", tokenizer, device)
     chosen = order(asked.seed, 0, len(examples))[: asked.samples]
     chosen = chosen[examples.ids.lengths[chosen].argsort(descending=True, stable=True)]
 
@@ -134,7 +134,7 @@ def _loss(
     count: int,
     asked: SampleOptions,
 ) -> SampleLoss:
-    """weight: the number of terms in the mean over the whole sample"""
+    """Build the loss over a sample. weight: the number of terms in the mean over the whole sample."""
 
     def share(piece: Any) -> tuple[Tensor, Tensor]:
         found = objective(piece, piece)

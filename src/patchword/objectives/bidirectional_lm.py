@@ -16,26 +16,26 @@ from patchword.objectives.classification import Outcome
 class Head(Protocol):
     @property
     def words(self) -> nn.Linear:
-        """Map one direction's half of a token to the logits of all words."""
+        """The linear layer from the state of one direction to the logits of all words."""
         ...
 
 
-class TwoWayModel(Protocol):
+class BidirectionalModel(Protocol):
     @property
     def head(self) -> Head: ...
     def encode(self, text: Text) -> Sequence[Tensor]:
-        """Return the states, each (batch, tokens, 2 * width); the head reads the last one."""
+        """Return the states of all layers, each (batch, tokens, 2 * width); the last one is the input of the head."""
         ...
 
 
-class Told(Protocol):
-    """Texts with the word id of every token. weight: the number of words to predict in the whole batch."""
+class WordBatch(Protocol):
+    """Texts with the word id of every token. weight: the number of words to predict in both directions."""
 
     @property
     def text(self) -> Text: ...
     @property
     def flat_targets(self) -> Tensor:
-        """(tokens,) on the device"""
+        """Return the word ids of all tokens of the batch, (tokens,) on the device of the model."""
         ...
 
     @property
@@ -51,14 +51,14 @@ class Softmax(Protocol):
     """A loss over the vocabulary."""
 
     def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
-        """(count, width), (count,) -> the summed loss and the number of correct predictions"""
+        """Return the summed loss and the number of correct predictions. vectors: (count, width); targets: (count,)."""
         ...
 
 
 class FullSoftmax:
-    """Cross-entropy over all words, in chunks of at most `scores` logits, so that memory does not grow with the batch.
+    """Cross-entropy over all words. It computes at most `scores` logits at a time, which bounds the memory.
 
-    If there are several chunks, their logits are recomputed in the backward pass (Chen et al., 2016).
+    If the batch needs several chunks, their logits are recomputed in the backward pass (Chen et al., 2016).
     """
 
     def __init__(self, scores: int = 2**27) -> None:
@@ -67,32 +67,37 @@ class FullSoftmax:
     def __call__(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
         size = max(1, self.scores // words.out_features)
         if len(targets) <= size:
-            return self._told(vectors, targets, words)
-        pieces = zip(vectors.split(size), targets.split(size), strict=True)
-        told = [
-            checkpoint(self._told, *piece, words, use_reentrant=False, preserve_rng_state=False) for piece in pieces
+            return self._outcome(vectors, targets, words)
+        chunks = zip(vectors.split(size), targets.split(size), strict=True)
+        outcomes = [
+            checkpoint(self._outcome, *chunk, words, use_reentrant=False, preserve_rng_state=False) for chunk in chunks
         ]
-        losses, right = zip(*told, strict=True)
+        losses, right = zip(*outcomes, strict=True)
         return Outcome(torch.stack(losses).sum(), torch.stack(right).sum())
 
-    def _told(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
+    def _outcome(self, vectors: Tensor, targets: Tensor, words: nn.Linear) -> Outcome:
         scores = words(vectors).float()
         loss = F.cross_entropy(scores, targets, reduction="sum")
         return Outcome(loss, (scores.detach().argmax(-1) == targets).sum())
 
 
 class Candidates(NamedTuple):
-    """words: (count,) the sampled words; duplicates count once. chances: the probability of each word to be sampled."""
+    """Negative words of a sampled softmax.
+
+    words: (count,) the sampled ids; duplicates count once. chances: (vocabulary,) the probability of each word to be
+    sampled at least once.
+    """
 
     words: Tensor
     chances: Tensor
 
 
 class SampledSoftmax:
-    """Sampled softmax: `count` negative words per call, shared by all positions (Jean et al., 2015).
+    """Sampled softmax: `count` negative words per call, used at all positions (Jean et al., 2015).
 
-    Word ids are ordered by frequency; id k is sampled with the probability log((k + 2) / (k + 1)) / log(words + 1), and
-    logits are corrected by the log-probability of being sampled. A word above all sampled ones counts as correct.
+    Word ids are ordered by frequency; id k is sampled with the probability log((k + 2) / (k + 1)) / log(words + 1). The
+    log-probability of being sampled is subtracted from each logit. A prediction counts as correct if the true word has
+    a higher logit than all sampled words.
     """
 
     def __init__(self, count: int) -> None:
@@ -102,7 +107,7 @@ class SampledSoftmax:
         return sampled(vectors, targets, words, self.draw(words.out_features, vectors.device))
 
     def draw(self, vocabulary: int, device: torch.device) -> Candidates:
-        """Sample by the inverse of the distribution function: floor((words + 1) ** u) - 1."""
+        """Sample by the inverse of the cumulative distribution function: floor((words + 1) ** u) - 1."""
         uniform = torch.rand(self.count, device=device, dtype=torch.float64)
         words = ((vocabulary + 1) ** uniform).long() - 1
         rank = torch.arange(vocabulary, device=device)
@@ -111,7 +116,7 @@ class SampledSoftmax:
 
 
 def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidates) -> Outcome:
-    """Return the loss of the softmax over the true word and the sampled ones, each word once."""
+    """Return the loss of the softmax over the true word and the sampled words. A duplicate counts once."""
     others = drawn.words.sort().values
     again = others.diff(prepend=others.new_full((1,), -1)) == 0
     rows = torch.cat([targets, others])
@@ -126,18 +131,21 @@ def sampled(vectors: Tensor, targets: Tensor, words: nn.Linear, drawn: Candidate
     return Outcome(F.cross_entropy(scores, first, reduction="sum"), (scores.detach().argmax(-1) == 0).sum())
 
 
-class TwoWays:
-    """The mean of both losses over all predicted words: (forward + backward) / 2. Padding does not count."""
+class BidirectionalLM:
+    """ELMo's loss: the mean cross-entropy over the predictions of both directions. Padding does not count."""
 
-    def __init__(self, model: TwoWayModel, softmax: Softmax | None = None) -> None:
+    def __init__(self, model: BidirectionalModel, softmax: Softmax | None = None) -> None:
         self.model, self.softmax = model, softmax or FullSoftmax()
 
-    def __call__(self, piece: Told, batch: Told) -> Outcome:
-        after, before = self.ways(piece)
+    def __call__(self, piece: WordBatch, batch: WordBatch) -> Outcome:
+        after, before = self.both_directions(piece)
         return Outcome((after.loss + before.loss) / batch.weight, after.right + before.right)
 
-    def ways(self, piece: Told) -> tuple[Outcome, Outcome]:
-        """Predict the next words from the forward halves and the previous ones from the others; sum the losses."""
+    def both_directions(self, piece: WordBatch) -> tuple[Outcome, Outcome]:
+        """Return the summed losses of both directions: next words from the forward states, previous from the backward.
+
+        Each state has a forward half and a backward half, each (tokens, width) in the flattened batch.
+        """
         forwards, backwards = self.model.encode(piece.text)[-1].flatten(0, 1).chunk(2, -1)
         place, words = piece.followed, piece.flat_targets
         after = self.softmax(forwards[place], words[place + 1], self.model.head.words)

@@ -15,7 +15,7 @@ class Outcome(NamedTuple):
 
 
 class Labelled(Protocol):
-    """labels: (batch,) class ids, or (batch, classes) class probabilities of mixed examples"""
+    """Inputs with labels: (batch,) class ids, or (batch, classes) class probabilities of mixed examples."""
 
     @property
     def inputs(self) -> Tensor: ...

@@ -32,7 +32,7 @@ class Piece(Protocol):
 
     @property
     def flat_targets(self) -> Tensor:
-        """(tokens,) on the device"""
+        """Return the targets of all tokens, (tokens,) on the device."""
         ...
 
     @property
@@ -49,7 +49,7 @@ Forward = Callable[[Text], Tensor]
 
 
 def _summed(losses: Tensor, piece: Piece) -> Tensor:
-    """(texts,) -> (), the weighted sum"""
+    """Return the sum of the losses, weighted by the weights of the texts: (texts,) -> ()."""
     return losses.sum() if piece.text_weights is None else losses @ piece.text_weights
 
 
@@ -105,7 +105,7 @@ class TokenTags:
 
 
 class AnswerSpan:
-    """The first and last token of an answer; a text is correct if both are."""
+    """The first and the last token of an answer, as two classifications. A text is correct if both are."""
 
     def __init__(self, model: Forward) -> None:
         self.model = model
@@ -120,7 +120,10 @@ class AnswerSpan:
 
 
 def padded_scores(scores: Tensor, text: Text) -> Tensor:
-    """(batch, tokens, 2), padded or packed -> (texts, max_seqlen, 2) float32, lowest value at padding"""
+    """Unpack and mask: (batch, tokens, 2), padded or packed -> (texts, max_seqlen, 2) float32.
+
+    Padding gets the lowest finite value.
+    """
     mask = text.mask
     if text.packed is not None:
         scores, mask = text.packed.pad(scores), text.packed.mask
@@ -128,17 +131,17 @@ def padded_scores(scores: Tensor, text: Text) -> Tensor:
     return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(torch.float32).min)
 
 
-MLMTransform = Tensor | TokenLosses
+WordOutput = Tensor | TokenLosses
 
 
 class MaskedWords:
-    """Masked words and, if the model has a head for it, whether the second sentence follows.
+    """Masked language modelling and, if the model has a head for it, next-sentence prediction.
 
     The two losses are added, as in BERT. Correct predictions are words. The model gets the targets and may return
     losses instead of logits, to save memory; a model that returns logits works as well.
     """
 
-    def __init__(self, model: Callable[[Text], MLMTransform | tuple[MLMTransform, Tensor]]) -> None:
+    def __init__(self, model: Callable[[Text], WordOutput | tuple[WordOutput, Tensor]]) -> None:
         self.model = model
 
     def __call__(self, piece: Piece, batch: Piece) -> Outcome:

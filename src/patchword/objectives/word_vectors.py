@@ -20,7 +20,10 @@ _FARTHEST = 4.0  # bound of rate * curvature; the sum of the curvatures is an up
 
 
 class Tables(NamedTuple):
-    """inputs: the word vectors. outputs: the vectors of predicted words. Both are (words, width) float32."""
+    """The tables of vectors, each (words, width) float32.
+
+    inputs: the word vectors. outputs: the vectors of predicted words.
+    """
 
     inputs: Tensor
     outputs: Tensor
@@ -65,7 +68,7 @@ def middle(around: Tensor, near: Tensor) -> Tensor:
 
 
 def squares(vectors: Tensor) -> Tensor:
-    """(..., width) -> (..., 1): squared lengths"""
+    """Return squared lengths: (..., width) -> (..., 1)."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return length.square_()
 

@@ -1,4 +1,4 @@
-"""The check of the data that training makes before its first step, as a function of its own; nothing is trained."""
+"""Check the data of a recipe as training does before its first step, without training."""
 
 from collections.abc import Sequence
 

@@ -23,18 +23,18 @@ class Evaluation(Protocol):
 
     @property
     def kind(self) -> str:
-        """the name of the recipe kind, by which the report of this result is found"""
+        """Return the name of the recipe kind, which selects the report of this result."""
         ...
 
     @property
     def model(self) -> Model: ...
 
     def lines(self) -> Sequence[str]:
-        """the result in words"""
+        """Return the result as lines of text for the console."""
         ...
 
     def summary(self) -> dict[str, Any]:
-        """the content of evaluation.json"""
+        """Return the content of evaluation.json."""
         ...
 
 

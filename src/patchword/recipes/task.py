@@ -27,37 +27,37 @@ class Task(Protocol):
 
     @property
     def unit(self) -> str:
-        """what the weight of a batch counts, e.g. images"""
+        """Return what the weight of a batch counts, e.g. "images"."""
         ...
 
     @property
     def metric(self) -> str:
-        """the name of the validation score"""
+        """Return the name of the validation score, e.g. "accuracy"."""
         ...
 
     @property
     def shapes_change(self) -> bool:
-        """whether the shapes of batches vary, as those of texts do"""
+        """Return True if the shapes of batches vary, as those of texts do."""
         ...
 
     def steps_per_epoch(self) -> int: ...
 
     def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[Batch]:
-        """the batches of an epoch from index `first` on; of each, the part of this process"""
+        """Yield the batches of an epoch from index `first` on; of each batch, the part of this process."""
         ...
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        """forward: the model, which can be compiled"""
+        """Build the objective. forward: the model, which may be compiled."""
         ...
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
-        """group: the processes that share the work"""
+        """Compute the validation loss and score. group: the processes that divide the work."""
         ...
 
     def save(self, folder: Path) -> None:
-        """saves the current model and everything that is needed to use it"""
+        """Save the current model and everything that is needed to use it, such as its tokenizer."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """of the training data, so that a run is not resumed with other data"""
+        """Return a description of the training data, which must be the same when a run is resumed."""
         ...

@@ -85,5 +85,5 @@ def _factor(before: float, after: float) -> str:
 
 
 def _mean(results: Sequence[Result], measure: str) -> float:
-    """nan if it was not measured"""
+    """Return the mean of a measure; nan if it was not measured."""
     return fmean(result.measures.get(measure, float("nan")) for result in results)

@@ -23,15 +23,15 @@ class Measure(Protocol):
 
     @property
     def name(self) -> str:
-        """in words; the results use it with underscores"""
+        """Return the name as text; results use it with underscores instead of spaces."""
 
     @property
     def unit(self) -> str:
-        """of its axis; a fraction is shown in %"""
+        """Return the unit of the axis; fractions are shown in %."""
 
     @property
     def logarithmic(self) -> bool:
-        """whether ratios matter instead of differences"""
+        """Return True if ratios matter instead of differences."""
 
     def known(self, run: Run) -> float | None:
         """Return the saved value if it belongs to the current weights of the run."""
@@ -41,7 +41,7 @@ class Measure(Protocol):
 
 
 def field_of(measure: Measure) -> str:
-    """the name of the measure in a result"""
+    """Return the name of the measure in a result."""
     return measure.name.replace(" ", "_")
 
 

@@ -134,7 +134,7 @@ def accuracy(model: TextModel, task: Exercise, length: int) -> float:
 
 @torch.no_grad()
 def encodings(model: TextModel, places: int) -> Tensor | None:
-    """(positions, width); for relative vectors (distances, width), those of the first block's keys"""
+    """Return the position vectors, (positions, width); of relative encodings the first block's, (distances, width)."""
     for part in model.modules():
         if isinstance(part, RelativeVectors):
             return part.keys.clone()

@@ -38,26 +38,26 @@ class AnySetting(Protocol):
 
     @property
     def batch(self) -> int:
-        """the largest batch size"""
+        """Return the largest batch size."""
         ...
 
     @property
     def seconds(self) -> float: ...
 
     def smaller(self) -> Self | None:
-        """the same setting with a smaller batch; None if there is none"""
+        """Return the same setting with a smaller batch; None if there is none."""
         ...
 
     def read(self, answer: dict[str, Any]) -> Any:
-        """the result of `measure`, from JSON"""
+        """Return the result of `measure`, read from JSON."""
         ...
 
     def taken(self, found: Any) -> Sequence[float]:
-        """the seconds per call, for each batch size"""
+        """Return the seconds per call, for each batch size."""
         ...
 
     def describe(self, found: Any) -> str:
-        """the result in a few words"""
+        """Return the result as short text."""
         ...
 
 

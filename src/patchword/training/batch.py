@@ -1,7 +1,7 @@
 """The batch of a training step, of any kind of data."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -15,6 +15,6 @@ class Batch(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def split(self, parts: int) -> Sequence[Any]:
+    def split(self, parts: int) -> Sequence["Batch"]:
         """Return the batch as `parts` micro-batches, or fewer if it has fewer samples."""
         ...

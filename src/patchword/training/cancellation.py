@@ -13,7 +13,7 @@ class Cancelled(Exception):  # noqa: N818  (not an error)
 
 @contextmanager
 def cancellable(model: nn.Module, cancelled: Callable[[], bool]) -> Iterator[None]:
-    """Inside, the model raises `Cancelled` at its next block once `cancelled()` is True."""
+    """Make the model raise `Cancelled` at its next block once `cancelled()` is True, inside the `with` block."""
 
     def check(*_: Any) -> None:
         if cancelled():

@@ -82,7 +82,7 @@ class Loop:
         return self.state.epoch >= self.epochs or out_of_patience
 
     def _train_epoch(self) -> bool:
-        """Return False if the run was interrupted."""
+        """Train to the end of the epoch. Return False if the run was interrupted."""
         state, saved, began = self.state, time.monotonic(), time.monotonic()
         self.model.train()
         loss = correct = None

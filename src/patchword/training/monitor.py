@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from patchword.training.batch import Batch
 from patchword.training.state import State
 
 
@@ -19,7 +20,7 @@ class LossSpike(BaseException):
 class StepMonitor:
     """What the loop calls between steps. By default these methods do nothing."""
 
-    def on_step(self, state: State, batch: Any) -> None:
+    def on_step(self, state: State, batch: Batch) -> None:
         """Called after each step, when the state already counts it."""
 
     def flush(self, state: State) -> None:

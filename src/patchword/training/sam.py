@@ -84,8 +84,10 @@ class SharpnessAware(Step):
 
     @contextmanager
     def perturbed(self) -> Iterator[None]:
-        """Inside, the ascent is added to the weights and their gradients are reset; after it the weights are
-        bit-equal to before."""
+        """Add the ascent to the weights and reset their gradients, inside the `with` block.
+
+        Afterwards the weights are bit-equal to before.
+        """
         with torch.no_grad():
             weights = [weight for weight in self.plain.weights() if weight.grad is not None]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
@@ -100,7 +102,7 @@ class SharpnessAware(Step):
 
 @contextmanager
 def with_buffers(model: nn.Module, earlier: list[Tensor]) -> Iterator[None]:
-    """Inside, the model has these earlier buffers; changes made inside are dropped."""
+    """Give the model these earlier buffers inside the `with` block; changes made there are dropped."""
     buffers = list(model.buffers())
     now = clones(buffers)
     copy_all(buffers, earlier)

@@ -34,11 +34,12 @@ class WarmupLinear(Warmup):
 
 @dataclass(frozen=True)
 class InverseRoot:
-    """width^-0.5 * min(step^-0.5, step * warmup^-1.5), steps from 1 (Vaswani et al., 2017, equation 3).
+    """The Transformer's schedule: width^-0.5 * min(step^-0.5, step * warmup^-1.5), steps from 1.
 
-    Linear warmup to (width * warmup)^-0.5, then a decay with the inverse square root of the step, without an end.
+    It rises linearly to (width * warmup)^-0.5, then falls with the inverse square root of the step, without an end
+    (Vaswani et al., 2017, equation 3).
 
-    factor: multiplies the learning rate
+    factor: multiplies the learning rate.
     """
 
     width: int

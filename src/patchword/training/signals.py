@@ -28,7 +28,7 @@ def stop_exit_code() -> int:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C or SIGTERM makes the yielded function return True; the second ends the process."""
+    """Yield a function that returns True after the first Ctrl-C or SIGTERM; the second one ends the process."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if _is_first(number):
@@ -44,7 +44,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def breakable() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt as Ctrl-C does, and no file is left half-written.
+    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does, inside the `with` block; no file is left half-written.
 
     Threads that still read have a few seconds, then the process exits.
     """

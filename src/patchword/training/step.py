@@ -37,14 +37,14 @@ class Step(StepMonitor, ABC):
     """Changes the weights once per call."""
 
     @abstractmethod
-    def __call__(self, batch: Any, learning_rate: float) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the number of correct predictions of the batch, still on the device."""
 
 
 class ComputesGradient(Protocol):
     """Computes the gradient of a batch: `PlainStep`, `SharpnessAware`, or `OomRetry` around one of them."""
 
-    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Add the gradient to `.grad` of the weights; return the summed loss and the correct predictions."""
         ...
 
@@ -101,14 +101,17 @@ class PlainStep(Step):
         return nonfinite
 
     def _clip(self) -> Tensor:
-        """Return the norm of the gradient before clipping."""
+        """Clip the gradient, unless `clip_norm` is 0. Return its norm before clipping."""
         if self.clip_norm:
             return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip_norm, foreach=True))
         gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
         return _full(torch.nn.utils.get_total_norm(gradients, foreach=True))
 
     def _apply_optimizer_unless(self, nonfinite: Tensor) -> None:
-        """A fused optimizer checks the flag on the device, so that the host does not wait for the GPU."""
+        """Apply the optimizer if the gradient is finite.
+
+        A fused optimizer checks the flag on the device, so that the host does not wait for the GPU.
+        """
         if getattr(self.optimizer, "_step_supports_amp_scaling", False) and nonfinite.device.type in ("cpu", "cuda"):
             self.optimizer.found_inf = nonfinite.float()  # type: ignore[attr-defined]  # set as GradScaler does
             self.optimizer.step()

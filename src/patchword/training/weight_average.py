@@ -24,7 +24,7 @@ class WeightAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Inside, the model has the averaged weights."""
+        """Give the model the averaged weights inside the `with` block."""
         self._swap()
         try:
             yield

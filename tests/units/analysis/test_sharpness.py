@@ -116,6 +116,14 @@ def test_a_measure_of_other_weights_is_not_told(command, run):
     assert "<table" not in section
 
 
+def test_sharpness_of_an_earlier_version_is_read(command, run):
+    assert command("sharpness", run, *FEW)[0] == 0
+    expected, path = sharpness_section(Run(run)), run / "sharpness.json"
+    path.write_text(path.read_text().replace('"description"', '"told"'))
+    assert "64 of" in expected
+    assert sharpness_section(Run(run)) == expected
+
+
 def test_text_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("good", "bad", "film", "day", "old")

@@ -10,11 +10,11 @@ import torch
 
 from patchword.bench import benchmark as module
 from patchword.bench.benchmark import Candidate, Timing, benchmark
-from patchword.bench.hardware_limits import Ceilings, ceilings
+from patchword.bench.hardware_limits import HardwareLimits, measure_limits
 from patchword.bench.images import Setting, bench_images, peers_of
 from patchword.bench.result import Result, as_typed, write_results
 from patchword.bench.text_inputs import Texts, natural_lengths
-from patchword.bench.texts import OURS, SAME, THEIRS, bench_masked, bench_reading
+from patchword.bench.texts import OURS, SAME, THEIRS, bench_inference, bench_masked
 from patchword.bench.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
 
@@ -43,9 +43,9 @@ def test_a_race_counts_the_work_of_whole_passes():
     assert finish.products == pytest.approx(60 / finish.seconds)
 
 
-@pytest.mark.parametrize(("recorded", "slow"), [(False, 2), (True, 5)])
-def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, recorded, slow):
-    """A recorded graph is compiled, run and written down before it is quick."""
+@pytest.mark.parametrize(("cuda_graphs", "slow"), [(False, 2), (True, 5)])
+def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, cuda_graphs, slow):
+    """A CUDA graph is compiled, run and captured before it is fast."""
     clock, done = [0.0], []
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
 
@@ -54,7 +54,7 @@ def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, recorded, sl
         done.append(1)
         return 1.0
 
-    (finish,) = benchmark([Candidate("one", step, recorded=recorded)], CPU, 4.0, silent)
+    (finish,) = benchmark([Candidate("one", step, cuda_graphs=cuda_graphs)], CPU, 4.0, silent)
     assert finish.rate == pytest.approx(100)
     assert len(done) == slow + 2 + 400
 
@@ -74,7 +74,8 @@ def test_a_command_is_told_as_it_was_typed(program, told, monkeypatch):
 
 def test_ours_is_compared_with_each_other(tmp_path):
     timings = [Timing("patchword", 300.0, 1.0, 2 * 10**9, 5e11), Timing("timm", 100.0, 3.0, None)]
-    result = Result("a model", "images", timings, "patchword", CPU, Ceilings(2e12, 1e9), {"timm": 1e-6}, {"batch": 8})
+    limits = HardwareLimits(2e12, 1e9)
+    result = Result("a model", "images", timings, "patchword", CPU, limits, {"timm": 1e-6}, {"batch": 8})
     assert result.lines() == [
         ("patchword", "300 images/s", "", "50%", "2.00 GB"),
         ("timm", "100 images/s", "3.00x", "", ""),
@@ -86,8 +87,8 @@ def test_ours_is_compared_with_each_other(tmp_path):
     assert kept["results"][0]["share_of_matrix_rate"] == {"patchword": 0.5}
 
 
-def test_ceilings_are_measured():
-    found = ceilings(CPU, "float32", 0.01)
+def test_limits_are_measured():
+    found = measure_limits(CPU, "float32", 0.01)
     assert found.products > 1e8
     assert found.copies > 1e7
 
@@ -113,7 +114,7 @@ def test_masked_words_are_learned_by_all(lengths):
 
 
 def test_texts_are_read_by_both():
-    result = bench_reading("bert-tiny", setting(), natural_lengths(12, 40, 12), silent, **TINY)
+    result = bench_inference("bert-tiny", setting(), natural_lengths(12, 40, 12), silent, **TINY)
     assert [one.name for one in result.timings] == [OURS, THEIRS]
     assert result.difference[THEIRS] < 1e-4
 

@@ -160,12 +160,12 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("a " * 200,), "a prompt is longer than the model can go on from: expected 63 tokens at most"),
+        (("a " * 200,), "a prompt is too long for the model: expected at most 63 tokens"),
         (("a", "--samples", 3, "--temperature", 0), "samples: expected 1, got 3"),
         (("a", "--samples", 3, "--beams", 2), "samples: expected at most 2, the number of beams, got 3"),
         (("a", "--beams", 2, "--top-k", 3), "nothing is sampled"),
         (("a", "--temperature", 0, "--top-p", 0.5), "nothing is sampled"),
-        (("a", "--top-p", 1.5), "top_p: expected above 0, and 1 at most, got 1.5"),
+        (("a", "--top-p", 1.5), "top_p: expected above 0 and at most 1, got 1.5"),
         (("a", "--headline", "b"), "no field to generate was named: expected --field NAME"),
         (("a", "--field", "body"), "a prompt and fields exclude each other"),
         (("--field", "body"), "the tokenizer has no tokens for news fields"),
@@ -183,8 +183,8 @@ def test_what_cannot_be_done_is_said(command, folder, words, message):
 def test_other_models_are_refused(command, folder, tmp_path):
     tokenizer = Tokenizer.read(folder)
     for name, head, message in (
-        ("bert-tiny", "words", "'bert-tiny' cannot write: its tokens read what comes after them"),
-        ("gpt2-small", "tokens", "'gpt2-small' has no head for words"),
+        ("bert-tiny", "words", "'bert-tiny' cannot generate text: its tokens attend to later tokens"),
+        ("gpt2-small", "tokens", "'gpt2-small' has no language-model head"),
     ):
         patchword.save(tiny_text(name, head=head, vocabulary=tokenizer.vocabulary), tmp_path / "other")
         tokenizer.save(tmp_path / "other")

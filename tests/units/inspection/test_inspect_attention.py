@@ -15,7 +15,7 @@ from patchword.core.text import Text
 from patchword.inspection.attention import look
 from patchword.inspection.attention_options import AttentionOptions
 from patchword.inspection.attention_texts import TextAttention, TextLayerLook
-from patchword.inspection.robustness import Plan, known_robustness, robustness
+from patchword.inspection.robustness import Plan, Robustness, known_robustness, robustness
 from patchword.layers import record_attention
 from patchword.recipes.run import Run
 from patchword.reports.attention.text_figures import text_figures
@@ -75,7 +75,7 @@ def test_the_mean_over_test_pictures_is_that_of_each(trained):
     batch = run.test_images(model.card).pixels.take(torch.arange(20))  # more than go at once
     whole = look(model, batch, AttentionOptions())
     ones = [look(model, batch[index : index + 1], AttentionOptions()) for index in range(20)]
-    assert whole.pictures == 20
+    assert whole.images == 20
     for mean, each in [
         (whole.rollout, [one.rollout for one in ones]),
         (whole.relevance, [one.relevance for one in ones]),
@@ -161,7 +161,7 @@ def test_robustness_writes_its_figures_into_the_run_and_the_report(command, mine
     kept = json.loads((mine / "robustness.json").read_text())
     assert list(kept["corrupted"]) == ["gaussian", "shot", "impulse", "contrast"]
     assert list(kept["corrupted"]["shot"]) == ["1", "5"]
-    assert kept["pictures"] == 100
+    assert kept["images"] == 100
     assert kept["sizes"]["8"] == kept["clean_accuracy"]
     means = [sum(row.values()) / 2 for row in kept["corrupted"].values()]
     assert kept["mean_corruption_accuracy"] == pytest.approx(sum(means) / 4)
@@ -180,6 +180,12 @@ def test_robustness_is_the_same_twice_and_its_clean_accuracy_is_that_of_evaluate
     assert first == second == known_robustness(Run(mine))
     assert command("evaluate", mine)[0] == 0
     assert first.clean == pytest.approx(json.loads((mine / "evaluation.json").read_text())["accuracy"])
+
+
+def test_robustness_of_an_earlier_version_is_read(mine):
+    saved = {"clean_accuracy": 0.5, "pictures": 100, "seed": 3, "corrupted": {"fog": {"5": 0.25}}, "sizes": {}}
+    (mine / "robustness.json").write_text(json.dumps(saved))
+    assert known_robustness(Run(mine)) == Robustness(0.5, 100, 3, {"fog": {5: 0.25}}, {})
 
 
 @pytest.mark.parametrize(
@@ -275,7 +281,7 @@ def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
         (["the film", "--layer", "3"], "there is no layer 3"),
         (["the film", "--at", "1,1"], "a text has no pixels"),
         (["the film", "--relevance", "7"], "the model has no class '7'"),
-        (["film " * 40], "the text is too long: expected 24 tokens at most"),
+        (["film " * 40], "the text is too long: expected at most 24 tokens"),
         ([" "], "expected a text in quotes"),
         (["--data", "test"], "expected a text in quotes"),
         (["a.png"], "reads texts: expected a text in quotes, got the image a.png"),

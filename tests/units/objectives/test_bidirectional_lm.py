@@ -12,7 +12,7 @@ from patchword.core.text import Packed, Text
 from patchword.data.text.tokenizers.characters import CharacterReader, SpelledBatch, WordList
 from patchword.models.text import elmo
 from patchword.models.text.elmo import ElmoConfig
-from patchword.objectives.bidirectional_lm import Candidates, FullSoftmax, SampledSoftmax, TwoWays, sampled
+from patchword.objectives.bidirectional_lm import BidirectionalLM, Candidates, FullSoftmax, SampledSoftmax, sampled
 from patchword.training.step import PlainStep
 
 SENTENCES = [
@@ -70,7 +70,7 @@ def test_the_loss_is_its_formula(strong):
             if place:
                 losses.append(-float(before[place, numbers[place - 1]]))
                 right += int(before[place].argmax()) == numbers[place - 1]
-    outcome = TwoWays(strong)(batch(), batch())
+    outcome = BidirectionalLM(strong)(batch(), batch())
     assert len(losses) == batch().weight == 2 * sum(len(sentence) + 1 for sentence in SENTENCES)
     assert float(outcome.loss) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
     assert int(outcome.right) == right
@@ -79,7 +79,7 @@ def test_the_loss_is_its_formula(strong):
 @torch.no_grad()
 def test_pieces_add_up_and_rows_are_the_same(strong):
     whole = batch()
-    objective = TwoWays(strong)
+    objective = BidirectionalLM(strong)
     loss = float(objective(whole, whole).loss)
     assert sum(float(objective(piece, whole).loss) for piece in whole.split(3)) == pytest.approx(loss, rel=1e-5)
     mask = whole.text.mask
@@ -88,7 +88,7 @@ def test_pieces_add_up_and_rows_are_the_same(strong):
 
 
 def test_a_small_text_is_learned(model):
-    whole, objective = batch(), TwoWays(model)
+    whole, objective = batch(), BidirectionalLM(model)
     step = PlainStep(objective, torch.optim.Adam(model.parameters()), clip_norm=10.0)
     first, _ = step(whole, 0.02)
     assert float(first) / whole.weight == pytest.approx(math.log(len(WORDS)), rel=0.2)
@@ -159,11 +159,11 @@ def test_many_draws_are_the_whole_softmax():
 
 def test_a_small_text_is_learned_from_drawn_words(model):
     whole = batch()
-    before = float(TwoWays(model)(whole, whole).loss.detach())
-    step = PlainStep(TwoWays(model, SampledSoftmax(8)), torch.optim.Adam(model.parameters()), clip_norm=10.0)
+    before = float(BidirectionalLM(model)(whole, whole).loss.detach())
+    step = PlainStep(BidirectionalLM(model, SampledSoftmax(8)), torch.optim.Adam(model.parameters()), clip_norm=10.0)
     for _ in range(40):
         step(whole, 0.02)
-    assert float(TwoWays(model)(whole, whole).loss.detach()) < 0.5 * before
+    assert float(BidirectionalLM(model)(whole, whole).loss.detach()) < 0.5 * before
 
 
 @torch.no_grad()

@@ -27,12 +27,12 @@ from patchword.objectives.distillation.answers import (
 )
 from patchword.objectives.distillation.distillation import (
     Distillation,
-    Seen,
+    Recorded,
     Weighted,
     frozen,
-    look_at_answers,
-    look_at_text,
+    output_recorder,
     reads,
+    text_recorder,
 )
 from patchword.objectives.distillation.initialization import chosen_layers, copy_layers
 from patchword.objectives.distillation.layers import (
@@ -56,8 +56,8 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def answers(student: object, teacher: object) -> tuple[Seen, Seen]:
-    return Seen(student), Seen(teacher)
+def answers(student: object, teacher: object) -> tuple[Recorded, Recorded]:
+    return Recorded(student), Recorded(teacher)
 
 
 def test_soft_targets_are_the_divergence_at_a_temperature_times_its_square():
@@ -74,7 +74,7 @@ def test_soft_targets_teach_as_much_at_any_high_temperature():
     slopes = []
     for temperature in (20.0, 40.0):
         scores = drawn(4, 5).requires_grad_()
-        SoftTargets(temperature)(Seen(scores), Seen(drawn(4, 5, seed=1)), NOTHING).backward()
+        SoftTargets(temperature)(Recorded(scores), Recorded(drawn(4, 5, seed=1)), NOTHING).backward()
         slopes.append(float(scores.grad.norm()))
     assert slopes[0] == pytest.approx(slopes[1], rel=0.05)
 
@@ -109,8 +109,8 @@ THERE = torch.tensor([[True, True, True], [True, False, False]])
 
 
 def test_tinybert_compares_states_through_one_map_and_the_embeddings_too():
-    student = Seen(None, states(*[(2, 3, 4)] * 3, seed=1), there=THERE)
-    teacher = Seen(None, states(*[(2, 3, 6)] * 5, seed=10), there=THERE)
+    student = Recorded(None, states(*[(2, 3, 4)] * 3, seed=1), there=THERE)
+    teacher = Recorded(None, states(*[(2, 3, 6)] * 5, seed=10), there=THERE)
     fit = nn.Linear(4, 6)
     by_hand = torch.zeros(())
     for own, other in ((0, 0), (1, 2), (2, 4)):
@@ -134,8 +134,8 @@ def attention(seed: int, layers: int = 2, texts: int = 2) -> list[Attended]:
 
 
 def test_tinybert_compares_scores_and_takes_very_low_ones_for_nothing():
-    student = Seen(None, attention=attention(1), queries=THERE)
-    teacher = Seen(None, attention=attention(20, 4), queries=THERE)
+    student = Recorded(None, attention=attention(1), queries=THERE)
+    teacher = Recorded(None, attention=attention(20, 4), queries=THERE)
     student.attention[0].scores[0, 1, 2, 0] = -100.0
     teacher.attention[3].scores[0, 0, 1, 1] = -2000.0
     by_hand = 0.0
@@ -160,8 +160,8 @@ def test_scores_that_are_not_cleared_would_be_seen(monkeypatch):
 
 
 def test_mobilebert_compares_normed_states():
-    student = Seen(None, states(*[(2, 3, 8)] * 3, seed=1), there=THERE)
-    teacher = Seen(None, [5 + 3 * state for state in states(*[(2, 3, 8)] * 3, seed=7)], there=THERE)
+    student = Recorded(None, states(*[(2, 3, 8)] * 3, seed=1), there=THERE)
+    teacher = Recorded(None, [5 + 3 * state for state in states(*[(2, 3, 8)] * 3, seed=7)], there=THERE)
     by_hand = torch.zeros(())
     for layer in (1, 2):
         for text, place in ((0, 0), (0, 1), (0, 2), (1, 0)):
@@ -174,8 +174,8 @@ def test_mobilebert_compares_normed_states():
 
 
 def test_mobilebert_compares_where_heads_look():
-    student = Seen(None, attention=attention(1), queries=THERE)
-    teacher = Seen(None, attention=attention(20), queries=THERE)
+    student = Recorded(None, attention=attention(1), queries=THERE)
+    teacher = Recorded(None, attention=attention(20), queries=THERE)
     by_hand = 0.0
     for layer in range(2):
         for text, place, keys in ((0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 1)):
@@ -191,7 +191,7 @@ def test_mobilebert_compares_where_heads_look():
 def test_distilbert_compares_directions():
     last = torch.tensor([[[1.0, 0.0], [3.0, 4.0], [0.0, 2.0]], [[1.0, 1.0], [9.0, 9.0], [9.0, -9.0]]])
     other = torch.tensor([[[2.0, 0.0], [4.0, 3.0], [0.0, -1.0]], [[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]])
-    found = SameDirection()(Seen(None, [last], there=THERE), Seen(None, [other], there=THERE), NOTHING)
+    found = SameDirection()(Recorded(None, [last], there=THERE), Recorded(None, [other], there=THERE), NOTHING)
     assert float(found) == pytest.approx((0 + (1 - 24 / 25) + 2 + (1 - 0.5**0.5)) / 4, rel=1e-5)
 
 
@@ -284,8 +284,8 @@ def distilled(task: str, form: BatchFormat, parts: int) -> tuple[float, float, T
     assert parts_read == {"answer", "states", "attention"}
     objective = Distillation(
         OBJECTIVES[task],
-        look_at_text(student.train(), parts_read),
-        look_at_text(frozen(teacher), parts_read),
+        text_recorder(student.train(), parts_read),
+        text_recorder(frozen(teacher), parts_read),
         lessons,
         own=0.3,
     )
@@ -313,10 +313,10 @@ def test_the_whole_is_the_sum_of_its_parts_by_their_weights():
     student, teacher, _ = pair_of("classes")
     batch = batch_of("classes", PADDED)
     own = TextClasses(student)(batch, batch).loss
-    soft = SoftTargets(2.0)(Seen(student(batch.text)), Seen(teacher(batch.text)), batch)
-    hard = HardTargets()(Seen(student(batch.text)), Seen(teacher(batch.text)), batch)
+    soft = SoftTargets(2.0)(Recorded(student(batch.text)), Recorded(teacher(batch.text)), batch)
+    hard = HardTargets()(Recorded(student(batch.text)), Recorded(teacher(batch.text)), batch)
     lessons = [Weighted(5.0, SoftTargets(2.0)), Weighted(0.5, HardTargets())]
-    whole = Distillation(TextClasses, look_at_answers(student), look_at_answers(teacher), lessons, own=2.0)
+    whole = Distillation(TextClasses, output_recorder(student), output_recorder(teacher), lessons, own=2.0)
     outcome = whole(batch, batch)
     assert torch.isclose(outcome.loss, 2 * own + 5 * soft + 0.5 * hard)
     assert outcome.right == TextClasses(student)(batch, batch).right
@@ -326,9 +326,9 @@ def test_the_student_is_asked_once_and_the_teacher_without_gradient():
     calls = []
 
     def ask(name: str, weight: Tensor) -> object:
-        def look(inputs: Tensor) -> Seen:
+        def look(inputs: Tensor) -> Recorded:
             calls.append((name, torch.is_grad_enabled()))
-            return Seen(inputs * weight)
+            return Recorded(inputs * weight)
 
         return look
 
@@ -346,7 +346,7 @@ def test_the_student_is_asked_once_and_the_teacher_without_gradient():
 def test_a_student_who_is_its_teacher_has_nothing_to_learn():
     teacher = frozen(tiny_text(head="classes", classes=3))
     parts = frozenset({"answer", "states", "attention"})
-    look = look_at_text(teacher, parts)
+    look = text_recorder(teacher, parts)
     text = texts(5, 9, 3)
     lessons = [
         SoftTargets(2.0),
@@ -357,14 +357,14 @@ def test_a_student_who_is_its_teacher_has_nothing_to_learn():
         SameAttention((1, 2)),
     ]
     assert all(abs(float(lesson(look(text), look(text), NOTHING))) < 1e-5 for lesson in lessons)
-    other = look_at_text(frozen(tiny_text(seed=1, head="classes", classes=3)), parts)
+    other = text_recorder(frozen(tiny_text(seed=1, head="classes", classes=3)), parts)
     assert all(float(lesson(other(text), look(text), NOTHING)) > 1e-2 for lesson in lessons)
 
 
 def test_looking_changes_no_answer():
     model, text = tiny_text(head="classes", classes=3), texts(5, 9, 3)
     for parts in ({"answer"}, {"states"}, {"attention"}):
-        assert torch.allclose(look_at_text(model, frozenset(parts))(text).answer, model(text), atol=1e-5)
+        assert torch.allclose(text_recorder(model, frozenset(parts))(text).answer, model(text), atol=1e-5)
 
 
 def test_scores_are_what_weights_are_the_softmax_of_and_open_to_gradients():
@@ -390,7 +390,7 @@ def test_distilbert_begins_with_layers_of_its_teacher():
     assert chosen_layers(2, 12) == (0, 11)
     teacher, student = tiny_text(depth=4, head="words"), tiny_text(seed=1, depth=2, head="words")
     done = copy_layers(teacher, student, (0, 3))
-    assert done.afresh == ()
+    assert done.initialized == ()
     assert done.copied == len(student.state_dict())
     for own, other in ((0, 0), (1, 3)):
         pairs = zip(student.encoder.blocks[own].parameters(), teacher.encoder.blocks[other].parameters(), strict=True)
@@ -403,12 +403,12 @@ def test_what_does_not_fit_begins_afresh_or_is_refused():
     teacher = tiny_text(depth=4, head="words")
     student = tiny_text(seed=1, depth=2, head="classes", classes=3)
     done = copy_layers(teacher, student, (1, 2))
-    assert all(name.startswith("head.") for name in done.afresh)
-    with pytest.raises(UserError, match="not like its teacher's"):
+    assert all(name.startswith("head.") for name in done.initialized)
+    with pytest.raises(UserError, match="has other shapes than its teacher's"):
         copy_layers(teacher, tiny_text(depth=2, hidden=40), (1, 2))
     with pytest.raises(UserError, match="2 numbers from 0 to 3"):
         copy_layers(teacher, student, (1, 4))
-    with pytest.raises(UserError, match="again and again"):
+    with pytest.raises(UserError, match="the student runs the same block several times"):
         copy_layers(teacher, tiny_text("albert-base", depth=2), (1, 2))
 
 
@@ -429,7 +429,7 @@ def test_the_loss_of_a_student_falls_towards_its_teacher():
     student, teacher, _ = pair_of("classes")
     batch = batch_of("classes", PADDED)
     objective = Distillation(
-        TextClasses, look_at_answers(student), look_at_answers(frozen(teacher)), [Weighted(1.0, SoftTargets())], own=0
+        TextClasses, output_recorder(student), output_recorder(frozen(teacher)), [Weighted(1.0, SoftTargets())], own=0
     )
     optimizer = torch.optim.Adam(student.parameters(), 1e-2)
     losses = []

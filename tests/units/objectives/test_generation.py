@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
-from patchword.objectives.generation.sampling import NOTHING, Drawn, Likeliest, stream, write
+from patchword.objectives.generation.sampling import NOTHING, Greedy, Sampling, generate, stream
 from support.helpers import TINY_TEXT, tiny_text
 
 PROMPTS = [[5, 9, 33], [7], [1, 2, 3, 4, 5, 6, 7, 8], [60, 60]]
@@ -80,10 +80,12 @@ def model(request):
 # With kept keys and without
 
 
-@pytest.mark.parametrize("choice", [Likeliest, Drawn, lambda: Drawn(0.7, 5, seed=3), lambda: Drawn(1.3, top_p=0.8)])
+@pytest.mark.parametrize(
+    "choice", [Greedy, Sampling, lambda: Sampling(0.7, 5, seed=3), lambda: Sampling(1.3, top_p=0.8)]
+)
 def test_kept_keys_change_no_token(model, choice):
-    kept = write(CausalSteps(model, PROMPTS), choice(), 20, [END])
-    anew = write(CausalSteps(model, PROMPTS, cache=False), choice(), 20, [END])
+    kept = generate(CausalSteps(model, PROMPTS), choice(), 20, [END])
+    anew = generate(CausalSteps(model, PROMPTS, cache=False), choice(), 20, [END])
     assert [text.tokens for text in kept] == [text.tokens for text in anew]
     assert [text.score for text in kept] == pytest.approx([text.score for text in anew], abs=1e-3)
     assert len({text.tokens for text in kept}) == 4
@@ -97,10 +99,10 @@ def test_kept_keys_change_no_beam(model):
 def test_with_kept_keys_a_step_reads_one_token(model):
     read: list[int] = []
     model.embedding.register_forward_hook(lambda _, given, __: read.append(given[0].ids.shape[1]))
-    write(CausalSteps(model, PROMPTS), Likeliest(), 5)
+    generate(CausalSteps(model, PROMPTS), Greedy(), 5)
     assert read == [8, 1, 1, 1, 1]
     read.clear()
-    write(CausalSteps(model, PROMPTS, cache=False), Likeliest(), 5)
+    generate(CausalSteps(model, PROMPTS, cache=False), Greedy(), 5)
     assert read == [8, 9, 10, 11, 12]
 
 
@@ -108,16 +110,16 @@ def test_with_kept_keys_a_step_reads_one_token(model):
 
 
 def test_greedy_takes_the_likeliest_and_a_batch_changes_nothing(model):
-    found = write(CausalSteps(model, PROMPTS), Likeliest(), 15)
+    found = generate(CausalSteps(model, PROMPTS), Greedy(), 15)
     for prompt, text in zip(PROMPTS, found, strict=True):
         assert text.tokens == by_hand(model, prompt, 15)
-        assert write(CausalSteps(model, [prompt]), Likeliest(), 15)[0].tokens == text.tokens
+        assert generate(CausalSteps(model, [prompt]), Greedy(), 15)[0].tokens == text.tokens
         assert not text.ended
 
 
 def test_what_is_drawn_for_a_text_does_not_depend_on_the_others(model):
-    found = write(CausalSteps(model, PROMPTS), Drawn(seed=4), 15)
-    first = write(CausalSteps(model, PROMPTS[:1]), Drawn(seed=4), 15)
+    found = generate(CausalSteps(model, PROMPTS), Sampling(seed=4), 15)
+    first = generate(CausalSteps(model, PROMPTS[:1]), Sampling(seed=4), 15)
     assert first[0].tokens == found[0].tokens
     beams = beam_search(CausalSteps(model, PROMPTS), 3, 10, [END])
     for prompt, text in zip(PROMPTS, beams, strict=True):
@@ -129,10 +131,10 @@ def test_what_is_drawn_for_a_text_does_not_depend_on_the_others(model):
 
 
 def test_each_text_stops_at_its_own_end(model):
-    free = write(CausalSteps(model, PROMPTS), Likeliest(), 20)
+    free = generate(CausalSteps(model, PROMPTS), Greedy(), 20)
     counts = [sum(token in text.tokens for text in free) for token in range(TINY_TEXT["vocabulary"])]
     end = counts.index(2)  # two write it, two do not
-    stopped = write(CausalSteps(model, PROMPTS), Likeliest(), 20, [end])
+    stopped = generate(CausalSteps(model, PROMPTS), Greedy(), 20, [end])
     for prompt, one, other in zip(PROMPTS, stopped, free, strict=True):
         count = other.tokens.index(end) if end in other.tokens else 20
         assert one.tokens == other.tokens[:count] == by_hand(model, prompt, 20, end)
@@ -141,20 +143,20 @@ def test_each_text_stops_at_its_own_end(model):
 
 
 def test_each_text_stops_where_the_model_has_no_position_left(model):
-    found = write(CausalSteps(model, PROMPTS), Likeliest(), 1000)
+    found = generate(CausalSteps(model, PROMPTS), Greedy(), 1000)
     assert [len(prompt) + len(text.tokens) for prompt, text in zip(PROMPTS, found, strict=True)] == [40] * 4
-    assert found[2].tokens == write(CausalSteps(model, PROMPTS[2:3]), Likeliest(), 1000)[0].tokens
+    assert found[2].tokens == generate(CausalSteps(model, PROMPTS[2:3]), Greedy(), 1000)[0].tokens
     beams = beam_search(CausalSteps(model, PROMPTS), 2, 1000)
     assert [len(prompt) + len(text[0].tokens) for prompt, text in zip(PROMPTS, beams, strict=True)] == [40] * 4
 
 
 def test_no_room_and_no_prompt_are_said(model):
-    with pytest.raises(UserError, match=r"longer than the model can go on from: expected 39 tokens at most.*got 40"):
+    with pytest.raises(UserError, match=r"too long for the model: expected at most 39 tokens.*got 40"):
         CausalSteps(model, [[1] * 40, [1]])
     for prompts in ([[1], []], []):
-        with pytest.raises(UserError, match="nothing to go on from"):
+        with pytest.raises(UserError, match="a prompt is empty"):
             CausalSteps(model, prompts)
-    assert write(CausalSteps(model, PROMPTS), Likeliest(), 0)[0].tokens == ()
+    assert generate(CausalSteps(model, PROMPTS), Greedy(), 0)[0].tokens == ()
     assert beam_search(CausalSteps(model, PROMPTS), 2, 0)[0][0].tokens == ()
 
 
@@ -162,7 +164,7 @@ def test_texts_that_have_ended_are_no_longer_computed():
     steps = Table(3, 5, sharp=3.0)
     counts = []
     plain, steps.step = steps.step, lambda tokens=None: counts.append(len(steps.written)) or plain(tokens)
-    found = list(stream(steps, Likeliest(), 30, [0]))
+    found = list(stream(steps, Greedy(), 30, [0]))
     lengths = [sum(tokens[text] != NOTHING for tokens, _ in found) for text in range(3)]
     assert counts == [sum(length > place for length in lengths) for place in range(max(lengths))]
     assert min(lengths) < max(lengths)
@@ -172,8 +174,12 @@ def test_texts_that_have_ended_are_no_longer_computed():
 @pytest.mark.parametrize(
     ("name", "head", "message"),
     [
-        ("bert-tiny", "words", "'bert-tiny' cannot write: its tokens read what comes after them"),
-        ("gpt2-small", "tokens", "'gpt2-small' has no head for words: expected head 'words', got the head 'tokens'"),
+        ("bert-tiny", "words", "'bert-tiny' cannot generate text: its tokens attend to later tokens"),
+        (
+            "gpt2-small",
+            "tokens",
+            "'gpt2-small' has no language-model head: expected head 'words'",
+        ),
     ],
 )
 def test_a_model_that_cannot_write_is_refused(name, head, message):
@@ -182,9 +188,9 @@ def test_a_model_that_cannot_write_is_refused(name, head, message):
 
 
 def test_forbidden_tokens_are_never_written(model):
-    free = write(CausalSteps(model, PROMPTS), Likeliest(), 10)
+    free = generate(CausalSteps(model, PROMPTS), Greedy(), 10)
     never = sorted({token for text in free for token in text.tokens})
-    found = write(CausalSteps(model, PROMPTS, never=never), Likeliest(), 10)
+    found = generate(CausalSteps(model, PROMPTS, never=never), Greedy(), 10)
     assert not {token for text in found for token in text.tokens} & set(never)
 
 
@@ -209,40 +215,40 @@ SCORES = torch.tensor([[0.4, 0.05, 0.3, 0.25], [0.01, 0.97, 0.01, 0.01]]).log()
     ids=str,
 )
 def test_what_can_be_drawn(options, left):
-    shares, order = Drawn(**options).shares(SCORES)
+    probabilities, order = Sampling(**options).probabilities(SCORES)
     for row, expected in enumerate(left):
         if expected is not None:
-            pairs = zip(order[row].tolist(), shares[row].tolist(), strict=True)
+            pairs = zip(order[row].tolist(), probabilities[row].tolist(), strict=True)
             assert {token: share for token, share in pairs if share} == pytest.approx(expected)
 
 
 def test_tokens_are_drawn_by_their_probability():
-    draw, many = Drawn(seed=1), 4000
+    draw, many = Sampling(seed=1), 4000
     found = draw(SCORES[:1].expand(many, -1), torch.arange(many))
     assert torch.bincount(found, minlength=4).div(many).tolist() == pytest.approx([0.4, 0.05, 0.3, 0.25], abs=0.03)
-    same = Drawn(seed=1)(SCORES[:1].expand(many, -1), torch.arange(many))
+    same = Sampling(seed=1)(SCORES[:1].expand(many, -1), torch.arange(many))
     assert torch.equal(found, same)
-    assert not torch.equal(found, Drawn(seed=2)(SCORES[:1].expand(many, -1), torch.arange(many)))
+    assert not torch.equal(found, Sampling(seed=2)(SCORES[:1].expand(many, -1), torch.arange(many)))
     assert not torch.equal(found, draw(SCORES[:1].expand(many, -1), torch.arange(many)))  # it goes on
 
 
 def test_drawing_leaves_the_random_numbers_of_others_alone():
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    write(Table(2, 5), Drawn(seed=1), 5)
+    generate(Table(2, 5), Sampling(seed=1), 5)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_one_candidate_is_greedy():
-    greedy = write(Table(3, 6), Likeliest(), 9, [0])
-    assert write(Table(3, 6), Drawn(top_k=1), 9, [0]) == greedy
-    assert write(Table(3, 6), Drawn(temperature=1e-4), 9, [0]) == greedy
+    greedy = generate(Table(3, 6), Greedy(), 9, [0])
+    assert generate(Table(3, 6), Sampling(top_k=1), 9, [0]) == greedy
+    assert generate(Table(3, 6), Sampling(temperature=1e-4), 9, [0]) == greedy
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.1}], ids=str)
 def test_impossible_wishes_are_refused(options):
     with pytest.raises(UserError, match=next(iter(options))):
-        Drawn(**options)
+        Sampling(**options)
 
 
 # Beams
@@ -250,7 +256,7 @@ def test_impossible_wishes_are_refused(options):
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
 def test_one_beam_is_greedy(model, penalty):
-    greedy = write(CausalSteps(model, PROMPTS), Likeliest(), 15, [END])
+    greedy = generate(CausalSteps(model, PROMPTS), Greedy(), 15, [END])
     beams = beam_search(CausalSteps(model, PROMPTS), 1, 15, [END], penalty)
     assert [text[0].tokens for text in beams] == [text.tokens for text in greedy]
     for text, expected in zip(beams, greedy, strict=True):
@@ -260,7 +266,7 @@ def test_one_beam_is_greedy(model, penalty):
     for seed in range(20):
         found = beam_search(Table(seed + 1, 5), 1, 8, [0], penalty)
         assert [text[0].tokens for text in found] == [
-            text.tokens for text in write(Table(seed + 1, 5), Likeliest(), 8, [0])
+            text.tokens for text in generate(Table(seed + 1, 5), Greedy(), 8, [0])
         ]
 
 
@@ -283,7 +289,7 @@ def test_wide_beams_find_what_trying_all_finds(penalty):
 
 
 def test_beams_find_better_texts_than_greedy_search():
-    greedy = write(Table(40, 8), Likeliest(), 6)
+    greedy = generate(Table(40, 8), Greedy(), 6)
     beams = beam_search(Table(40, 8), 6, 6)
     gains = [found[0].score - one.score for found, one in zip(beams, greedy, strict=True)]
     assert sum(gain > 1e-4 for gain in gains) > 10
@@ -302,7 +308,7 @@ def test_a_penalty_prefers_longer_texts():
 
 
 def test_beams_below_one_are_refused():
-    with pytest.raises(UserError, match="beams: expected 1 at least, got 0"):
+    with pytest.raises(UserError, match="beams: expected at least 1, got 0"):
         beam_search(Table(1, 4), 0, 3)
 
 

@@ -20,10 +20,10 @@ from patchword.data.image.images import resize
 from patchword.layers import separate_heads
 from patchword.objectives.distillation import images as distillation_images
 from patchword.objectives.distillation.answers import HardTargets, SoftTargets, SoftTargetsByClass
-from patchword.objectives.distillation.distillation import Seen
+from patchword.objectives.distillation.distillation import Recorded
 from patchword.objectives.distillation.images import (
     SamePixels,
-    look_at_image,
+    image_recorder,
     of_distillation_token,
     token_accuracies,
 )
@@ -94,17 +94,17 @@ def soft_by_hand(temperature: float) -> float:
 
 
 def test_the_soft_loss_is_the_papers_and_the_other_is_its_codes():
-    seen = Seen(torch.tensor(STUDENT_SCORES)), Seen(torch.tensor(TEACHER_SCORES))
+    seen = Recorded(torch.tensor(STUDENT_SCORES)), Recorded(torch.tensor(TEACHER_SCORES))
     assert float(SoftTargets(3.0)(*seen, None)) == pytest.approx(soft_by_hand(3.0), rel=1e-5)
     assert float(SoftTargetsByClass(3.0)(*seen, None)) == pytest.approx(soft_by_hand(3.0) / 3, rel=1e-5)
-    many = Seen(torch.tensor(STUDENT_SCORES * 4)), Seen(torch.tensor(TEACHER_SCORES * 4))
+    many = Recorded(torch.tensor(STUDENT_SCORES * 4)), Recorded(torch.tensor(TEACHER_SCORES * 4))
     said, told = ((one.answer / 3).log_softmax(-1) for one in many)
     as_published = torch.nn.functional.kl_div(said, told, reduction="sum", log_target=True) * 9 / said.numel()
     assert torch.isclose(SoftTargetsByClass(3.0)(*many, None), as_published)
 
 
 def test_the_hard_loss_with_and_without_smoothing():
-    seen = Seen(torch.tensor(STUDENT_SCORES)), Seen(torch.tensor(TEACHER_SCORES))
+    seen = Recorded(torch.tensor(STUDENT_SCORES)), Recorded(torch.tensor(TEACHER_SCORES))
     logs = [math.log(share) for share in softmax(STUDENT_SCORES[0])]
     assert float(HardTargets()(*seen, None)) == pytest.approx(-logs[0], rel=1e-5)
     smoothed = -(0.9 * logs[0] + 0.1 * sum(logs) / 3)
@@ -186,7 +186,7 @@ def test_heads_are_apart_only_inside():
     with separate_heads(model.head):
         apart = model(images)
     assert torch.allclose(model(images), sum(apart) / 2)
-    seen = look_at_image(model, model)(images)
+    seen = image_recorder(model, model)(images)
     assert torch.equal(of_distillation_token(seen.answer, None), apart[1])
     assert not torch.allclose(*apart)
 

@@ -127,5 +127,5 @@ def test_the_glue_score_averages_within_a_task_first():
     results = {"cola": {"matthews": 0.5}, "mrpc": {"accuracy": 0.8, "f1": 0.9}, "wnli": {"accuracy": 0.25}}
     assert glue_score(results) == pytest.approx((0.5 + 0.85) / 2)
     assert glue_score(results, leave_out=()) == pytest.approx((0.5 + 0.85 + 0.25) / 3)
-    with pytest.raises(UserError, match="needs the results of a task"):
+    with pytest.raises(UserError, match="the GLUE score needs results"):
         glue_score({"wnli": {"accuracy": 0.5}})

@@ -68,7 +68,7 @@ def test_parts_of_speech_are_no_spans():
     assert are_span_tags({"B", "M", "E", "S"})
     assert not are_span_tags({"NOUN", "VERB", "O"})
     assert not are_span_tags({"O"})
-    with pytest.raises(UserError, match="the tag 'NOUN' does not spell spans"):
+    with pytest.raises(UserError, match="the tag 'NOUN' does not encode a span"):
         spans_of(["NOUN"])
 
 

@@ -189,10 +189,10 @@ def test_a_text_counts_as_much_as_its_share(task):
     whole, model = batch_of(task, PADDED), model_of(task)
     objective = {"classes": TextClasses, "labels": TextLabels, "number": TextNumbers}[task](model)
     alone = [float(objective(piece, piece).loss.detach()) for piece in whole.split(len(whole))]
-    shares = torch.tensor([2.0, 0.5, 0.5, 0.5, 0.5, 2.0, 1.0])
-    weighed = replace(whole, shares=shares)
+    loss_weights = torch.tensor([2.0, 0.5, 0.5, 0.5, 0.5, 2.0, 1.0])
+    weighed = replace(whole, loss_weights=loss_weights)
     parts = [float(objective(piece, weighed).loss.detach()) for piece in weighed.split(3)]
-    expected = sum(share * loss for share, loss in zip(shares.tolist(), alone, strict=True)) / len(whole)
+    expected = sum(share * loss for share, loss in zip(loss_weights.tolist(), alone, strict=True)) / len(whole)
     assert sum(parts) == pytest.approx(expected, rel=1e-4)
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from patchword.core.text import Pair, Text
 from patchword.objectives.generation.beam_search import beam_search
-from patchword.objectives.generation.sampling import Drawn, Likeliest, write
+from patchword.objectives.generation.sampling import Greedy, Sampling, generate
 from patchword.objectives.generation.translating import TranslatingSteps, alignment
 from patchword.objectives.translation import NextWords
 from support.helpers import difference, pairs, randomise, tiny_pair, tiny_sizes
@@ -59,10 +59,10 @@ def alone(index: int) -> Text:
 # What is kept changes nothing
 
 
-@pytest.mark.parametrize("choice", [Likeliest, lambda: Drawn(0.7, 5, seed=3)], ids=["greedy", "drawn"])
+@pytest.mark.parametrize("choice", [Greedy, lambda: Sampling(0.7, 5, seed=3)], ids=["greedy", "drawn"])
 def test_what_is_kept_changes_no_token(model, choice):
     kept, anew = (
-        write(TranslatingSteps(model, SOURCE, BEGIN, cache=cache), choice(), 20, [END]) for cache in (True, False)
+        generate(TranslatingSteps(model, SOURCE, BEGIN, cache=cache), choice(), 20, [END]) for cache in (True, False)
     )
     assert [text.tokens for text in kept] == [text.tokens for text in anew]
     assert [text.score for text in kept] == pytest.approx([text.score for text in anew], abs=1e-3)
@@ -81,7 +81,7 @@ def test_a_step_reads_one_token_and_the_source_is_read_once(model):
     model.writing.register_forward_hook(lambda _, given, __: read.append(given[0].ids.shape[1]))
     encode = model.encode
     model.encode = lambda source: sources.append(source) or encode(source)
-    write(TranslatingSteps(model, SOURCE, BEGIN), Likeliest(), 5)
+    generate(TranslatingSteps(model, SOURCE, BEGIN), Greedy(), 5)
     assert read == [1] * 5
     assert len(sources) == 1
 
@@ -90,32 +90,32 @@ def test_a_step_reads_one_token_and_the_source_is_read_once(model):
 
 
 def test_greedy_takes_the_likeliest_and_a_batch_changes_nothing(model):
-    found = write(TranslatingSteps(model, SOURCE, BEGIN), Likeliest(), 15, [END])
+    found = generate(TranslatingSteps(model, SOURCE, BEGIN), Greedy(), 15, [END])
     for index, text in enumerate(found):
         assert text.tokens == by_hand(model, alone(index), 15)
-        assert write(TranslatingSteps(model, alone(index), BEGIN), Likeliest(), 15, [END])[0].tokens == text.tokens
+        assert generate(TranslatingSteps(model, alone(index), BEGIN), Greedy(), 15, [END])[0].tokens == text.tokens
 
 
 def test_one_beam_is_greedy_search(model):
-    greedy = write(TranslatingSteps(model, SOURCE, BEGIN), Likeliest(), 12, [END])
+    greedy = generate(TranslatingSteps(model, SOURCE, BEGIN), Greedy(), 12, [END])
     beams = beam_search(TranslatingSteps(model, SOURCE, BEGIN), 1, 12, [END])
     assert [text[0].tokens for text in beams] == [text.tokens for text in greedy]
 
 
 def test_some_tokens_are_never_written(model):
-    free = write(TranslatingSteps(model, SOURCE, BEGIN), Likeliest(), 10)
+    free = generate(TranslatingSteps(model, SOURCE, BEGIN), Greedy(), 10)
     never = sorted({token for text in free for token in text.tokens})[:3]
-    found = write(TranslatingSteps(model, SOURCE, BEGIN, never=never), Likeliest(), 10)
+    found = generate(TranslatingSteps(model, SOURCE, BEGIN, never=never), Greedy(), 10)
     assert not {token for text in found for token in text.tokens} & set(never)
 
 
 def test_a_target_stops_where_there_is_no_room(model):
     steps = TranslatingSteps(model, SOURCE, BEGIN)
     assert steps.room.tolist() == [29] * 4
-    assert [len(text.tokens) for text in write(steps, Likeliest(), 1000)] == [29] * 4
+    assert [len(text.tokens) for text in generate(steps, Greedy(), 1000)] == [29] * 4
     steps = TranslatingSteps(model, SOURCE, BEGIN, beyond=3)
     assert steps.room.tolist() == [20, 12, 27, 5]
-    assert [len(text.tokens) for text in write(steps, Likeliest(), 1000)] == [20, 12, 27, 5]
+    assert [len(text.tokens) for text in generate(steps, Greedy(), 1000)] == [20, 12, 27, 5]
     assert TranslatingSteps(model, alone(1), BEGIN, beyond=3).room.tolist() == [12]
     beams = beam_search(TranslatingSteps(model, SOURCE, BEGIN, beyond=3), 2, 1000)
     assert [len(text[0].tokens) for text in beams] == [20, 12, 27, 5]
@@ -240,7 +240,7 @@ def test_it_learns_to_copy_what_it_reads(name):
         NextWords(model)(batch, batch).loss.backward()
         optimizer.step()
     ids = torch.randint(3, 12, (20, 2), generator=draw)
-    found = write(TranslatingSteps(model.eval(), Text(ids), BEGIN), Likeliest(), 6, [END])
+    found = generate(TranslatingSteps(model.eval(), Text(ids), BEGIN), Greedy(), 6, [END])
     right = sum(text.tokens == tuple(row) for text, row in zip(found, ids.tolist(), strict=True))
     assert right >= 18
     looked = alignment(model, Pair(Text(ids), Text(F.pad(ids, (1, 0), value=BEGIN)[:, :2])))[-1]
@@ -252,5 +252,5 @@ def test_it_learns_to_copy_what_it_reads(name):
 def test_random_weights_do_not_copy():
     model = randomise(tiny_pair(target_vocabulary=0, vocabulary=12))
     ids = torch.randint(3, 12, (20, 3), generator=torch.Generator().manual_seed(2))
-    found = write(TranslatingSteps(model, Text(ids), BEGIN), Likeliest(), 6, [END])
+    found = generate(TranslatingSteps(model, Text(ids), BEGIN), Greedy(), 6, [END])
     assert sum(text.tokens == tuple(row) for text, row in zip(found, ids.tolist(), strict=True)) < 3

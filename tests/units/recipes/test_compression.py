@@ -161,8 +161,11 @@ def test_a_student_in_8_bits_learns_from_a_teacher():
         ("teacher=teacher teacher.direction=1", "expected a model of width 32"),
         ("teacher=teacher teacher.scores=1 model.heads=4", "expected 2 heads, as the teacher has, got 4"),
         ("teacher=teacher teacher.states=1 teacher.layers=[1,5]", "expected 2 numbers from 1 to 4"),
-        ("teacher=teacher teacher.states=1 model.depth=3", "3 layers do not pair evenly with the teacher's 4"),
-        ("teacher=teacher teacher.begin=layers", "is not like its teacher's"),
+        (
+            "teacher=teacher teacher.states=1 model.depth=3",
+            "3 student layers cannot be paired evenly with 4 teacher layers",
+        ),
+        ("teacher=teacher teacher.begin=layers", "has other shapes than its teacher's"),
         ("teacher=teacher teacher.states=1 compile=true", "compile=true hides the layers"),
         ("teacher=teacher label=other", "was trained on another task"),
         ("quantise=true activation_checkpointing=true", "expected activation_checkpointing=false"),

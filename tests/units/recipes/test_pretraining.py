@@ -348,7 +348,7 @@ def test_a_vocabulary_without_a_mask(refused):
 def test_a_length_over_the_models_positions(refused):
     stories(Path("texts.txt"))
     told = refused("text=texts.txt", "length=64", "model.max_length=32")
-    assert "recipe field 'length': expected 32 at most, the maximum of the model, got 64" in told
+    assert "recipe field 'length': expected at most 32, the maximum of the model, got 64" in told
 
 
 def test_a_tokenizer_of_another_size_than_the_checkpoint(refused, words):

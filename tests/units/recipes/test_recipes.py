@@ -36,7 +36,7 @@ def test_a_recipe_of_images_has_a_set_and_a_size_that_fits(name):
     recipe = find_recipe(name)
     config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     assert config.image % getattr(config, "patch", 1) == 0
-    assert recipe.data in {*DATASETS, "digits", "pictures"}
+    assert recipe.data in {*DATASETS, "digits", "images"}
 
 
 @pytest.mark.parametrize("name", OF_TEXTS)

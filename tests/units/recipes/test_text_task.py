@@ -235,12 +235,12 @@ def test_a_text_in_many_windows_counts_once(words):
     console = silent()
     task = build_task(tuned("classify-text", words, *fields, "stride=8"), console)
     examples = task.train.examples
-    totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.shares)
+    totals = torch.zeros(len(task.train.truth)).index_add(0, examples.owner, examples.loss_weights)
     assert totals.allclose(totals[:1].expand_as(totals))
-    assert float(examples.shares.mean()) == pytest.approx(1)
+    assert float(examples.loss_weights.mean()) == pytest.approx(1)
     assert "2 longer than 10 are split into 66 windows" in " ".join(console.file.getvalue().split())
     assert len(examples) == 66 + 8
-    assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.shares is None
+    assert build_task(tuned("classify-text", words, *fields), silent()).train.examples.loss_weights is None
 
 
 def test_what_becomes_of_long_and_unknown_texts_is_told(words):
@@ -472,7 +472,7 @@ def test_a_vocabulary_too_small_for_the_tokenizer(refused):
 def test_a_length_over_the_models_positions(refused):
     opinions(Path("train.csv"))
     told = refused("train=train.csv", "length=40", "model.max_length=32")
-    assert "recipe field 'length': expected 32 at most, the maximum of the model, got 40" in told
+    assert "recipe field 'length': expected at most 32, the maximum of the model, got 40" in told
 
 
 def test_an_unknown_task_of_glue(refused):

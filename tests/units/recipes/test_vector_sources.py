@@ -161,5 +161,5 @@ def test_a_bank_is_asked_by_the_numbers_of_words():
 
 def test_vectors_that_would_not_fit_are_refused_before_the_work():
     check_size([Random(512)], 2**20, 1.0)
-    with pytest.raises(UserError, match=r"expected 1 GiB at most, got 1.0 GiB \(1,048,577 words, each 1 x 512"):
+    with pytest.raises(UserError, match=r"expected at most 1 GiB, got 1.0 GiB \(1,048,577 words, each 1 x 512"):
         check_size([Random(512)], 2**20 + 1, 1.0)

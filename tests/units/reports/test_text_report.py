@@ -21,7 +21,7 @@ from patchword.recipes.pretraining.task import build_task, judge
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.evaluation import TextEvaluation
-from patchword.recipes.text.model import form_of
+from patchword.recipes.text.model import batch_format
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import answered
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -69,7 +69,7 @@ def evaluated(
     model = tiny_text(vocabulary=tokenizer.vocabulary, max_length=64, **head, **fields)
     model.card = Card(model.card.model, model.card.config, labels)
     texts = goal.texts(tokenizer, rows, labels, part)
-    judged = texts.judge(answered(model, texts.examples, form_of("false", tokenizer, torch.device("cpu"))))
+    judged = texts.judge(answered(model, texts.examples, batch_format("false", tokenizer, torch.device("cpu"))))
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     return TextEvaluation(model, tokenizer, texts, judged, goal.metric(labels), part, scores)
 

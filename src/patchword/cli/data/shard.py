@@ -18,7 +18,11 @@ def shard(
     ],
     size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of a shard, e.g. 256MB or 1GB.")] = "256MB",
     documents: Annotated[
-        str, typer.Option("--documents", help="What separates documents: auto, line, blank, doc or file.")
+        str,
+        typer.Option(
+            "--documents",
+            help="How documents are separated: line, blank (lines), doc (tags), file; auto detects it.",
+        ),
     ] = "auto",
 ) -> None:
     """Split a data set into shards: a few files of equal size instead of millions, on one disk or on several.
@@ -57,7 +61,7 @@ def shard(
         manifest = write_shards(contents, Folders(tuple(out)), shard_size, checking, writing)
     files = counted(len(manifest.shards), "shard")
     held = format_bytes(sum(shard.bytes for shard in manifest.shards))
-    samples = counted(manifest.samples, "image" if manifest.kind == "pictures" else "document")
+    samples = counted(manifest.samples, "image" if manifest.kind == "images" else "document")
     screen.print(f"{samples} in {files}, {held}: {out[0]}", highlight=False, markup=False)
 
 

@@ -112,7 +112,7 @@ def _print(found: "Robustness", files: list[Path]) -> None:
             table.add_row(kind, *(f"{100 * value:.1f}" for value in row.values()), f"{100 * found.of_kind(kind):.1f}")
         out.print(table, highlight=False)
         out.print(f"\nmean corruption accuracy: {100 * found.mean:.2f}%", highlight=False)
-    out.print(f"clean accuracy: {100 * found.clean:.2f}% of {found.pictures:,} test images", highlight=False)
+    out.print(f"clean accuracy: {100 * found.clean:.2f}% of {found.images:,} test images", highlight=False)
     for size, value in found.sizes.items():
         out.print(f"at {size} x {size} pixels: {100 * value:.2f}%", highlight=False)
     for file in files:

@@ -25,7 +25,7 @@ def sharpness(
     iterations: Annotated[
         int, typer.Option("--iterations", metavar="N", help="Maximum Hessian-vector products for the eigenvalues.")
     ] = 60,
-    probes: Annotated[int, typer.Option("--probes", metavar="N", help="Random vectors for the trace.")] = 20,
+    probes: Annotated[int, typer.Option("--probes", metavar="N", help="Number of random vectors for the trace.")] = 20,
     steps: Annotated[int, typer.Option("--steps", metavar="N", help="Steps of gradient ascent in the ball.")] = 20,
     batch: BatchSize = 0,
     seed: Seed = 0,

@@ -1,4 +1,4 @@
-"""bench: ours and other libraries, side by side."""
+"""bench: compares the speed of a model with the same model of other libraries."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from patchword.cli.common import Device, Json, Precision, Settings, console, fie
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from patchword.bench.images import Setting
     from patchword.bench.result import Result
@@ -20,35 +20,42 @@ _BATCH = {"cpu": 8, "train": 128, "infer": 256}
 
 
 def bench(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A registry name, or a family's, e.g. bert.")],
-    train: Annotated[bool, typer.Option("--train/--infer", help="Steps of training, or inference.")] = False,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model name, or the name of a family, e.g. bert.")],
+    train: Annotated[bool, typer.Option("--train/--infer", help="Time training steps, or inference.")] = False,
     length: Annotated[
-        int | None, typer.Option("--length", min=8, help="Tokens of every text; without, a natural spread of lengths.")
+        int | None, typer.Option("--length", min=8, help="Tokens per text; by default, lengths vary as in Wikipedia.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option("--batch-size", min=1, help="Images or texts: 8 on a CPU, 256 on a GPU, 128 to train.")
+        int | None, typer.Option("--batch-size", min=1, help="Default: 8 on a CPU; on a GPU 256, or 128 with --train.")
     ] = None,
-    texts: Annotated[int | None, typer.Option("--texts", min=1, help="How many there are: 8 batches of them.")] = None,
+    texts: Annotated[
+        int | None, typer.Option("--texts", min=1, help="Number of different texts; default: 8 batches.")
+    ] = None,
     timm: Annotated[
-        Path | None, typer.Option("--timm", metavar="FOLDER", help="Also against timm, whose source lies there.")
+        Path | None,
+        typer.Option("--timm", metavar="FOLDER", help="Also compare with timm, from its source in this folder."),
     ] = None,
     authors: Annotated[
-        str, typer.Option("--authors", metavar="FILE:NAME", help="Also against the authors' code: a file, a function.")
+        str,
+        typer.Option("--authors", metavar="FILE:NAME", help="Also compare with the authors' code: file and function."),
     ] = "",
     compiled: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Compile all of them; the default on a GPU.")
+        bool | None, typer.Option("--compile/--no-compile", help="Compile all candidates; the default on a GPU.")
     ] = None,
     precision: Precision = "auto",
     device: Device = "auto",
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads, the same for every library.")
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure each.")] = 5.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Measuring time per candidate.")] = 5.0,
     settings: Settings = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Where the result goes.", show_default="benchmarks/results/bench-MODEL.json"
+            "--out",
+            metavar="FILE",
+            help="Output file of the result.",
+            show_default="benchmarks/results/bench-MODEL.json",
         ),
     ] = None,
     as_json: Json = False,
@@ -56,7 +63,7 @@ def bench(
     """Compare the speed of a model with the same model of other libraries, with the same inputs and weights.
 
     First it checks that their outputs agree. It prints images or real tokens per second, the ratio to each peer, the
-    fraction of this machine's matrix rate, and the memory of a step.
+    fraction of this machine's matmul rate, and the peak memory of a step.
 
     Examples:
 
@@ -73,7 +80,7 @@ def bench(
     from patchword.models import REGISTRY
 
     name = model if model in REGISTRY.names() or f"{model}-base" not in REGISTRY.names() else f"{model}-base"
-    REGISTRY.find(name)  # says which names there are
+    REGISTRY.find(name)  # an unknown name is an error that lists the known ones
     place = pick_device(device)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -107,13 +114,13 @@ def _images(
     from patchword.bench.images import bench_images, peers_of
     from patchword.core.errors import UserError
 
-    def peers(ours: Any) -> Any:
+    def peers(ours: Any) -> "dict[str, nn.Module]":
         try:
             return peers_of(ours, timm, authors)
         except UserError:
             if timm is None and not authors:
                 raise
-            return peers_of(ours, timm, authors, transformers=False)  # which does not have every family
+            return peers_of(ours, timm, authors, transformers=False)  # transformers does not have every family
 
     return bench_images(name, setting, peers, log, **fields)
 
@@ -126,10 +133,10 @@ def _texts(
     log: "Callable[[str], None]",
     fields: dict[str, Any],
 ) -> "Result":
-    from patchword.bench.texts import bench_masked, bench_reading
+    from patchword.bench.texts import bench_inference, bench_masked
 
     lengths = _lengths(texts or 8 * setting.batch, length, fields.get("max_length", 512))
-    run = bench_masked if setting.train else bench_reading
+    run = bench_masked if setting.train else bench_inference
     return run(name, setting, lengths, log, **fields)
 
 
@@ -151,7 +158,7 @@ def _teller(as_json: bool) -> "Callable[[str], None]":
 def print_result(result: "Result") -> None:
     from rich.table import Table
 
-    table = Table("", "rate", "ours is", "of the matrix rate", "memory", title=result.title)
+    table = Table("", "rate", "our speed / its speed", "of the matmul rate", "memory", title=result.title)
     for line in result.lines():
         table.add_row(*line)
     out = console()

@@ -34,7 +34,7 @@ class _Options:
     seconds: float
     longest: float
     compiled: bool
-    speed: bool  # whether to measure it
+    speed: bool  # whether the speed is measured
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def compare(
     text: Annotated[bool, typer.Option("--text", help="Compare text models.")] = False,
     batch: Annotated[
         int | None,
-        typer.Option("--batch-size", min=1, help="Images (8 on a CPU, 128 on a GPU) or texts (1 and 32) a call."),
+        typer.Option("--batch-size", min=1, help="Images per call (8 on a CPU, 128 on a GPU), or texts (1, 32)."),
     ] = None,
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Length of a text.")] = 128,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Tokens per text.")] = 128,
     precision: Annotated[
         Precision,
         typer.Option("--precision", help="auto: bfloat16 on a GPU with bfloat16 units, else float32; texts also int8."),
@@ -64,7 +64,7 @@ def compare(
     device: Device = "auto",
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Measuring time per model.")] = 3.0,
     longest: Annotated[
-        float, typer.Option("--longest", min=0, help="Skip text batches that take more seconds.")
+        float, typer.Option("--longest", min=0, help="Skip text batches that take more than this many seconds.")
     ] = 60.0,
     no_speed: Annotated[bool, typer.Option("--no-speed", help="Measure nothing; show published figures only.")] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Measure models compiled by torch.compile.")] = False,
@@ -153,7 +153,7 @@ def _texts(options: _Options) -> _Plan:
 
 
 def _settings(options: _Options) -> "list[TextSetting]":
-    """By default: float32 and int8 on the CPU, and the accelerator if there is one."""
+    """Return the settings to measure; by default float32 and int8 on the CPU, and the accelerator if there is one."""
     import torch
 
     from patchword.core.device import pick_device, pick_precision

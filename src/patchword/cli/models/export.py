@@ -26,7 +26,7 @@ def export(
     ] = False,
     batch: Annotated[
         str,
-        typer.Option("--batch-size", metavar="dynamic|N", help="Images or texts at a time: any number, or always N."),
+        typer.Option("--batch-size", metavar="dynamic|N", help="Batch size that the file accepts: any, or only N."),
     ] = "dynamic",
     size: Annotated[
         str, typer.Option("--size", metavar="HxW", help="Size of the images, e.g. 224x320.", show_default="the model's")

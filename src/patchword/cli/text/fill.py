@@ -1,4 +1,4 @@
-"""fill: predicts the words behind [MASK]."""
+"""fill: predicts the words at [MASK]."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +15,11 @@ def fill(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, or a masked model's folder.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
     top: Annotated[int, typer.Option("--top", min=1, help="How many words to show per mask.")] = 5,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Show word pieces such as ##ing, too.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Also show word pieces such as ##ing.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Predict the words behind [MASK], the task that BERT is pretrained on.
+    """Predict the words at [MASK], the task that BERT is pretrained on.
 
     Several masks are predicted at once, independently of each other.
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and query them.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="VECTORS", help="A file in word2vec's text format, or .bin.")]
+File = Annotated[
+    Path, typer.Argument(metavar="VECTORS", help="Word vectors in word2vec's text format, or its .bin format.")
+]
 Count = Annotated[int, typer.Option("-n", "--count", min=1, help="How many words to show.")]
 
 
@@ -132,9 +134,9 @@ def near(
 
 def analogy(
     file: File,
-    first: Annotated[str, typer.Argument(metavar="A", help="A is to B ...")],
-    second: Annotated[str, typer.Argument(metavar="B", help="(as above)")],
-    third: Annotated[str, typer.Argument(metavar="C", help="... as C is to the words printed.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="First word: A is to B as C is to ?")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Second word of the analogy.")],
+    third: Annotated[str, typer.Argument(metavar="C", help="Third word; the words printed complete the analogy.")],
     count: Count = 10,
     as_json: Json = False,
 ) -> None:

@@ -139,7 +139,7 @@ def launch(words: Sequence[str], processes: int, restarts: int, report: Callable
 
 
 def one_run_only(several: bool) -> None:
-    """Refuse studies and series of seeds, which several processes cannot share."""
+    """Raise an error for a study or several seeds: --processes works for one run only."""
     if several:
         raise UserError("--processes works for one run only", expected="a recipe without --seeds", got="several runs")
 

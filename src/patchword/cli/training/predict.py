@@ -93,7 +93,7 @@ def reads_texts(model: str) -> bool:
 def _texts(
     reader: "Reader", inputs: Sequence[str], words: "TypedOptions", top: int, empty: bool | None, kept: bool
 ) -> Answers:
-    """kept: the output is a file or JSON, which repeats the other columns of a table."""
+    """Predict for texts. kept: True if the output is a file or JSON, which repeats the other columns of a table."""
     from patchword.cli.text.columns import others_of
     from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
     from patchword.recipes.text.tasks.all_tasks import task_spec_of

@@ -102,7 +102,10 @@ class Augmentation:
         return SampleChanges(draws.host, plans, later, self.mixing.plan(draws) if self.mixing else ())
 
     def apply(self, pixels: Tensor, changes: SampleChanges, colour: Sequence[float] = (0.5,)) -> Tensor:
-        """(batch, channels, height, width) uint8 -> the same. colour: fill colour, the mean of the data set, 0 to 1."""
+        """Augment a batch of images, (batch, channels, height, width) uint8.
+
+        colour: fill colour, the mean of the data set, from 0 to 1.
+        """
         given = StageContext(changes.draws, colour)
         for stage, plan in zip(self.stages, changes.plans, strict=True):
             pixels = stage(pixels, plan, given)
@@ -120,14 +123,17 @@ class Augmentation:
 
 
 def normalize(pixels: Tensor, normalization: Normalization) -> Tensor:
-    """uint8 -> float32, normalised; a single mean and std apply to all channels."""
+    """Normalize images: uint8 -> float32. A single mean and standard deviation apply to all channels."""
     scale, offset = _constants(normalization, pixels.device)
     return torch.addcmul(offset, pixels.float(), scale)
 
 
 @lru_cache(maxsize=8)
 def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(pixels / 255 - mean) / std as pixels * scale + offset; cached, since a copy to an accelerator synchronises."""
+    """Return scale and offset: (pixels / 255 - mean) / std = pixels * scale + offset.
+
+    They are cached, since a copy to an accelerator synchronizes.
+    """
     both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, dtype=torch.float64).view(1, -1, 1, 1) for part in both)
     return (1 / (255 * std)).float().to(device), (-mean / std).float().to(device)

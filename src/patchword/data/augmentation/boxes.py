@@ -44,7 +44,7 @@ class Boxes:
         chosen = np.arange(len(fits)), fits.argmax(1)  # argmax returns the first
         lengths = [(sides * fits)[chosen] for sides in (rows, columns)]
         room = [side - length + 1 for side, length in zip((height, width), lengths, strict=True)]
-        starts = [share * most for share, most in zip(corner, room, strict=True)]
+        starts = [fraction * most for fraction, most in zip(corner, room, strict=True)]
         top, left, down, across = (torch.from_numpy(part.astype(np.int64)) for part in (*starts, *lengths))
         return top, left, down, across
 

@@ -10,7 +10,7 @@ from patchword.core.work_sharing import WorkSharing
 
 
 class Epoch(NamedTuple):
-    """samples: indices in the data set. keys: inputs of the random numbers, different for each view."""
+    """The samples of an epoch. samples: indices in the data set. keys: random seeds, different per view."""
 
     samples: Tensor
     keys: Tensor
@@ -43,7 +43,7 @@ class MixGroup(NamedTuple):
 
     @property
     def own(self) -> slice:
-        """the range of the batches' own samples in `places`"""
+        """Return the range of the batches' own samples in `places`."""
         return slice(0, sum(self.sizes))
 
     def of(self, values: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ def without_partners(start: int, end: int, count: int) -> MixGroup:
 
 def for_process(part: MixGroup, size: int, group: WorkSharing) -> MixGroup:
     """Return this process's part of batches of `size` samples, with all mixing partners of its samples."""
-    shares = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
-    own, sizes = torch.cat(shares), tuple(map(len, shares))
+    own_samples = [group.share(batch) for batch in torch.arange(part.own.stop).split(size)]
+    own, sizes = torch.cat(own_samples), tuple(map(len, own_samples))
     if len(own) == part.own.stop:
         return part._replace(sizes=sizes)
     partners = part.partners[own]

@@ -45,16 +45,16 @@ def shear_y(amount: Tensor, height: int, width: int) -> Tensor:
     return _matrices(one, zero, zero, amount, one, zero)
 
 
-def translation_x(share: Tensor, height: int, width: int) -> Tensor:
-    """Return matrices of translations to the left by the fraction `share` of the width."""
-    one, zero = torch.ones_like(share), torch.zeros_like(share)
-    return _matrices(one, zero, share * width, zero, one, zero)
+def translation_x(fraction: Tensor, height: int, width: int) -> Tensor:
+    """Return matrices of translations to the left by a fraction of the width."""
+    one, zero = torch.ones_like(fraction), torch.zeros_like(fraction)
+    return _matrices(one, zero, fraction * width, zero, one, zero)
 
 
-def translation_y(share: Tensor, height: int, width: int) -> Tensor:
-    """Return matrices of translations upwards by the fraction `share` of the height."""
-    one, zero = torch.ones_like(share), torch.zeros_like(share)
-    return _matrices(one, zero, zero, zero, one, share * height)
+def translation_y(fraction: Tensor, height: int, width: int) -> Tensor:
+    """Return matrices of translations upwards by a fraction of the height."""
+    one, zero = torch.ones_like(fraction), torch.zeros_like(fraction)
+    return _matrices(one, zero, zero, zero, one, fraction * height)
 
 
 def _matrices(*entries: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ def with_table(table: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, T
     return lambda pixels, amount: look_up(pixels, table(pixels, amount))
 
 
-def blended(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    """Return first + share * (second - first), clamped to 8 bits; a share above 1 extrapolates."""
+def blended(first: Tensor, second: Tensor, fraction: Tensor) -> Tensor:
+    """Return first + fraction * (second - first), clamped to 8 bits; a fraction above 1 extrapolates."""
     first, second = first.float(), second.float()
-    return (first + share * (second - first)).clamp_(0, 255).to(torch.uint8)
+    return (first + fraction * (second - first)).clamp_(0, 255).to(torch.uint8)
 
 
 def grey(pixels: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def grey(pixels: Tensor) -> Tensor:
 
 
 def histograms(pixels: Tensor) -> Tensor:
-    """(batch, channels, 256) int64"""
+    """Return the histogram of each channel, (batch, channels, 256) int64."""
     values = pixels.flatten(2).long()
     counts = torch.zeros(*values.shape[:2], 256, dtype=torch.int64, device=pixels.device)
     return counts.scatter_add_(2, values, torch.ones_like(values))

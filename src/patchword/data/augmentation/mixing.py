@@ -33,32 +33,32 @@ class Mixing:
         switch = self.switch if self.mixup and self.cutmix else float(self.cutmix > 0)
         cut = host.uniform(Purpose.SWITCH) < switch
         drawn = host.uniform(Purpose.SHARE)
-        share = torch.where(cut, beta(drawn, self.cutmix or 1.0), beta(drawn, self.mixup or 1.0))
+        fraction = torch.where(cut, beta(drawn, self.cutmix or 1.0), beta(drawn, self.mixup or 1.0))
         mixed = host.uniform(Purpose.MIX) < self.probability
-        return torch.where(mixed, share, 1.0), cut, host.uniform(Purpose.CUT_TOP), host.uniform(Purpose.CUT_LEFT)
+        return torch.where(mixed, fraction, 1.0), cut, host.uniform(Purpose.CUT_TOP), host.uniform(Purpose.CUT_LEFT)
 
     def __call__(self, inputs: Tensor, others: Tensor, plan: StagePlan) -> tuple[Tensor, Tensor]:
         """Mix images with their partners; return the mixed images and (batch,) weights of the first images."""
-        share, cut, top, left = plan
+        fraction, cut, top, left = plan
         height, width = inputs.shape[-2:]
-        rows, columns = _side(share, top, height), _side(share, left, width)
-        kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), share)  # the border may clip the box
-        there, is_cut = (to_device(value, inputs.device).view(-1, 1, 1, 1) for value in (share, cut))
+        rows, columns = _side(fraction, top, height), _side(fraction, left, width)
+        kept = torch.where(cut, 1 - (rows[1] * columns[1]) / (height * width), fraction)  # the border may clip the box
+        there, is_cut = (to_device(value, inputs.device).view(-1, 1, 1, 1) for value in (fraction, cut))
         sides = to_device(torch.stack([rows, columns]), inputs.device)
         box = box_mask(sides[0], sides[1], inputs)
         weight = torch.where(is_cut, (~box).to(inputs.dtype), there.to(inputs.dtype))
         return torch.lerp(others, inputs, weight), to_device(kept, inputs.device)
 
 
-def shares(labels: Tensor, others: Tensor, kept: Tensor, classes: int) -> Tensor:
+def mixed_labels(labels: Tensor, others: Tensor, kept: Tensor, classes: int) -> Tensor:
     """Return (batch, classes), the class probabilities of mixed images."""
     first, second = F.one_hot(labels, classes), F.one_hot(others, classes)
     return kept[:, None] * first + (1 - kept[:, None]) * second
 
 
-def _side(share: Tensor, middle: Tensor, side: int) -> Tensor:
+def _side(fraction: Tensor, middle: Tensor, side: int) -> Tensor:
     """Return (2, batch), the start and length of a box along a side, clipped at the border."""
-    length = (side * np.sqrt(1 - share.numpy())).astype(np.int64)
+    length = (side * np.sqrt(1 - fraction.numpy())).astype(np.int64)
     first = (middle.numpy() * side).astype(np.int64) - length // 2
     end, first = np.minimum(first + length, side), np.maximum(first, 0)
     return torch.from_numpy(np.stack([first, end - first]))

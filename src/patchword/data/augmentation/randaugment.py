@@ -50,16 +50,16 @@ def amount(name: str, strength: Tensor, sign: Tensor, version: Version) -> Tenso
     In DeiT's version the effect grows with the magnitude; in the paper's, the four factors run from 0.1 to 1.9, bits
     and threshold from 0 upwards.
     """
-    share, increasing = strength / 10, version == "deit"
+    fraction, increasing = strength / 10, version == "deit"
     if name in _SIGNED:
-        return sign * share * _SIGNED[name]
+        return sign * fraction * _SIGNED[name]
     if name in _ENHANCED:
-        return (1 + sign * share * 0.9).clamp(min=0.1) if increasing else 0.1 + 1.8 * share
+        return (1 + sign * fraction * 0.9).clamp(min=0.1) if increasing else 0.1 + 1.8 * fraction
     if name == "posterize":
-        return 4 - (4 * share).floor() if increasing else (4 * share).floor()
+        return 4 - (4 * fraction).floor() if increasing else (4 * fraction).floor()
     if name == "solarize":
-        return 256 - (256 * share).floor() if increasing else (256 * share).floor()
-    return (110 * share).floor() if name == "solarize-add" else torch.zeros_like(share)
+        return 256 - (256 * fraction).floor() if increasing else (256 * fraction).floor()
+    return (110 * fraction).floor() if name == "solarize-add" else torch.zeros_like(fraction)
 
 
 def operate(pixels: Tensor, names: Tensor, amounts: Tensor, colour: Sequence[float] = (0.5,)) -> Tensor:
@@ -99,7 +99,7 @@ def _one_of(names: Tensor, group: dict[str, Change] | dict[str, Callable[[Tensor
 
 @dataclass(frozen=True)
 class RandAugment:
-    """strength: magnitude from 0 to 10. spread: standard deviation of the noise added to it per operation."""
+    """RandAugment. strength: magnitude from 0 to 10. spread: standard deviation of the noise per operation."""
 
     strength: float
     spread: float = 0.0

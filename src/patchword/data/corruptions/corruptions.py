@@ -31,10 +31,10 @@ class Corruption:
     large: Strengths
 
     def strength(self, severity: int, side: int) -> float:
-        share = math.log(side / _SMALL) / math.log(_LARGE / _SMALL)
-        share = min(1.0, max(0.0, share))
+        fraction = math.log(side / _SMALL) / math.log(_LARGE / _SMALL)
+        fraction = min(1.0, max(0.0, fraction))
         low, high = self.small[severity - 1], self.large[severity - 1]
-        return math.exp((1 - share) * math.log(low) + share * math.log(high))
+        return math.exp((1 - fraction) * math.log(low) + fraction * math.log(high))
 
 
 _ZOOM: Strengths = (0.10, 0.15, 0.20, 0.26, 0.33)

@@ -149,7 +149,7 @@ def _too_large(size: int) -> str:
 def _checked(path: Path, found: Iterator[tuple[str, bool, str]], count: int) -> list[str]:
     """Return the names of valid files and report the others. found: name, is a folder, problem or ""."""
     if count > ENTRIES:
-        raise UserError(f"{path} has too many entries", expected=f"{ENTRIES:,} at most", got=f"{count:,} or more")
+        raise UserError(f"{path} has too many entries", expected=f"at most {ENTRIES:,}", got=f"{count:,} or more")
     names: dict[str, None] = {}
     for name, is_folder, wrong in found:
         if problem := _wrong_name(name) or wrong or ("is a duplicate" if name in names else ""):

@@ -20,7 +20,7 @@ from patchword.data.augmentation.epoch_samples import (
     with_partners,
     without_partners,
 )
-from patchword.data.augmentation.mixing import shares
+from patchword.data.augmentation.mixing import mixed_labels
 from patchword.data.image.images import Images, InMemory
 
 RESIDENT = 2 * 2**30  # a set of at most this many bytes is moved to the accelerator as a whole
@@ -28,7 +28,7 @@ _SHARE, _MOST = 2048, 4096  # batches made together use at most 1 / _SHARE of th
 
 
 class Batch(NamedTuple):
-    """inputs (batch, channels, height, width) float32, labels, and the indices of the samples in the data set.
+    """A batch of images: inputs (batch, channels, height, width) float32, labels, and the indices of the samples.
 
     labels: (batch,) class ids, or (batch, classes) class probabilities for mixed images.
     """
@@ -134,5 +134,5 @@ class Batches:
         partners = to_device(part.partners, self.device)
         plan = tuple(values[part.own] for values in changes.mixing)
         mixed, kept = augmentation.mixing(inputs[part.own], inputs[partners], plan)
-        labels = shares(batch.labels[part.own], batch.labels[partners], kept, len(self.images.classes))
+        labels = mixed_labels(batch.labels[part.own], batch.labels[partners], kept, len(self.images.classes))
         return Batch(mixed, labels, index[part.own])

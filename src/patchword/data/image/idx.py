@@ -23,7 +23,7 @@ def read_idx(path: Path) -> Tensor:
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path}", expected="a whole gzip file", got=str(error)) from None
     if len(data) > LARGEST:
-        raise UserError(f"{path} is too large to unpack", expected=f"{LARGEST:,} bytes at most")
+        raise UserError(f"{path} is too large to unpack", expected=f"at most {LARGEST:,} bytes")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
         raise UserError(f"{path} is not an idx file", expected="bytes 00 00 08 at its start", got=data[:3].hex(" "))
     start = 4 + 4 * data[3]

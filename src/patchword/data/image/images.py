@@ -27,7 +27,7 @@ class Pixels(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """channels, height and width of an image"""
+        """Return channels, height and width of an image."""
         ...
 
     def take(self, index: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Pixels(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """In memory, on any device."""
+    """Pixels in memory, on any device."""
 
     pixels: Tensor
 
@@ -70,7 +70,7 @@ class InMemory:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """In image files, decoded per batch."""
+    """Pixels in image files, which are decoded per batch."""
 
     paths: tuple[Path, ...]
     size: Size
@@ -162,7 +162,7 @@ def load_pixels(paths: Sequence[Path], size: Size, channels: int, progress: Prog
 
 @dataclass(frozen=True)
 class Resized:
-    """In memory at another size, resized per batch."""
+    """Pixels in memory at another size, which are resized per batch."""
 
     pixels: Tensor
     size: Size

@@ -41,14 +41,14 @@ def in_split(name: str, part: Split, given: Sequence[Split | None], labels: Tens
     return {"train": in_train, "validation": in_validation, "test": in_test}[part]
 
 
-def held_out(labels: Tensor, keys: Tensor, share: float, purpose: int = 12) -> Tensor:
-    """Return (samples,) True for the fraction `share` of each class; independent of the seed of a run."""
-    if share <= 0 or not len(labels):
+def held_out(labels: Tensor, keys: Tensor, fraction: float, purpose: int = 12) -> Tensor:
+    """Return (samples,) True for a fraction of each class; independent of the seed of a run."""
+    if fraction <= 0 or not len(labels):
         return torch.zeros(len(labels), dtype=torch.bool)
     drawn = uniform(0, 0, keys, purpose).argsort(stable=True)
     ordered = drawn[labels[drawn].argsort(stable=True)]  # sorted by class, then by draw
     members = labels.long().bincount()
-    counts = (members.double() * share).round().long().clamp(min=1).minimum(members - 1)
+    counts = (members.double() * fraction).round().long().clamp(min=1).minimum(members - 1)
     own = labels[ordered].long()
     place = torch.arange(len(labels)) - (members.cumsum(0) - members)[own]
     chosen = torch.zeros(len(labels), dtype=torch.bool)

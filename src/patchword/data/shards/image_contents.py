@@ -39,7 +39,7 @@ class ImageContents:
     """The images of a folder, an archive or a table, to be written to shards."""
 
     source: ListedSource
-    kind: Literal["pictures"] = "pictures"  # the name of this kind in shards.json
+    kind: Literal["images"] = "images"
     suffix: str = "tar"
 
     @property
@@ -61,6 +61,7 @@ class ImageContents:
 
     def key(self) -> str:
         rows = ((name, *row[1:]) for name, row in zip(self.source.names(), self.source.rows, strict=True))
+        # "pictures" stays: with another word, unfinished shards of earlier versions could not be resumed.
         return key_of(["pictures", *zip(rows, (state[1:] for state in self._states), strict=True)])
 
     def check(self, progress: Progress) -> None:

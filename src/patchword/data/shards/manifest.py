@@ -17,15 +17,15 @@ from patchword.data.image.splits import Split
 from patchword.data.progress import Progress, no_progress
 
 MANIFEST, PLAN = "shards.json", "shards.plan.json"
-Kind = Literal["pictures", "texts"]  # the names in shards.json
-_TITLES: dict[Kind, str] = {"pictures": "images", "texts": "texts"}
+Kind = Literal["images", "texts"]  # the names in shards.json
+_OLD_KINDS = {"pictures": "images"}  # names in shards.json of earlier versions
 _FORMAT = "patchword shards 1"
 _NAME = re.compile(r"shard-\d{5,}\.[a-z]+")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """file: its name, in one of the folders. index: sha256 of its index file, which is in the manifest's folder."""
+    """One shard. file: its name, in one of the folders. index: sha256 of its index file, in the manifest's folder."""
 
     file: str
     samples: int
@@ -37,7 +37,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """key: hash of the contents. folders: where shards are searched, relative to the manifest's folder."""
+    """The list of shards. key: hash of the contents. folders: of the shards, relative to the manifest's folder."""
 
     kind: Kind
     name: str
@@ -74,7 +74,8 @@ def read_manifest(folder: Path) -> Manifest:
             raise ValueError(f"not {_FORMAT!r}")
         shards = tuple(_shard(fields) for fields in found.pop("shards"))
         classes, folders = (tuple(map(str, found.pop(name))) for name in ("classes", "folders"))
-        return Manifest(classes=classes, folders=folders, shards=shards, **found)
+        kind = found.pop("kind")
+        return Manifest(_OLD_KINDS.get(kind, kind), classes=classes, folders=folders, shards=shards, **found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"cannot read {path}", expected="what `patchword data shard` writes", got=str(error)) from None
 
@@ -143,7 +144,7 @@ def locate_shards(folder: Path, kind: Kind, otherwise: str) -> ShardLocations:
     """Read the manifest of a folder. otherwise: hint for shards of the other kind."""
     manifest = read_manifest(folder)
     if manifest.kind != kind:
-        raise UserError(f"{folder} has shards of {_TITLES[manifest.kind]}", expected=_TITLES[kind], hint=otherwise)
+        raise UserError(f"{folder} has shards of {manifest.kind}", expected=kind, hint=otherwise)
     return ShardLocations(folder, manifest)
 
 

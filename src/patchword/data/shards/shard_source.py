@@ -80,7 +80,7 @@ class ShardSource:
 
 
 def shard_source(folder: Path) -> ShardSource:
-    return ShardSource(locate_shards(folder, "pictures", f"patchword train bert-pretrain text={folder}"))
+    return ShardSource(locate_shards(folder, "images", f"patchword train bert-pretrain text={folder}"))
 
 
 def _read_index(folder: Path, shard: Shard) -> dict[str, Tensor]:

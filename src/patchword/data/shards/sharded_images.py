@@ -19,7 +19,10 @@ from patchword.data.shards.open_files import OpenFile, OpenFiles
 
 @dataclass(frozen=True, eq=False)
 class ShardedImages:
-    """shard, begin, length: the position of each sample's bytes. No image is kept in memory."""
+    """Images in shards, read on access. shard, begin, length: the position of each sample's bytes.
+
+    No image is kept in memory.
+    """
 
     files: OpenFiles
     shard: Tensor  # (count,) int32

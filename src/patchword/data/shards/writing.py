@@ -7,7 +7,7 @@ complete shards; when all are complete, the manifest is written and the records 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from safetensors.numpy import save
 
@@ -17,7 +17,7 @@ from patchword.data.faults import collect_faults
 from patchword.data.image.splits import Split
 from patchword.data.progress import Progress, no_progress
 from patchword.data.shards.folders import Folders, HashingFile, lock_folders, planned_key, write_plan
-from patchword.data.shards.manifest import Manifest, Shard, read_manifest, write_manifest
+from patchword.data.shards.manifest import Kind, Manifest, Shard, read_manifest, write_manifest
 from patchword.data.text.corpus.documents import digest
 
 
@@ -44,7 +44,7 @@ class ShardContents(Protocol):
     """The data to write. total: in the unit of progress. bytes: estimated size. suffix: of the shard files."""
 
     @property
-    def kind(self) -> Literal["pictures", "texts"]: ...
+    def kind(self) -> Kind: ...
     @property
     def suffix(self) -> str: ...
     @property

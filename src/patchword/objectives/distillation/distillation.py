@@ -19,12 +19,12 @@ from patchword.objectives.classification import Outcome
 Part = Literal["answer", "states", "attention"]
 
 
-class Seen(NamedTuple):
+class Recorded(NamedTuple):
     """The recorded outputs of a model.
 
-    states: the input of the first block and the output of each block. attention: of each block, in order.
-    there: (batch, tokens), True where a state belongs to a token; None means everywhere.
-    queries: the same for the queries of attention, which are padded even if the texts are packed.
+    answer: the output of the head. states: the input of the first block and the output of each block.
+    attention: of each block, in order. there: (batch, tokens) mask of `states`, False for padding; None: no padding.
+    queries: the same mask for the queries of attention, which are padded even if the texts are packed.
     """
 
     answer: Any
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     queries: Tensor | None = None
 
 
-Look = Callable[[Any], Seen]
+Recorder = Callable[[Any], Recorded]
 
 
 class Lesson(Protocol):
@@ -43,26 +43,26 @@ class Lesson(Protocol):
     @property
     def reads(self) -> Part: ...
 
-    def __call__(self, student: Seen, teacher: Seen, piece: Any) -> Tensor: ...
+    def __call__(self, student: Recorded, teacher: Recorded, piece: Any) -> Tensor: ...
 
-    def share(self, piece: Any, batch: Any) -> float:
+    def fraction(self, piece: Any, batch: Any) -> float:
         """Return the weight of the micro-batch in the mean over its batch."""
         ...
 
 
 @dataclass(frozen=True)
 class ByExamples:
-    """A lesson averaged like the objective's loss: over examples, masked words or tags."""
+    """A lesson that is averaged like the objective's loss: over examples, masked words or tags."""
 
-    def share(self, piece: Any, batch: Any) -> float:
+    def fraction(self, piece: Any, batch: Any) -> float:
         return float(piece.weight / batch.weight)
 
 
 @dataclass(frozen=True)
 class ByTokens:
-    """A lesson averaged over the tokens of all texts; images have the same number of tokens each."""
+    """A lesson that is averaged over the tokens of all texts. Images all have the same number of tokens."""
 
-    def share(self, piece: Any, batch: Any) -> float:
+    def fraction(self, piece: Any, batch: Any) -> float:
         return float(piece.tokens / batch.tokens) if hasattr(batch, "tokens") else float(piece.weight / batch.weight)
 
 
@@ -75,24 +75,24 @@ class Weighted:
 
 
 class Distillation:
-    """own * the student's own loss + the weighted sum of the lessons.
+    """The distillation loss: own * (the student's own loss) + the weighted sum of the lessons.
 
-    objective: builds the student's own objective, given a module in the place of the student.
-    student, teacher: functions that run each model and record it. The teacher runs without gradient; see `frozen`.
+    objective: builds the student's own objective from the function that runs the student.
+    student, teacher: run the model and record its outputs. The teacher runs without gradients; see `frozen`.
     """
 
     def __init__(
         self,
         objective: Callable[[Callable[[Any], Any]], Callable[[Any, Any], Any]],
-        student: Look,
-        teacher: Look,
+        student: Recorder,
+        teacher: Recorder,
         lessons: Iterable[Weighted],
         own: float = 1.0,
     ) -> None:
         self.student, self.teacher, self.lessons, self.own = student, teacher, tuple(lessons), own
         self.objective = objective(self._answer)
         self._inputs: Any = None
-        self._seen: Seen | None = None
+        self._seen: Recorded | None = None
 
     def _answer(self, inputs: Any) -> Any:
         if isinstance(inputs, Text):
@@ -102,46 +102,49 @@ class Distillation:
 
     def __call__(self, piece: Any, batch: Any) -> Outcome:
         outcome = self.objective(piece, batch)
-        seen, self._seen = self._seen, None  # freed as soon as possible
-        assert seen is not None, "the objective asks the student"
+        recorded, self._seen = self._seen, None  # freed as soon as possible
+        assert recorded is not None, "the objective runs the student"
         with torch.no_grad():
             taught = self.teacher(self._inputs)
         loss = self.own * outcome.loss
         for weight, lesson in ((weighted.weight, weighted.lesson) for weighted in self.lessons):
-            loss = loss + weight * lesson.share(piece, batch) * lesson(seen, taught, piece)
+            loss = loss + weight * lesson.fraction(piece, batch) * lesson(recorded, taught, piece)
         return Outcome(loss, outcome.right)
 
 
 def reads(lessons: Iterable[Weighted]) -> frozenset[Part]:
-    """Return what has to be recorded for these lessons."""
+    """Return which outputs must be recorded for these lessons."""
     return frozenset(weighted.lesson.reads for weighted in lessons)
 
 
 def frozen(teacher: nn.Module) -> nn.Module:
-    """Return the model in evaluation mode, without gradients."""
+    """Set the model to evaluation mode, turn off the gradients of its weights, and return it."""
     return teacher.eval().requires_grad_(False)
 
 
-def look_at_answers(model: Callable[[Any], Any]) -> Look:
-    """Record the output only; the model may be compiled."""
-    return lambda inputs: Seen(model(inputs))
+def output_recorder(model: Callable[[Any], Any]) -> Recorder:
+    """Return a function that runs the model and records its output only; the model may be compiled."""
+    return lambda inputs: Recorded(model(inputs))
 
 
-def look_at_text(model: TextModel, parts: frozenset[Part]) -> Look:
-    """Record the output, all states and, if needed, the attention of every block, computed by the reference formula."""
+def text_recorder(model: TextModel, parts: frozenset[Part]) -> Recorder:
+    """Return a function that runs the model and records its output, all states and, if needed, all attention scores.
+
+    Attention is then computed without fused kernels, because these do not return the scores.
+    """
     if parts <= {"answer"}:
-        return look_at_answers(model)
+        return output_recorder(model)
 
-    def look(text: Text) -> Seen:
+    def record(text: Text) -> Recorded:
         if "attention" not in parts:
-            return _seen(model, text, ())
+            return _record(model, text, ())
         with follow_attention(model) as attention:
-            return _seen(model, text, attention)
+            return _record(model, text, attention)
 
-    return look
+    return record
 
 
-def _seen(model: TextModel, text: Text, attention: Sequence[Attended]) -> Seen:
+def _record(model: TextModel, text: Text, attention: Sequence[Attended]) -> Recorded:
     states = model.states(text)
     answer = model.head(states[-1], text, model.embedding.words.weight)
-    return Seen(answer, states, attention, text.mask, text.mask if text.packed is None else text.packed.mask)
+    return Recorded(answer, states, attention, text.mask, text.mask if text.packed is None else text.packed.mask)

@@ -1,4 +1,4 @@
-"""How a student of images and its teacher are looked at: one or two tokens that answer, one picture for both."""
+"""Distillation of image models: outputs of the class and the distillation token, and the teacher's input."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -13,14 +13,14 @@ from patchword.layers.heads.image import DistilledHead, separate_heads
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid
 from patchword.objectives.distillation.answers import Choices, one_each
-from patchword.objectives.distillation.distillation import Look, Seen
+from patchword.objectives.distillation.distillation import Recorded, Recorder
 
 Token = Literal["class", "distillation"]
-GREY = (0.299, 0.587, 0.114)  # what red, green and blue add to the brightness
+GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue in the brightness
 
 
 def of_distillation_token(answer: Any, piece: Any) -> Tensor:
-    """The second of a student's two answers; a teacher has one."""
+    """Return the logits of the distillation token; a model without one has a single output."""
     scores: Tensor = answer[1] if isinstance(answer, tuple) else answer
     return scores.float()
 
@@ -29,7 +29,7 @@ ON: dict[Token, Choices] = {"class": one_each, "distillation": of_distillation_t
 
 
 def class_answer(answer: Any) -> Tensor:
-    """What the labels are learned by, as in DeiT: the class token's scores."""
+    """Return the logits of the class token, which are trained on the labels, as in DeiT."""
     scores: Tensor = answer[0] if isinstance(answer, tuple) else answer
     return scores
 
@@ -38,32 +38,37 @@ def has_distillation_token(model: Model) -> bool:
     return isinstance(model.head, DistilledHead)
 
 
-def look_at_image(model: Model, forward: Callable[[Tensor], Any]) -> Look:
-    """The answer, or the two of a model with a distillation token. forward: the model, perhaps compiled."""
+def image_recorder(model: Model, forward: Callable[[Tensor], Any]) -> Recorder:
+    """Return a function that runs the model and records its output: two outputs if it has a distillation token.
+
+    forward: the model, possibly compiled.
+    """
     head = model.head
     if not isinstance(head, DistilledHead):
-        return lambda images: Seen(forward(images))
+        return lambda images: Recorded(forward(images))
 
-    def look(images: Tensor) -> Seen:
+    def record(images: Tensor) -> Recorded:
         with separate_heads(head):
-            return Seen(forward(images))
+            return Recorded(forward(images))
 
-    return look
+    return record
 
 
 class SamePixels:
-    """From a student's input to its teacher's: the same pixels, augmented, mixed and erased as they are, in the
-    teacher's channels, at its size, by its mean and spread. Where nothing of that differs, the input itself."""
+    """Converts a student's input to its teacher's: the teacher's channels, image size and normalization.
+
+    The pixels keep the student's augmentation, mixing and erasing. If nothing differs, the input is returned as it is.
+    """
 
     def __init__(self, student: Card, teacher: Card, device: torch.device) -> None:
         self.channels, self.size = teacher.config["channels"], sides(teacher.config["image"])
         self.own, self.theirs = _constants(student.normalization, device), _constants(teacher.normalization, device)
         self.grey = torch.tensor(GREY, device=device).view(1, 3, 1, 1)
-        self.alike = student.normalization == teacher.normalization
+        self.same_normalization = student.normalization == teacher.normalization
 
     def __call__(self, images: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> the same of the teacher's sizes"""
-        if self.alike and images.shape[1] == self.channels and tuple(images.shape[2:]) == self.size:
+        """(batch, channels, height, width) -> the same with the teacher's channels, height and width."""
+        if self.same_normalization and images.shape[1] == self.channels and tuple(images.shape[2:]) == self.size:
             return images
         pixels = images.float() * self.own[1] + self.own[0]
         if pixels.shape[1] == 3 and self.channels == 1:
@@ -74,7 +79,7 @@ class SamePixels:
 
 
 def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
-    """mean and spread of each channel"""
+    """Return the mean and the standard deviation per channel, each (1, channels, 1, 1)."""
     both = (normalization.mean, normalization.std)
     mean, std = (torch.tensor(part, device=device).view(1, -1, 1, 1) for part in both)
     return mean, std
@@ -82,7 +87,7 @@ def _constants(normalization: Normalization, device: torch.device) -> tuple[Tens
 
 @torch.inference_mode()
 def token_accuracies(model: Model, batches: Iterable[tuple[Tensor, Tensor, Tensor]]) -> dict[str, float]:
-    """Of a model with two tokens that answer, how often each is right by itself; of other models nothing."""
+    """Return the accuracies of the class token and the distillation token; empty for a model without the latter."""
     if not isinstance(model, Pyramid) or not isinstance(model.head, DistilledHead):
         return {}
     right: list[Tensor] = []
@@ -91,5 +96,5 @@ def token_accuracies(model: Model, batches: Iterable[tuple[Tensor, Tensor, Tenso
         answers = model.head.pair(*model.encode(inputs))
         right.append(torch.stack([(scores.argmax(-1) == labels).sum() for scores in answers]))
         count += len(labels)
-    shares = (torch.stack(right).sum(0).double() / count).tolist()
-    return {"class_token": shares[0], "distillation_token": shares[1]}
+    accuracies = (torch.stack(right).sum(0).double() / count).tolist()
+    return {"class_token": accuracies[0], "distillation_token": accuracies[1]}

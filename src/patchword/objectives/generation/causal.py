@@ -9,15 +9,17 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers import Cache, Causal, LMHead, Pattern, TextModel
 
-UNLIMITED = 2**31  # tokens, if positions have no table
+UNLIMITED = 2**31  # maximum number of tokens of a model without a position table
 
 
 class CausalSteps:
-    """Prompts of different length are padded on the left, where no token reads the padding; a token's position counts
-    from the start of its own prompt. So a text does not depend on its batch.
+    """Decoding steps of a causal language model.
 
-    cache: keys and values of what was read are kept, and a step costs one token; without, all is read again.
-    never: tokens that are not to be written.
+    Prompts of different lengths are padded on the left, and the padding is masked. The position of a token counts from
+    the start of its own prompt. So a generated text does not depend on the other texts of the batch.
+
+    cache: keep keys and values, so that a step computes one token per text; without it, a step computes all tokens.
+    never: tokens that are never generated.
     """
 
     def __init__(
@@ -41,12 +43,12 @@ class CausalSteps:
 
     @property
     def room(self) -> Tensor:
-        """(texts,) how many tokens are left until the model has no position for more"""
+        """Return how many tokens can still be added to each text, (texts,): positions are limited."""
         return self._limit - self._lengths
 
     @torch.no_grad()
     def step(self, tokens: Tensor | None = None) -> Tensor:
-        """(texts,) -> (texts, vocabulary) log-probabilities of the next"""
+        """Append a token per text and return the log-probabilities of the next: (texts,) -> (texts, vocabulary)."""
         if tokens is not None:
             self._ids = torch.cat([self._ids, tokens[:, None]], 1)
             self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
@@ -74,22 +76,22 @@ def require_causal(model: TextModel) -> None:
     name = model.card.model if hasattr(model, "card") else type(model).__name__
     if not all(isinstance(partition, Causal) for partition in partitions):
         raise UserError(
-            f"{name!r} cannot write: its tokens read what comes after them",
+            f"{name!r} cannot generate text: its tokens attend to later tokens",
             expected="a causal model, e.g. gpt2-small",
-            hint="a masked model fills gaps: `patchword fill MODEL TEXT`",
+            hint="a masked language model fills gaps: `patchword fill MODEL TEXT`",
         )
     if not isinstance(model.head, LMHead):
         head = model.card.config["head"] if hasattr(model, "card") else type(model.head).__name__
-        raise UserError(f"{name!r} has no head for words", expected="head 'words'", got=f"the head {head!r}")
+        raise UserError(f"{name!r} has no language-model head", expected="head 'words'", got=f"the head {head!r}")
 
 
 def _check(lengths: list[int], limit: int) -> None:
     if not lengths or not min(lengths):
-        raise UserError("there is nothing to go on from", expected="a token at least in every prompt")
+        raise UserError("a prompt is empty", expected="at least one token in every prompt")
     if max(lengths) >= limit:
         raise UserError(
-            "a prompt is longer than the model can go on from",
-            expected=f"{limit - 1} tokens at most, so that one has room",
+            "a prompt is too long for the model",
+            expected=f"at most {limit - 1} tokens, so that one more fits",
             got=f"{max(lengths):,}",
-            hint="leave its beginning out",
+            hint="remove the beginning of the prompt",
         )

@@ -11,11 +11,11 @@ from patchword.layers import Attention, Cache, FromMemory, Translator, record_at
 
 
 class TranslatingSteps:
-    """Every target begins with the token `begin`; the source is read once.
+    """Decoding steps of a sequence-to-sequence model. The source is encoded once.
 
-    beyond: a target has at most so many tokens more than its source (the paper: 50); None is as many as the model has
-        positions for. never: tokens that are not to be written.
-    cache: what was worked out for earlier tokens is kept, and a step costs one token; without, all is read again.
+    begin: the first token of every target. beyond: a target has at most `beyond` tokens more than its source (50 in
+    the Transformer paper); None: only the model's maximum length counts. never: tokens that are never generated.
+    cache: keep keys and values, so that a step computes one token per text; without it, a step computes all tokens.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class TranslatingSteps:
 
     @property
     def room(self) -> Tensor:
-        """(texts,) how many tokens each can still take"""
+        """Return how many tokens can still be added to each target, (texts,)."""
         return self._limit - self._ids.shape[1]
 
     @torch.no_grad()
     def step(self, tokens: Tensor | None = None) -> Tensor:
-        """(texts,) -> (texts, vocabulary) log-probabilities of the next"""
+        """Append a token per text and return the log-probabilities of the next: (texts,) -> (texts, vocabulary)."""
         if tokens is not None:
             self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         ids = self._ids if self._cache is None else self._ids[:, self._cache.length :]
@@ -62,18 +62,20 @@ class TranslatingSteps:
             self._cache.take(index)
 
 
-def looks_back(model: Translator) -> bool:
-    """Return True if the decoder attends to the source; otherwise it knows only its initial state."""
+def attends_to_source(model: Translator) -> bool:
+    """Return True if the decoder attends to the source; a decoder without attention has only its initial state."""
     return any(isinstance(module, FromMemory) for module in model.modules())
 
 
 @torch.no_grad()
 def alignment(model: Translator, pair: Pair) -> Tensor:
-    """(layers, batch, target tokens, source tokens): where the decoder looked when it had read each token of the target
-    and wrote the next one; the mean over the heads of each layer, which sums to 1 over the source.
+    """Return the decoder's attention to the source: (layers, batch, target tokens, source tokens).
+
+    Row i is the attention at target token i, which predicts token i + 1. It is averaged over the heads and sums to 1
+    over the source.
     """
-    if not looks_back(model):
-        raise UserError("this model has no attention over the source", expected="another attention than 'none'")
+    if not attends_to_source(model):
+        raise UserError("this model has no attention over the source", expected="a model whose attention is not 'none'")
     with record_attention(model) as maps:
         model.decode(pair.target, model.encode(pair.source))
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, Attention)}

@@ -1,4 +1,4 @@
-"""From the scores of a model to answers: the best spans of a window of tokens, and of all windows of a text."""
+"""Find answers in a context: the best spans of each window of tokens, and the best over all windows of a text."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Spans(NamedTuple):
-    """The best spans of a window, the best first; where there are fewer, the score is -inf."""
+    """The best spans of a window, the best first. Missing spans have the score -inf."""
 
     starts: Tensor  # (..., most) the first token
     ends: Tensor  # (..., most) the last token
@@ -19,12 +19,12 @@ class Spans(NamedTuple):
 
 
 class Window(NamedTuple):
-    """One window of a question: its best spans, and where its tokens stand in the context."""
+    """One window of a question: its best spans, and the positions of its tokens in the context."""
 
     spans: Spans  # (most,) each
-    starts: Tensor  # (tokens,) the first character of each token in the context; anything where no answer may be
-    ends: Tensor  # (tokens,) the character after its last
-    null: float | None = None  # the score of no answer, that of the span [CLS]..[CLS]; None: there always is one
+    starts: Tensor  # (tokens,) the first character of each token in the context; arbitrary outside the context
+    ends: Tensor  # (tokens,) the character after the last one of each token
+    null: float | None = None  # the score of "no answer", of the span [CLS]..[CLS]; None: every question has an answer
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Candidate:
     start: int  # characters of the context
     end: int
     score: float  # start score + end score
-    probability: float  # among the candidates, no answer being one if the task knows it
+    probability: float  # softmax over the candidates and, if the task has it, "no answer"
 
 
 @dataclass(frozen=True)
-class Found:
+class Answers:
     """The answers to one question."""
 
-    candidates: tuple[Candidate, ...]  # the best first, no two the same part of the context
+    candidates: tuple[Candidate, ...]  # the best first, each another part of the context
     null: float | None
     null_probability: float
 
     def answer(self, threshold: float = 0.0) -> Candidate | None:
-        """The best, or None for no answer: its score must be above that of no answer less the threshold."""
+        """Return the best answer, or None if "no answer" scores higher by more than `threshold`."""
         if not self.candidates:
             return None
         best = self.candidates[0]
@@ -53,9 +53,9 @@ class Found:
 
 
 def best_spans(start_scores: Tensor, end_scores: Tensor, allowed: Tensor, longest: int = 30, most: int = 20) -> Spans:
-    """Every span of up to `longest` tokens is looked at, in one table (..., tokens, longest).
+    """Return the best `most` spans of up to `longest` tokens, searched in one table (..., tokens, longest).
 
-    start_scores, end_scores: (..., tokens). allowed: (..., tokens) bool, the tokens of the context. Leading
+    start_scores, end_scores: (..., tokens). allowed: (..., tokens) bool, True for tokens of the context. Leading
     dimensions are windows.
     """
     tokens = start_scores.shape[-1]
@@ -68,12 +68,12 @@ def best_spans(start_scores: Tensor, end_scores: Tensor, allowed: Tensor, longes
     return Spans(first, (first + best.indices % width).clamp_max(tokens - 1), best.values)
 
 
-def merge_windows(context: str, windows: Sequence[Window], most: int = 20) -> Found:
-    """The best answers over the windows of one question, as parts of the context.
+def merge_windows(context: str, windows: Sequence[Window], most: int = 20) -> Answers:
+    """Return the best answers over all windows of one question.
 
-    A part that two windows propose counts once, with its better score, whichever of them sees more around it (BERT's
-    script asks the one that does). No answer counts as much as in the window that believes in it least, since the
-    others may not see the answer.
+    If two windows propose the same span, the higher score counts. (BERT's script takes the window with more context
+    around the span.) The score of "no answer" is the minimum over the windows, because a window may not contain the
+    answer.
     """
     scores: dict[tuple[int, int], float] = {}
     for window in windows:
@@ -82,16 +82,16 @@ def merge_windows(context: str, windows: Sequence[Window], most: int = 20) -> Fo
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:most]
     nulls = [window.null for window in windows if window.null is not None]
     null = min(nulls) if nulls else None
-    shares = _softmax([score for _, score in ranked] + ([] if null is None else [null]))
+    probabilities = _softmax([score for _, score in ranked] + ([] if null is None else [null]))
     found = (
-        Candidate(context[start:end], start, end, score, share)
-        for ((start, end), score), share in zip(ranked, shares, strict=False)
+        Candidate(context[start:end], start, end, score, probability)
+        for ((start, end), score), probability in zip(ranked, probabilities, strict=False)
     )
-    return Found(tuple(found), null, 0.0 if null is None else shares[-1])
+    return Answers(tuple(found), null, 0.0 if null is None else probabilities[-1])
 
 
 def _parts(window: Window) -> list[tuple[tuple[int, int], float]]:
-    """the characters of each span that exists, and its score"""
+    """Return the first and last character of each span that exists, and its score."""
     real = window.spans.scores.isfinite().cpu()
     starts = torch.as_tensor(window.starts)[window.spans.starts.cpu()[real]].tolist()
     ends = torch.as_tensor(window.ends)[window.spans.ends.cpu()[real]].tolist()

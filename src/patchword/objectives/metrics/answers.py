@@ -1,4 +1,4 @@
-"""How good answers to questions on a text are: exact match and F1 of SQuAD, and their Chinese form of CMRC 2018."""
+"""Metrics of question answering: exact match and F1 as in SQuAD, and for Chinese as in CMRC 2018."""
 
 import re
 import string
@@ -12,27 +12,27 @@ from torch import Tensor
 
 _ENGLISH_MARKS = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# The marks CMRC 2018 strips: no full stop or comma of ASCII, which stand inside numbers.
+# The punctuation that CMRC 2018 removes. ASCII full stops and commas stay, because they occur in numbers.
 _CHINESE_MARKS = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _CHINESE_PIECE = re.compile(r"[一-龥]|[^\W一-龥]+(?:[.,'][^\W一-龥]+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class Language:
-    """What counts as the same answer."""
+    """How answers are compared. normal: normalizes an answer. pieces: splits it into words or characters."""
 
     normal: Callable[[str], str]
     pieces: Callable[[str], list[str]]
-    shared: Callable[[list[str], list[str]], int]  # how many pieces two answers have in common
+    shared: Callable[[list[str], list[str]], int]  # number of pieces that two answers have in common
 
 
 def english(text: str) -> str:
-    """Without capitals, punctuation, articles and surplus space."""
+    """Normalize as SQuAD does: lower case, without punctuation, articles and repeated spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_ENGLISH_MARKS)).split())
 
 
 def chinese(text: str) -> str:
-    """Without capitals and punctuation."""
+    """Normalize as CMRC 2018 does: lower case, without punctuation."""
     return text.lower().strip().translate(_CHINESE_MARKS)
 
 
@@ -41,7 +41,7 @@ def _bag(left: list[str], right: list[str]) -> int:
 
 
 def _run(left: list[str], right: list[str]) -> int:
-    """CMRC counts the longest run of pieces that both have."""
+    """Return the length of the longest common run of pieces, which CMRC counts."""
     return SequenceMatcher(None, left, right, autojunk=False).find_longest_match().size
 
 
@@ -50,26 +50,26 @@ CHINESE = Language(chinese, lambda text: _CHINESE_PIECE.findall(chinese(text)), 
 
 
 def exact_match(predicted: str, answers: Sequence[str], language: Language = ENGLISH) -> float:
-    """1 if the prediction is one of the answers; no answers means that "" is right."""
+    """Return 1 if the prediction is one of the answers, else 0. Without answers, "" is correct."""
     return max(float(language.normal(predicted) == language.normal(answer)) for answer in _kept(answers, language))
 
 
 def answer_f1(predicted: str, answers: Sequence[str], language: Language = ENGLISH) -> float:
-    """The best F1 of the prediction's pieces over the answers; with an empty side, 1 if both are empty, else 0."""
+    """Return the highest F1 of the prediction over the answers. If one side is empty: 1 if both are, else 0."""
     ours = language.pieces(predicted)
     return max(_f1(ours, language.pieces(answer), language) for answer in _kept(answers, language))
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Each (questions,) float64, in the order of the questions."""
+    """The scores per question, each (questions,) float64."""
 
     exact: Tensor
     f1: Tensor
     impossible: Tensor  # (questions,) bool: SQuAD 2.0 has questions without an answer
 
     def summary(self) -> dict[str, float]:
-        """The means; also of the questions with and without answers, if there are both."""
+        """Return the means; also over answerable and over unanswerable questions, if both occur."""
         parts = {"": torch.ones_like(self.impossible)}
         if self.impossible.any() and not self.impossible.all():
             parts |= {"answerable-": ~self.impossible, "impossible-": self.impossible}
@@ -83,7 +83,10 @@ class AnswerScores:
 def score_answers(
     predictions: Mapping[str, str], answers: Mapping[str, Sequence[str]], language: Language = ENGLISH
 ) -> AnswerScores:
-    """Both by the question's id. No answers: the question is impossible, and "" is right. No prediction: wrong."""
+    """Score predictions against answers, both by question id.
+
+    A question without answers is unanswerable: "" is correct. A question without a prediction counts as wrong.
+    """
     exact = [
         exact_match(predictions[id], texts, language) if id in predictions else 0.0 for id, texts in answers.items()
     ]
@@ -96,7 +99,7 @@ def score_answers(
 
 
 def _kept(answers: Sequence[str], language: Language) -> Sequence[str]:
-    """SQuAD 2.0 drops answers of which nothing is left ("the")."""
+    """Remove answers that are empty after normalization ("the"), as SQuAD 2.0 does."""
     return [answer for answer in answers if language.normal(answer)] or [""]
 
 

@@ -1,8 +1,9 @@
-"""BLEU of translations, as sacrebleu computes it, with the signature that says how."""
+"""BLEU of translations, computed by sacrebleu, with sacrebleu's signature of the settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import ModuleType
+from typing import Literal
 
 from patchword.core.errors import UserError
 
@@ -11,7 +12,11 @@ BleuWords = Literal["13a", "intl", "zh", "char"]
 
 @dataclass(frozen=True)
 class Bleu:
-    """score: from 0 to 100. brevity: the factor for texts that are too short. ratio: their length to the truth's."""
+    """The BLEU of a set of translations.
+
+    score: from 0 to 100. precisions: of 1-grams to 4-grams. brevity: the brevity penalty.
+    ratio: length of the translations / length of the references. signature: sacrebleu's, names all settings.
+    """
 
     score: float
     precisions: tuple[float, ...]
@@ -20,8 +25,8 @@ class Bleu:
     signature: str
 
 
-def require_sacrebleu() -> Any:
-    """The package, or what to do about it."""
+def require_sacrebleu() -> ModuleType:
+    """Import sacrebleu; raise a UserError that names the command to install it if it is missing."""
     try:
         import sacrebleu
     except ImportError:
@@ -33,7 +38,7 @@ def require_sacrebleu() -> Any:
 
 
 def bleu(written: Sequence[str], truth: Sequence[str], words: BleuWords = "13a") -> Bleu:
-    """Of whole texts as people read them (detokenised). words: how sacrebleu cuts them, "zh" for Chinese."""
+    """Return the BLEU of detokenised texts. words: sacrebleu's tokenizer, e.g. "zh" for Chinese."""
     measure = require_sacrebleu().BLEU(tokenize=words)
     found = measure.corpus_score(list(written), [list(truth)])
     ratio = found.sys_len / max(1, found.ref_len)

@@ -26,7 +26,7 @@ class Scores:
         return float((self.predictions == self.labels).double().mean())
 
     def confusion(self) -> Tensor:
-        """(classes, classes) counts: rows are the truth, columns the predictions"""
+        """Return the confusion matrix, (classes, classes) counts: rows are true classes, columns predictions."""
         size = len(self.classes)
         return torch.bincount(self.labels * size + self.predictions, minlength=size * size).view(size, size)
 
@@ -40,8 +40,8 @@ class Scores:
         lines = [f"Test Loss: {self.loss:.4f}"]
         for index, row in enumerate(self.confusion().tolist()):
             total, right = sum(row), row[index]
-            share = f"{100 * right / total:.2f}% ({right}/{total})" if total else "no examples"
-            lines.append(f"Test Accuracy of Class {index} ({self.classes[index]}): {share}")
+            accuracy = f"{100 * right / total:.2f}% ({right}/{total})" if total else "no examples"
+            lines.append(f"Test Accuracy of Class {index} ({self.classes[index]}): {accuracy}")
         right, total = int((self.predictions == self.labels).sum()), len(self.labels)
         lines.append(f"Test Accuracy (Overall): {100 * self.accuracy:.2f}% ({right}/{total})")
         return lines
@@ -63,15 +63,15 @@ def score(
     classes: tuple[str, ...],
     group: WorkSharing = SINGLE,
 ) -> Scores:
-    """Run the model, which must be in evaluation mode, on every batch. group: the processes that divide the batches"""
+    """Run the model, which must be in evaluation mode, on every batch. group: the processes that divide the batches."""
 
-    def ask(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
+    def predict(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
         inputs, truth, _ = batch
         scores = model(inputs).float()
         best = scores.softmax(-1).max(-1)
         return F.cross_entropy(scores, truth, reduction="sum"), truth, best.indices, best.values
 
-    losses, *rest = zip(*group.map(ask, batches), strict=True)
+    losses, *rest = zip(*group.map(predict, batches), strict=True)
     truth, predictions, confidence = (torch.cat(parts).cpu() for parts in rest)
     loss = float(torch.stack(losses).cpu().double().sum()) / len(truth)
     return Scores(loss, truth, predictions, confidence, classes)

@@ -1,8 +1,8 @@
-"""Metrics of fine-tuned models, in float64, each a fraction of one.
+"""Metrics of fine-tuned models, computed in float64, as fractions of 1.
 
-What cannot be told apart from chance is 0 here, never NaN: F1 with nothing to find and nothing found, Matthews or a
-correlation where one side is constant or has a value that is not finite, anything of no examples. scikit-learn agrees
-on F1 and Matthews; scipy gives NaN for the correlations.
+An undefined value is 0, never NaN: F1 without positive labels and predictions, Matthews or a correlation if one side is
+constant or has a non-finite value, and every metric of an empty set. scikit-learn also returns 0 for F1 and Matthews;
+scipy returns NaN for the correlations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,25 +21,25 @@ def accuracy(predictions: Tensor, labels: Tensor) -> float:
 
 
 def f1(predictions: Tensor, labels: Tensor, positive: int = 1) -> float:
-    """Of one class, as GLUE does for MRPC and QQP."""
+    """Return the F1 of one class, which GLUE reports for MRPC and QQP."""
     _check(predictions, labels)
     return float(_f1(*_counts((predictions == positive)[:, None], (labels == positive)[:, None])).sum())
 
 
 def f1_macro(predictions: Tensor, labels: Tensor) -> float:
-    """The mean F1 of the classes that occur on either side."""
+    """Return the mean F1 over the classes that occur among the labels or the predictions."""
     matrix = confusion(predictions, labels).double()
     right, predicted, true = matrix.diag(), matrix.sum(0), matrix.sum(1)
     return _mean(_f1(right, predicted, true)[predicted + true > 0])
 
 
 def f1_micro(predictions: Tensor, labels: Tensor) -> float:
-    """Over all classes together; with one class an example this is the accuracy."""
+    """Return the F1 over all classes together, which equals the accuracy for one class per example."""
     return accuracy(predictions, labels)
 
 
 def matthews(predictions: Tensor, labels: Tensor) -> float:
-    """The correlation of the two class variables (Gorodkin 2004 for more than two classes)."""
+    """Return Matthews' correlation coefficient (Gorodkin, 2004, for more than two classes)."""
     matrix = confusion(predictions, labels).double()
     count, right, predicted, true = matrix.sum(), matrix.diag().sum(), matrix.sum(0), matrix.sum(1)
     spread = (count**2 - predicted @ predicted) * (count**2 - true @ true)
@@ -55,41 +55,44 @@ def pearson(predictions: Tensor, labels: Tensor) -> float:
 
 
 def spearman(predictions: Tensor, labels: Tensor) -> float:
-    """Pearson's correlation of the ranks; equal values share the mean of their ranks."""
+    """Return Spearman's rank correlation: Pearson's correlation of the ranks."""
     if not (predictions.isfinite().all() and labels.isfinite().all()):
         return 0.0
     return pearson(ranks(predictions), ranks(labels))
 
 
 def ranks(values: Tensor) -> Tensor:
-    """(count,) float64, from 1; equal values share the mean of theirs"""
+    """Return the ranks, (count,) float64, counted from 1; equal values get the mean of their ranks."""
     _, group, sizes = values.double().unique(return_inverse=True, return_counts=True)
     shared: Tensor = sizes.cumsum(0) - (sizes.double() - 1) / 2
     return shared[group]
 
 
 def confusion(predictions: Tensor, labels: Tensor) -> Tensor:
-    """(classes, classes) counts: rows are the truth, columns the predictions"""
+    """Return the confusion matrix, (classes, classes) counts: rows are true classes, columns predictions."""
     _check(predictions, labels)
     size = int(torch.cat([predictions, labels]).max()) + 1 if len(labels) else 0
     return torch.bincount(labels.long() * size + predictions.long(), minlength=size * size).view(size, size)
 
 
 def multilabel_f1_micro(predictions: Tensor, labels: Tensor) -> float:
-    """(count, labels) bool: over all cells together"""
+    """Return the F1 over all examples and labels together; arguments are (count, labels) bool."""
     _check(predictions, labels)
     right, predicted, true = (counts.sum() for counts in _counts(predictions.bool(), labels.bool()))
     return float(_f1(right, predicted, true))
 
 
 def multilabel_f1_macro(predictions: Tensor, labels: Tensor) -> float:
-    """(count, labels) bool: the mean F1 of all the labels; one that never occurs and is never predicted counts 0"""
+    """Return the mean F1 over the labels; arguments are (count, labels) bool.
+
+    A label that never occurs and is never predicted counts as 0.
+    """
     _check(predictions, labels)
     return _mean(_f1(*_counts(predictions.bool(), labels.bool())))
 
 
 def multilabel_accuracy(predictions: Tensor, labels: Tensor) -> float:
-    """(count, labels) bool: the fraction of examples with all labels correct"""
+    """Return the fraction of examples with all labels correct; arguments are (count, labels) bool."""
     _check(predictions, labels)
     return _mean((predictions.bool() == labels.bool()).all(-1).double())
 
@@ -109,29 +112,29 @@ METRICS: dict[str, Metric] = {
 
 
 def measure(names: Iterable[str], predictions: Tensor, labels: Tensor) -> dict[str, float]:
-    """Several metrics of METRICS at once."""
+    """Compute several metrics of METRICS by name."""
     return {name: METRICS[name](predictions, labels) for name in names}
 
 
 def glue_score(results: Mapping[str, Mapping[str, float]], leave_out: Collection[str] = ("wnli",)) -> float:
-    """The mean over tasks, a task with several metrics being their mean first; of MNLI the matched part counts.
+    """Return the GLUE score: the mean over tasks, where a task with several metrics counts as their mean.
 
-    results: task -> metric -> value. BERT leaves WNLI out, whose dev part contradicts its training part; the
-    leaderboard does not: leave_out=().
+    results: task -> metric -> value; MNLI's is that of the matched part. leave_out: BERT leaves out WNLI, because its
+    development part contradicts its training part; the leaderboard does not: leave_out=().
     """
     tasks = [sum(values.values()) / len(values) for task, values in results.items() if task not in leave_out]
     if not tasks:
-        raise UserError("the GLUE score needs the results of a task", got=list(results), expected="one or more")
+        raise UserError("the GLUE score needs results", got=list(results), expected="the results of at least one task")
     return sum(tasks) / len(tasks)
 
 
 def _check(predictions: Tensor, labels: Tensor) -> None:
-    if predictions.shape != labels.shape:  # they would spread over each other
+    if predictions.shape != labels.shape:  # otherwise they would be broadcast
         raise ValueError(f"predictions {tuple(predictions.shape)} and labels {tuple(labels.shape)} differ in shape")
 
 
 def _counts(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(count, labels) bool -> right, predicted, true of each label"""
+    """(count, labels) bool -> the numbers of correct, predicted and true examples per label."""
     return (predictions & labels).sum(0).double(), predictions.sum(0).double(), labels.sum(0).double()
 
 
@@ -144,7 +147,7 @@ def _mean(values: Tensor) -> float:
 
 
 def _centred(values: Tensor) -> Tensor | None:
-    """values about their mean, scaled against overflow; None if they do not vary, or not finitely"""
+    """Scale against overflow and subtract the mean; None if the values are constant or not all finite."""
     if not len(values) or not values.isfinite().all() or bool((values == values[0]).all()):
         return None
     scaled = values / values.abs().max()

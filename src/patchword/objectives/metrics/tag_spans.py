@@ -1,4 +1,7 @@
-"""Spans that tags spell out (B-person I-person O), and how many of them a tagger finds: exact ends and kind."""
+"""Spans encoded by tags (B-person I-person O), and precision, recall and F1 of predicted spans.
+
+A predicted span is correct if its start, its end and its kind are correct.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,23 +11,26 @@ from typing import Literal, NamedTuple
 from patchword.core.errors import UserError
 
 Reading = Literal["lenient", "iob2", "bioes"]
-"""lenient: as the CoNLL script and seqeval by default: a span also begins at an inside tag after another kind or O
-(IOB1 writes so), and ends where the next tag does not continue it. iob2, bioes: as seqeval's strict mode of that
-scheme: a span begins with B (or is S), and in BIOES it counts only if E closes it."""
+"""How tags are decoded.
+
+lenient: as in the CoNLL script and in seqeval's default mode. A span also begins at an I tag after O or another kind
+(IOB1), and ends before the first tag that does not continue it.
+iob2, bioes: as in seqeval's strict mode of that scheme. A span begins with B (or is S); in BIOES it must end with E.
+"""
 
 _TAG = re.compile(r"O|([BIMELSU])(?:-(.+))?")
-_PLAIN = {"M": "I", "L": "E", "U": "S"}  # BMES and BILOU have other letters for the same
+_PLAIN = {"M": "I", "L": "E", "U": "S"}  # other letters of BMES and BILOU
 
 
 class Span(NamedTuple):
     kind: str
     start: int
-    end: int  # the word after the last
+    end: int  # index of the word after the last one
 
 
 @dataclass(frozen=True)
 class SpanScore:
-    """Spans rightly predicted, predicted and true; with no spans on either side the scores are 0."""
+    """Numbers of correct, predicted and true spans. Precision, recall and F1 are 0 instead of undefined."""
 
     right: int
     predicted: int
@@ -45,20 +51,20 @@ class SpanScore:
 
 @dataclass(frozen=True)
 class SpanScores:
-    overall: SpanScore  # over all spans: what papers report
-    kinds: dict[str, SpanScore]  # each kind that is true or predicted somewhere, in alphabetical order
+    overall: SpanScore  # over all spans, as papers report
+    kinds: dict[str, SpanScore]  # per kind that occurs among the true or the predicted spans, in alphabetical order
 
 
 def are_span_tags(names: Iterable[str]) -> bool:
-    """Whether tags spell spans; parts of speech do not."""
+    """Return True if all tags encode spans (B-person); part-of-speech tags do not."""
     tags = set(names) - {"O"}
     return bool(tags) and all(_TAG.fullmatch(tag) for tag in tags)
 
 
 def spans_of(tags: Sequence[str], reading: Reading = "lenient") -> list[Span]:
-    """The spans of one sentence, from left to right."""
+    """Return the spans of one sentence, from left to right."""
     spans: list[Span] = []
-    opened: Span | None = None  # its end is not known yet
+    opened: Span | None = None  # a span whose end is not known yet
     for place, tag in enumerate((*tags, "O")):
         letter, kind = _parts(tag)
         if opened and letter in "IE" and kind == opened.kind:
@@ -79,7 +85,7 @@ def spans_of(tags: Sequence[str], reading: Reading = "lenient") -> list[Span]:
 def span_scores(
     predicted: Sequence[Sequence[str]], truth: Sequence[Sequence[str]], reading: Reading = "lenient"
 ) -> SpanScores:
-    """One sequence of tags a sentence; a span counts where its kind and both its ends are right."""
+    """Score the spans of predicted tags. predicted, truth: one sequence of tags per sentence."""
     found, true = _numbered(predicted, reading), _numbered(truth, reading)
     for number, (ours, theirs) in enumerate(zip(predicted, truth, strict=True)):
         if len(ours) != len(theirs):
@@ -102,9 +108,9 @@ def _score(found: set[tuple[int, Span]], true: set[tuple[int, Span]]) -> SpanSco
 
 
 def _parts(tag: str) -> tuple[str, str]:
-    """its letter, one of BIESO, and the kind of span"""
+    """Return the letter of a tag, one of BIESO, and the kind of its span."""
     match = _TAG.fullmatch(tag)
     if match is None:
-        raise UserError(f"the tag {tag!r} does not spell spans", expected="O, or B-kind, I-kind, E-kind, S-kind")
+        raise UserError(f"the tag {tag!r} does not encode a span", expected="O, or B-kind, I-kind, E-kind, S-kind")
     letter = match[1] or "O"
     return _PLAIN.get(letter, letter), match[2] or ("" if letter == "O" else "_")

@@ -12,14 +12,14 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.distillation.answers import Choices, HardTargets, SoftTargets, SoftTargetsByClass
-from patchword.objectives.distillation.distillation import Distillation, Lesson, Seen, Weighted
+from patchword.objectives.distillation.distillation import Distillation, Lesson, Recorded, Weighted
 from patchword.objectives.distillation.images import (
     ON,
     SamePixels,
     Token,
     class_answer,
     has_distillation_token,
-    look_at_image,
+    image_recorder,
 )
 from patchword.recipes.distillation.fields import ImageTeacher
 from patchword.recipes.distillation.task import TaughtTask, ready
@@ -38,14 +38,14 @@ class TaughtImages(TaughtTask):
     own: float
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        student = look_at_image(self.model, forward)
+        student = image_recorder(self.model, forward)
         pixels = SamePixels(self.model.card, self.teacher.card, self.device)
 
         def labels(answer: Callable[[Any], Any]) -> Objective:
             return self.task.objective(lambda images: class_answer(answer(images)))
 
         return Distillation(
-            labels, student, lambda images: Seen(self.teacher(pixels(images))), self.lessons, own=self.own
+            labels, student, lambda images: Recorded(self.teacher(pixels(images))), self.lessons, own=self.own
         )
 
 
@@ -100,7 +100,7 @@ def tokens_of(fields: ImageTeacher, student: Model) -> tuple[Token, ...]:
 
 
 def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighted, ...]:
-    """Return one loss per token, with equal weights that sum to the share."""
+    """Return one distillation loss per token, with equal weights that sum to `fields.share`."""
     kinds: dict[str, Callable[[Choices], Lesson]] = {
         "soft": lambda choices: SoftTargets(fields.temperature, choices),
         "soft-deit": lambda choices: SoftTargetsByClass(fields.temperature, choices),

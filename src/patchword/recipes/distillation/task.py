@@ -20,9 +20,9 @@ from patchword.objectives.distillation.distillation import (
     Distillation,
     Weighted,
     frozen,
-    look_at_answers,
-    look_at_text,
+    output_recorder,
     reads,
+    text_recorder,
 )
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.pretraining.task import PretrainingTask
@@ -105,8 +105,8 @@ class TaughtTexts(TaughtTask):
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         parts = reads(self.lessons)
-        student = look_at_answers(forward) if parts <= {"answer"} else look_at_text(self.model, parts)
-        taught = look_at_text(self.teacher, parts)
+        student = output_recorder(forward) if parts <= {"answer"} else text_recorder(self.model, parts)
+        taught = text_recorder(self.teacher, parts)
         return Distillation(self.task.objective, student, taught, self.lessons, self.fields.own)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:

@@ -22,11 +22,11 @@ from patchword.data.text.tokenizers.characters import SpelledBatch
 from patchword.data.text.tokenizers.vocabulary_training import texts_in
 from patchword.models import REGISTRY
 from patchword.models.text.elmo import Elmo
-from patchword.objectives.bidirectional_lm import FullSoftmax, SampledSoftmax, TwoWayModel, TwoWays
+from patchword.objectives.bidirectional_lm import BidirectionalLM, BidirectionalModel, FullSoftmax, SampledSoftmax
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.run import WORDS, as_elmo, known_words, reader_of
 from patchword.recipes.notes import print_notes
-from patchword.recipes.pretraining.shares import set_aside
+from patchword.recipes.pretraining.splits import split_held_out
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import load, save
@@ -62,7 +62,7 @@ class ElmoTask:
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         softmax = SampledSoftmax(self.recipe.drawn) if self.recipe.drawn else FullSoftmax()
-        return TwoWays(cast(TwoWayModel, self.model), softmax)
+        return BidirectionalLM(cast(BidirectionalModel, self.model), softmax)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         judged = judge(self.model, self.held, pick_precision(self.recipe.precision, self.device), group)
@@ -81,14 +81,14 @@ def judge(
     model: Elmo, texts: SpelledTexts, precision: str = "float32", group: WorkSharing = SINGLE
 ) -> dict[str, float]:
     """Return the loss with the full softmax, the accuracy, and the perplexity of each direction."""
-    two = TwoWays(cast(TwoWayModel, model))
+    two = BidirectionalLM(cast(BidirectionalModel, model))
 
     def ask(index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """for next and previous words: loss and correct predictions; and their number"""
+        """Return the loss and the correct predictions of both directions, and the number of words."""
         batch = texts.batch(index)
         with autocast(precision, texts.device):
-            ways = two.ways(batch)
-        found = torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in ways]).cpu()
+            both_directions = two.both_directions(batch)
+        found = torch.stack([torch.stack([way.loss.double(), way.right.double()]) for way in both_directions]).cpu()
         return found, torch.tensor(batch.weight // 2)
 
     answers = zip(*group.map(ask, batches_by_length(texts.texts.lengths, 4096, 0, 0)), strict=True)
@@ -118,7 +118,7 @@ def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
         got = f"{model.card.config['vocabulary']:,} of the model"
         raise UserError(f"the vocabulary of {name} does not fit its head", expected=f"{vocabulary:,} words", got=got)
     model, reader = model.to(device), reader_of(model)
-    spelling, (learned, aside) = reader.table(corpus.words), set_aside(len(corpus.sentences), recipe.held_out)
+    spelling, (learned, aside) = reader.table(corpus.words), split_held_out(len(corpus.sentences), recipe.held_out)
     train, held = (
         SpelledTexts(split_long(corpus.sentences.take(index), recipe.length), spelling, vocabulary, reader, device)
         for index in (learned, aside[:_HELD_TEXTS])
@@ -161,6 +161,6 @@ def read_corpus(recipe: ElmoRecipe, known: tuple[str, ...], console: Console) ->
             corpus = WordCorpus.read(texts_in(recipe.files(), show), word_splitter(recipe.cut), known)
     print_notes(report.doubts, console)
     tokens, count = len(corpus.sentences.values), len(corpus.sentences)
-    told_words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
-    console.print(f"{told_words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)
+    words = f"{tokens - 2 * count:,} words, {len(corpus.words) - len(ENDS):,} different ones, "
+    console.print(f"{words}in {count:,} sentences (read in {time.monotonic() - began:.0f} s)", highlight=False)
     return corpus

@@ -20,7 +20,7 @@ from patchword.recipes.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class ImageEvaluation:
-    """tokens: for a model with a distillation token, the accuracy of each token alone"""
+    """The test result of an image classifier. tokens: the accuracy of the class and of the distillation token alone."""
 
     kind: ClassVar[str] = "images"
     model: Model
@@ -30,7 +30,8 @@ class ImageEvaluation:
 
     def lines(self) -> Sequence[str]:
         lines = (
-            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * share:.2f}%" for name, share in self.tokens.items()
+            f"Test Accuracy of the {name.replace('_', ' ')}: {100 * accuracy:.2f}%"
+            for name, accuracy in self.tokens.items()
         )
         return [*self.scores.lines(), *lines]
 

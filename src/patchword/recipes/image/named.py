@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from patchword.recipes.image.recipe import Augment, ImageRecipe
+from patchword.recipes.image.recipe import YOUR_IMAGES, Augment, ImageRecipe
 from patchword.recipes.schema.recipe import Expect, ModelChoice, Recipe
 
 
@@ -58,7 +58,7 @@ def image_folder_vit() -> Recipe:
     return ImageRecipe(
         about="A small ViT from scratch on your own images.",
         model=ModelChoice.model_validate({"name": "vit-tiny-16", "image": 64, "patch": 8, "depth": 6}),
-        data="pictures",
+        data=YOUR_IMAGES,
         augmentation=Augment(flip=0.5, shift=4, random_erasing=0.25),
         epochs=50,
         batch_size=64,

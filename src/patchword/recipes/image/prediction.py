@@ -61,7 +61,11 @@ def classify(
         with autocast(chosen, target):
             scores = model(inputs)
         best = scores.float().softmax(-1).topk(min(top, len(labels)))
-        for position, shares, classes in zip(index.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
-            named = tuple((labels[label], share) for label, share in zip(classes, shares, strict=True))
+        for position, probabilities, classes in zip(
+            index.tolist(), best.values.tolist(), best.indices.tolist(), strict=True
+        ):
+            named = tuple(
+                (labels[label], probability) for label, probability in zip(classes, probabilities, strict=True)
+            )
             answers.append(Answer(paths[position], named))
     return answers

@@ -13,6 +13,8 @@ from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
+YOUR_IMAGES = "images"  # the default folder of recipes for the user's own data
+
 
 class Augment(BaseModel):
     """Augmentation of training images; every change keeps the class. A value of 0 switches a part off."""

@@ -1,1 +1,1 @@
-"""Pretraining of language models on raw text."""
+"""Pretraining of language models on raw text: recipes, tasks, examples and evaluation."""

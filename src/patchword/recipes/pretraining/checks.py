@@ -48,7 +48,7 @@ def checked_texts(recipe: PretrainingRecipe) -> tuple[str, Sequence[Fault]]:
 
 
 def documents_in(names: Sequence[Path], documents: str = "auto") -> tuple[str, Sequence[Fault]]:
-    """names: files, or folders of them"""
+    """Count the documents of files, or of folders of files; return a summary and possible mistakes."""
     with collect_faults() as report:
         files = text_files(names)
         verify_texts(names, files)

@@ -16,7 +16,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.news import FieldTokens, Mixing, article_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.pretraining.parts import TargetRule
-from patchword.recipes.pretraining.shares import batch_of
+from patchword.recipes.pretraining.splits import batch_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,28 +51,28 @@ class PairSplit:
 
 @dataclass(frozen=True, eq=False)
 class PairExamples:
-    share: PairSplit
+    split: PairSplit
     epoch: int
 
     def __len__(self) -> int:
-        return len(self.share)
+        return len(self.split)
 
     @property
     def lengths(self) -> Tensor:
-        first, second = self.share.first.lengths, self.share.second_ids.lengths
-        ours, theirs = truncated_lengths(first.numpy(), second.numpy(), self.share.length - 4)
+        first, second = self.split.first.lengths, self.split.second_ids.lengths
+        ours, theirs = truncated_lengths(first.numpy(), second.numpy(), self.split.length - 4)
         return torch.from_numpy(ours + theirs + 4)
 
     def batch(self, index: Tensor) -> TextBatch:
-        share, end = self.share, np.array([self.share.separator], np.int32)
-        first, second = share.first.take(index), share.second_ids.take(index)
-        cuts = truncated_lengths(first.lengths.numpy(), second.lengths.numpy(), share.length - 4)
+        split, end = self.split, np.array([self.split.separator], np.int32)
+        first, second = split.first.take(index), split.second_ids.take(index)
+        cuts = truncated_lengths(first.lengths.numpy(), second.lengths.numpy(), split.length - 4)
         rows = [
             np.concatenate([end, first.row(number).numpy()[:ours], end, end, second.row(number).numpy()[:theirs], end])
             for number, (ours, theirs) in enumerate(zip(*cuts, strict=True))
         ]
         segments = [(np.arange(len(row)) >= 2 + cut).astype(np.int32) for row, cut in zip(rows, cuts[0], strict=True)]
-        return batch_of(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+        return batch_of(split, Ragged.of(rows), Ragged.of(segments), index, self.epoch, split.seed, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,27 +99,27 @@ class NewsSplit:
 
 @dataclass(frozen=True, eq=False)
 class NewsExamples:
-    share: NewsSplit
+    split: NewsSplit
     tokens: FieldTokens
     epoch: int
 
     def __len__(self) -> int:
-        return len(self.share)
+        return len(self.split)
 
     @property
     def lengths(self) -> Tensor:
         return torch.tensor([len(row) for row in self._rows(range(len(self)))])
 
     def batch(self, index: Tensor) -> TextBatch:
-        share, rows = self.share, self._rows(index.tolist())
+        split, rows = self.split, self._rows(index.tolist())
         segments = [np.zeros_like(row) for row in rows]
-        return batch_of(share, Ragged.of(rows), Ragged.of(segments), index, self.epoch, share.seed, None)
+        return batch_of(split, Ragged.of(rows), Ragged.of(segments), index, self.epoch, split.seed, None)
 
     def _rows(self, numbers: Sequence[int]) -> list[NDArray[np.int32]]:
-        share = self.share
-        chosen = [share.articles[number] for number in numbers]
-        orders = Mixing(seed=share.seed).orders(chosen, self.epoch, numbers)
+        split = self.split
+        chosen = [split.articles[number] for number in numbers]
+        orders = Mixing(seed=split.seed).orders(chosen, self.epoch, numbers)
         return [
-            article_ids(share.tokenizer, self.tokens, article, order)[: share.length]
+            article_ids(split.tokenizer, self.tokens, article, order)[: split.length]
             for article, order in zip(chosen, orders, strict=True)
         ]

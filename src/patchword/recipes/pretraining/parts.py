@@ -1,7 +1,7 @@
 """The parts that build pretraining examples: how sentences are combined, and what is predicted.
 
 `Sentences` plans the examples of an epoch: pairs that follow each other or not (BERT), in order or not (ALBERT), or
-packed sentences (RoBERTa, GPT). `Asked` makes the targets: masked tokens, or the next token at every position.
+packed sentences (RoBERTa, GPT). `TargetRule` makes the targets: masked tokens, or the next token at every position.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Sentences(Protocol):
     def second(self) -> str: ...
     @property
     def least(self) -> int:
-        """minimum sentences per document"""
+        """Return the minimum number of sentences per document."""
         ...
 
     def plan(
@@ -76,7 +76,7 @@ class OrderPairs:
 
 @dataclass(frozen=True)
 class Packed:
-    """As many sentences of a document as fit (Liu et al., 2019). short: the fraction of shorter examples."""
+    """Examples of as many sentences of a document as fit (Liu et al., 2019). short: fraction of shorter examples."""
 
     short: float = 0.1
     second: str = ""
@@ -87,7 +87,7 @@ class Packed:
 
 
 class Question(NamedTuple):
-    """ids: the input of the model. targets: the token to predict at each position, IGNORE if there is none."""
+    """The input ids of a batch and the token to predict at each position, IGNORE where none is predicted."""
 
     ids: Ragged
     targets: Ragged

@@ -24,9 +24,9 @@ from patchword.objectives.text import MaskedWords
 from patchword.recipes.pretraining.checks import check_named
 from patchword.recipes.pretraining.parts import MaskedTokens, NextTokens, TargetRule
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import DataSplit, Examples
+from patchword.recipes.pretraining.splits import DataSplit, Examples
 from patchword.recipes.pretraining.texts import masking_of, splits_of
-from patchword.recipes.text.model import check_length, form_of, open_text_model
+from patchword.recipes.text.model import batch_format, check_length, open_text_model
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -136,5 +136,5 @@ def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
         model, _ = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "pretraining"})
     check_length(recipe.length, model)
     target_rule: TargetRule = NextTokens() if model.causal else MaskedTokens(masking_of(recipe, tokenizer))
-    train, held = splits_of(recipe, tokenizer, form_of(recipe.packed, tokenizer, device), target_rule, console)
+    train, held = splits_of(recipe, tokenizer, batch_format(recipe.packed, tokenizer, device), target_rule, console)
     return PretrainingTask(recipe, model.to(device), tokenizer, train, held, unit=target_rule.unit)

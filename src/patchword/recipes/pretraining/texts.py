@@ -18,7 +18,7 @@ from patchword.recipes.pretraining.checks import checked_articles, checked_pairs
 from patchword.recipes.pretraining.others import NewsSplit, PairSplit
 from patchword.recipes.pretraining.parts import NextPairs, OrderPairs, Packed, Sentences, TargetRule
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit, set_aside
+from patchword.recipes.pretraining.splits import CorpusSplit, DataSplit, split_held_out
 from patchword.recipes.pretraining.tokens import tokenised
 from patchword.recipes.pretraining.unit_files import units_of
 
@@ -68,7 +68,7 @@ def _translations(
     spoken = replace(form, languages=(0, 1))
     train, held = (
         PairSplit(sides[0].take(index), sides[1].take(index), tokenizer.sep, recipe.length, spoken, target_rule, seed)
-        for index, seed in zip(set_aside(len(texts), recipe.held_out), (recipe.seed, 0), strict=True)
+        for index, seed in zip(split_held_out(len(texts), recipe.held_out), (recipe.seed, 0), strict=True)
     )
     return train, held
 
@@ -83,7 +83,7 @@ def _news(
     console.print(f"{len(articles):,} articles")
     train, held = (
         NewsSplit(tuple(articles[number] for number in index), tokenizer, recipe.length, form, target_rule, seed)
-        for index, seed in zip(set_aside(len(articles), recipe.held_out), (recipe.seed, 0), strict=True)
+        for index, seed in zip(split_held_out(len(articles), recipe.held_out), (recipe.seed, 0), strict=True)
     )
     return train, held
 

@@ -43,7 +43,8 @@ def tokenised(recipe: PretrainingRecipe, tokenizer: Tokenizer, console: Console)
     manifest = corpus.manifest
     console.print(
         f"{manifest.tokens:,} tokens in {manifest.sentences:,} sentences of {manifest.documents:,} documents "
-        f"({corpus.size / 2**20:,.0f} MB, tokenised in {manifest.seconds:.0f} s, {corpus.unknown_share:.2%} unknown)",
+        f"({corpus.size / 2**20:,.0f} MB, tokenised in {manifest.seconds:.0f} s, "
+        f"{corpus.unknown_fraction:.2%} unknown)",
         highlight=False,
     )
     return corpus

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.data.faults import Fault, collect_faults, warn
-from patchword.recipes.text.data import Parts, parted, require_train, set_aside
+from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
@@ -17,7 +17,7 @@ def checked_parts(spec: TextTaskSpec[Any]) -> tuple[Parts[Any], list[Fault]]:
     """Read and check all files. Return the data splits and possible mistakes; raise one error that lists all faults."""
     recipe = spec.recipe
     require_train(spec)
-    others = [] if set_aside(spec) else ["validation"]
+    others = [] if validation_fraction(spec) else ["validation"]
     others += ["test"] if recipe.test and not recipe.glue else []
     with collect_faults() as report:
         train = report.attempt(spec.read, "train")

@@ -25,7 +25,7 @@ def read_parts(spec: TextTaskSpec[TextRows]) -> Parts[TextRows]:
     require_train(spec)
     train = spec.read("train")
     labels = spec.labels(train)  # of all rows, with those for validation
-    return parted(spec, train, None if set_aside(spec) else spec.read("validation"), labels)
+    return parted(spec, train, None if validation_fraction(spec) else spec.read("validation"), labels)
 
 
 def require_train(spec: TextTaskSpec[TextRows]) -> None:
@@ -33,25 +33,25 @@ def require_train(spec: TextTaskSpec[TextRows]) -> None:
         raise UserError("no training texts are given", expected="train=FILE", hint=spec.hint)
 
 
-def set_aside(spec: TextTaskSpec[TextRows]) -> float | None:
+def validation_fraction(spec: TextTaskSpec[TextRows]) -> float | None:
     """Return the fraction of the training texts that is kept for validation; None if there is a file."""
-    return None if spec.recipe.glue else spec.recipe.share()
+    return None if spec.recipe.glue else spec.recipe.validation_fraction()
 
 
 def parted(
     spec: TextTaskSpec[TextRows], train: TextRows, validation: TextRows | None, labels: Labels
 ) -> Parts[TextRows]:
     """Split the rows. validation: None takes some of the training rows"""
-    share = set_aside(spec)
-    if validation is not None or share is None:
+    fraction = validation_fraction(spec)
+    if validation is not None or fraction is None:
         return Parts(train, train if validation is None else validation, labels)
     groups = spec.groups(train)
-    aside = held_out(groups, spec.strata(train, groups), share)
+    aside = held_out(groups, spec.strata(train, groups), fraction)
     learned, validated = (spec.taken(train, chosen.nonzero()[:, 0].tolist()) for chosen in (~aside, aside))
     return Parts(learned, validated, labels)
 
 
-def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
+def held_out(groups: Tensor, strata: Tensor, fraction: float) -> Tensor:
     """Return (rows,) True for a fraction of the groups of each stratum; the choice does not depend on the seed.
 
     groups: (rows,) rows with the same number stay together. strata: (rows,) the stratum of the row's group, from 0
@@ -62,8 +62,8 @@ def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
     drawn = [draw[rows].unique() for rows in members]  # sorted
     sizes = torch.tensor([len(values) for values in drawn])
     if len(sizes) > 1 and int(sizes.max()) == 1:  # every stratum has only one group
-        return held_out(groups, torch.zeros_like(strata), share)
-    for rows, values, count in zip(members, drawn, _counts(sizes, share).tolist(), strict=True):
+        return held_out(groups, torch.zeros_like(strata), fraction)
+    for rows, values, count in zip(members, drawn, _counts(sizes, fraction).tolist(), strict=True):
         if count:
             aside[rows] = draw[rows] <= values[count - 1]
     if not aside.any():
@@ -75,14 +75,14 @@ def held_out(groups: Tensor, strata: Tensor, share: float) -> Tensor:
     return aside
 
 
-def _counts(sizes: Tensor, share: float) -> Tensor:
+def _counts(sizes: Tensor, fraction: float) -> Tensor:
     """Return the number of groups per stratum: the fraction over all strata together, rounded per stratum, never all.
 
     The remainder after rounding down goes to the strata that lose most by rounding.
     """
-    wanted = sizes.double() * share
+    wanted = sizes.double() * fraction
     counts = wanted.floor().long()
-    missing = max(1, round(int(sizes.sum()) * share)) - int(counts.sum())
+    missing = max(1, round(int(sizes.sum()) * fraction)) - int(counts.sum())
     lost = (wanted - counts).masked_fill(counts + 1 >= sizes, -1.0)
     tried = order(0, 0, len(sizes))  # ties are broken at random
     first = tried[lost[tried].argsort(descending=True, stable=True)][:missing]

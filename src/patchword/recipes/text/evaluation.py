@@ -14,7 +14,7 @@ from patchword.layers.quantize import is_quantised
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_parts
-from patchword.recipes.text.model import as_text, form_of
+from patchword.recipes.text.model import as_text, batch_format
 from patchword.recipes.text.quantised_evaluation import Compression, compression
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.task import judge
@@ -27,7 +27,11 @@ _MOST_LINES = 32
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """part: the data split, "test", or "validation" if there is no test file. scores: for a task with classes."""
+    """The result of a text model.
+
+    part: the evaluated data split: "test", or "validation" if there is no test file. scores: only for tasks with
+    classes.
+    """
 
     kind: ClassVar[str] = "text"
     model: Model
@@ -68,9 +72,9 @@ def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvalu
     rows = spec.read("test") if part == "test" else read_parts(spec).validation
     spec.check(Path(recipe.test), rows, labels)
     texts = spec.texts(tokenizer, rows, labels, part)
-    judged = judge(model, texts, form_of(recipe.packed, tokenizer, target))
+    judged = judge(model, texts, batch_format(recipe.packed, tokenizer, target))
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     metric = spec.metric(labels)
-    on_cpu = form_of("false", tokenizer, torch.device("cpu"))
+    on_cpu = batch_format("false", tokenizer, torch.device("cpu"))
     small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
     return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small)

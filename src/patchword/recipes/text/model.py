@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import BatchFormat
@@ -48,7 +49,7 @@ def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
     return REGISTRY.create(card.model, **{**card.config, **overrides})
 
 
-def as_text(model: Any, name: str) -> TextModel:
+def as_text(model: nn.Module, name: str) -> TextModel:
     if not isinstance(model, TextModel):
         raise _reads_others(name, REGISTRY.reads(model.card.model) if isinstance(model, Model) else "images")
     return model
@@ -58,16 +59,16 @@ def _reads_others(name: str, what: str) -> UserError:
     return UserError(f"{name!r} reads {what}", expected="a model of texts, e.g. bert-mini")
 
 
-def form_of(rows: str, tokenizer: Tokenizer, device: torch.device) -> BatchFormat:
-    """rows: "true", "false" or "auto", which packs texts without padding on a GPU"""
-    packed = device.type == "cuda" if rows == "auto" else rows == "true"
-    return BatchFormat(0 if tokenizer.pad is None else tokenizer.pad, packed, device)
+def batch_format(packed: str, tokenizer: Tokenizer, device: torch.device) -> BatchFormat:
+    """Return the format of batches. packed: the recipe's field: "true", "false" or "auto", which packs on a GPU."""
+    packs = device.type == "cuda" if packed == "auto" else packed == "true"
+    return BatchFormat(0 if tokenizer.pad is None else tokenizer.pad, packs, device)
 
 
 def check_length(length: int, model: TextModel) -> None:
     positions = model.card.config["max_length"]
     if length > positions:
-        raise UserError("recipe field 'length'", expected=f"{positions} at most, the maximum of the model", got=length)
+        raise UserError("recipe field 'length'", expected=f"at most {positions}, the maximum of the model", got=length)
 
 
 def check_vocabulary(model: TextModel, tokenizer: Tokenizer, name: str) -> None:

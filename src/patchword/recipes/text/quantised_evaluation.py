@@ -24,7 +24,7 @@ _TURNS, _TEXTS = 20, 32  # repetitions of the timing; texts per batch of the sco
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportedFile:
     """One of the two files. milliseconds: median time of one text of the recipe's length."""
 
     name: str
@@ -38,7 +38,7 @@ class Compression:
     """The same weights as float32 and int8. difference: between the int8 file and the trained model."""
 
     metric: str
-    files: tuple[Written, Written]
+    files: tuple[ExportedFile, ExportedFile]
     difference: float
     tokens: int
     reader: str
@@ -74,16 +74,15 @@ def compression(model: TextModel, texts: TextSet, metric: str, form: BatchFormat
         ]
         runners = [FORMATS[".onnx"].open(done.path) for done in written]
         spent = _milliseconds(runners, min(tokens, model.card.config["max_length"]))
-        scores = [
-            texts.judge(outputs_of(Asking(run), texts.examples, form, _TEXTS)).measures[metric] for run in runners
-        ]
+        outputs = [outputs_of(ExportedModel(run), texts.examples, form, _TEXTS) for run in runners]
+        scores = [texts.judge(output).measures[metric] for output in outputs]
     parts = zip(("float32", "int8"), scores, written, spent, strict=True)
-    first, second = (Written(name, score, done.size / 1e6, ms) for name, score, done, ms in parts)
+    first, second = (ExportedFile(name, score, done.size / 1e6, ms) for name, score, done, ms in parts)
     return Compression(metric, (first, second), written[1].difference, tokens, written[1].reader)
 
 
 @dataclass(frozen=True)
-class Asking:
+class ExportedModel:
     """Runs an exported file on batches, like a model."""
 
     run: Runner

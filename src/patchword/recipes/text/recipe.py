@@ -83,20 +83,20 @@ class TextRecipe(Recipe):
         teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
         return self.model_copy(update={**found, "model": model, "teacher": teacher})
 
-    def share(self) -> float | None:
+    def validation_fraction(self) -> float | None:
         """Return the fraction of the training texts that is kept for validation; None if validation is a file."""
-        return share_of(self.validation)
+        return fraction_of(self.validation)
 
 
-def share_of(validation: str) -> float | None:
+def fraction_of(validation: str) -> float | None:
     """Return the validation field as a fraction, or None if it names files."""
     try:
-        share = float(validation)
+        fraction = float(validation)
     except ValueError:
         return None
-    if not 0 < share < 1:
-        raise UserError("recipe field 'validation'", expected="a file, or a fraction between 0 and 1", got=share)
-    return share
+    if not 0 < fraction < 1:
+        raise UserError("recipe field 'validation'", expected="a file, or a fraction between 0 and 1", got=fraction)
+    return fraction
 
 
 def _cut(value: Any) -> Any:

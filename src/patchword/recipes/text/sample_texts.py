@@ -1,4 +1,4 @@
-"""Where a training text comes from, and how it begins, for messages about single samples."""
+"""The file, the line and the beginning of a training text, for messages about single samples."""
 
 from patchword.data.text.batching.batches import TextBatch
 from patchword.data.text.tokenizers.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ from patchword.layers.text.model import TextModel
 from patchword.recipes.notes import print_notes
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
-from patchword.recipes.text.model import check_length, form_of, open_text_model
+from patchword.recipes.text.model import batch_format, check_length, open_text_model
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, SpanSet, TextSet
@@ -99,7 +99,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
     model.card = replace(model.card, labels=parts.labels)
     print_summary(train, spec, console)
     print_notes(notes, console)
-    form = form_of(recipe.packed, tokenizer, device)
+    form = batch_format(recipe.packed, tokenizer, device)
     return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
 
 

@@ -1,1 +1,1 @@
-"""Translation: recipe, task, evaluation, search."""
+"""Translation: recipe, task, decoding, evaluation with BLEU, and alignment by cross-attention."""

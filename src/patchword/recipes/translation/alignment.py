@@ -13,7 +13,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Pair, Text
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
-from patchword.objectives.generation.translating import alignment, looks_back
+from patchword.objectives.generation.translating import alignment, attends_to_source
 from patchword.recipes.translation.data import Languages
 
 END = "(end)"
@@ -22,7 +22,11 @@ _MARKS = set(string.punctuation)
 
 @dataclass(frozen=True)
 class Alignment:
-    """weights: (target words, source words), rows sum to 1. layer: of the decoder, from 1. layers: how many it has"""
+    """The attention of a translation to its source.
+
+    weights: (target words, source words), each row sums to 1. layer: the decoder layer, counted from 1. layers: the
+    number of decoder layers.
+    """
 
     read: tuple[str, ...]
     written: tuple[str, ...]
@@ -36,7 +40,7 @@ class Alignment:
 
 
 def require_attention(model: Translator) -> None:
-    if not looks_back(model):
+    if not attends_to_source(model):
         raise UserError(
             f"{model.card.model} has no attention",
             expected="a run of a model with attention",
@@ -45,10 +49,12 @@ def require_attention(model: Translator) -> None:
 
 
 def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Sequence[int]) -> Alignment:
-    """source: (tokens,) with its end token. tokens: the translation, without its end token
+    """Return the attention between the words of a source and of its translation.
 
-    Tokens are merged to words: weights are summed over the tokens of a source word and averaged over those of a target
-    word. Of several layers, the one whose attention covers the source best is taken.
+    Weights of tokens are merged to words: summed over the tokens of a source word and averaged over the tokens of a
+    target word. If there are several layers, the one whose attention covers the source best is taken.
+
+    source: (tokens,) with the end token. tokens: the translation, without the end token.
     """
     require_attention(model)
     device = next(model.parameters()).device
@@ -65,9 +71,9 @@ def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Seq
 
 
 def coverage(weights: Tensor) -> Tensor:
-    """(layers, target, source) -> (layers,): the mean over source words of the highest attention that each gets
+    """Return the mean over source words of the highest attention that each gets: (layers, target, source) -> (layers,).
 
-    The end token, which collects unused attention, does not count.
+    The end token does not count, because it collects unused attention.
     """
     return (
         weights[:, :-1, :-1].amax(1).mean(-1) if weights.shape[1] > 1 and weights.shape[2] > 1 else weights.sum((1, 2))

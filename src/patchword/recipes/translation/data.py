@@ -34,7 +34,7 @@ class Languages:
 
     @property
     def begin(self) -> int:
-        """the start token of every target"""
+        """Return the first token of every target."""
         found = self.target.cls if self.target.cls is not None else self.target.end
         assert found is not None, "a tokenizer with an end"
         return found
@@ -74,7 +74,7 @@ class Pairs:
 
 
 def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
-    """part: the field that names the files"""
+    """Read the pairs of one data split. part: the recipe field that names the files."""
     names = getattr(recipe, part)
     if not names:
         raise UserError(
@@ -85,7 +85,11 @@ def read_files(recipe: TranslationRecipe, part: str) -> Parallel:
 
 def read_all(recipe: TranslationRecipe) -> dict[str, Parallel]:
     """Read the files of every split, by field name; raise one error that lists all faults."""
-    parts = ["train", *(["validation"] if recipe.share() is None else []), *(["test"] if recipe.test else [])]
+    parts = [
+        "train",
+        *(["validation"] if recipe.validation_fraction() is None else []),
+        *(["test"] if recipe.test else []),
+    ]
     with collect_faults() as report:
         found = {part: report.attempt(read_files, recipe, part) for part in parts}
     return {part: texts for part, texts in found.items() if texts is not None}
@@ -113,7 +117,7 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], longest: int, where: str
     if line := next((number for number, ids in enumerate(found, 1) if len(ids) >= longest), 0):
         raise UserError(
             f"{where}, line {line}: a text is longer than the maximum of the model",
-            expected=f"{longest} tokens at most, with the end token",
+            expected=f"at most {longest} tokens, with the end token",
             got=f"{len(found[line - 1]) + 1}, {texts[line - 1][:40]!r}",
             hint="leave it out, or train a model with a larger maximum: model.max_length=1024",
         )
@@ -126,10 +130,10 @@ def tokenised(texts: Parallel, languages: Languages, longest: int, files: str) -
     return Pairs(texts, source, encoded(languages.target, texts.second, longest, names[-1]))
 
 
-def parted(pairs: Pairs, share: float) -> tuple[Pairs, Pairs]:
+def parted(pairs: Pairs, fraction: float) -> tuple[Pairs, Pairs]:
     """Split the pairs; pairs with the same source stay in the same split."""
     groups = torch.from_numpy(np.unique(np.array(pairs.texts.first), return_inverse=True)[1]).long()
-    aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), share)
+    aside = held_out(groups, torch.zeros(len(pairs), dtype=torch.int64), fraction)
     if aside.all():
         raise UserError(
             "there are too few pairs to keep any for validation", expected="validation=FILES, or more pairs"

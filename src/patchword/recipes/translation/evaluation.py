@@ -19,7 +19,10 @@ from patchword.recipes.translation.task import judged
 
 @dataclass(frozen=True)
 class TranslationEvaluation:
-    """part: the data split, "test", or "validation" if there is no test file. written: the translations"""
+    """The result of a translator.
+
+    part: the evaluated data split: "test", or "validation" if there is no test file. written: the translations.
+    """
 
     kind: ClassVar[str] = "translation"
     model: Translator
@@ -38,7 +41,7 @@ class TranslationEvaluation:
         lines = [
             f"{name} BLEU: {self.bleu.score:.2f}",
             f"  {self.bleu.signature}, beams {self.search.beams}, penalty {self.search.penalty:g}",
-            f"  precisions {' / '.join(f'{share:.1f}' for share in self.bleu.precisions)}, "
+            f"  precisions {' / '.join(f'{precision:.1f}' for precision in self.bleu.precisions)}, "
             f"brevity {self.bleu.brevity:.3f}, length ratio {self.bleu.ratio:.3f}",
             f"{name} loss per token: {self.loss:.4f}",
             f"{name} accuracy per token: {self.accuracy:.2%}",
@@ -80,7 +83,7 @@ def evaluate_translation(run: RunFolder, recipe: TranslationRecipe, device: str 
 def _pairs(recipe: TranslationRecipe, languages: Languages, longest: int) -> tuple[Pairs, str]:
     if recipe.test:
         return tokenised(read_files(recipe, "test"), languages, longest, recipe.test), "test"
-    share = recipe.share()
-    if share is None:
+    fraction = recipe.validation_fraction()
+    if fraction is None:
         return tokenised(read_files(recipe, "validation"), languages, longest, recipe.validation), "validation"
-    return parted(tokenised(read_files(recipe, "train"), languages, longest, recipe.train), share)[1], "validation"
+    return parted(tokenised(read_files(recipe, "train"), languages, longest, recipe.train), fraction)[1], "validation"

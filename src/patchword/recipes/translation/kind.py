@@ -1,4 +1,4 @@
-"""The recipe kind `translation`."""
+"""The recipe kind `translation`: models that are trained on sentence pairs to translate."""
 
 from collections.abc import Sequence
 

@@ -17,7 +17,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import listed, share_of, whole_path
+from patchword.recipes.text.recipe import fraction_of, listed, whole_path
 
 _FILES = ("train", "validation", "test", "tokenizer")
 
@@ -31,9 +31,9 @@ class TranslationRecipe(Recipe):
         "", description="training pairs: two parallel files separated by a comma, or one .tsv file; .gz files work, too"
     )
     validation: str = Field(
-        "0.02", description="such files, or the fraction of the training pairs that is kept for validation"
+        "0.02", description="files like those of train, or the fraction of the training pairs kept for validation"
     )
-    test: str = Field("", description="such files; without them, the result is that of the validation pairs")
+    test: str = Field("", description="files like those of train; without them, validation pairs are used")
     tokenizer: str = Field(
         "", description="folder of the tokenizer, or two separated by a comma; empty: trained on the training pairs"
     )
@@ -44,7 +44,7 @@ class TranslationRecipe(Recipe):
     label_smoothing: float = Field(0.1, ge=0, lt=1, description=LABEL_SMOOTHING)
     beam: int = Field(5, gt=0, description="beam size of the search in the test; validation uses greedy search")
     penalty: float = Field(0.6, ge=0, description="length penalty of the beam search; 0 compares plain probabilities")
-    bleu: BleuWords = Field("13a", description="tokenization of sacrebleu: 13a, intl; zh for Chinese; char for others")
+    bleu: BleuWords = Field("13a", description="tokenizer of sacrebleu: 13a, intl, zh (Chinese) or char (characters)")
     epochs: int = Field(40, gt=0, description=EPOCHS)
     batch_size: int = Field(
         4096, gt=0, description="tokens per optimizer step, counted on the longer side, with padding"
@@ -59,6 +59,6 @@ class TranslationRecipe(Recipe):
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         return self.model_copy(update={**found, "model": model})
 
-    def share(self) -> float | None:
+    def validation_fraction(self) -> float | None:
         """Return the fraction of the training pairs that is kept for validation; None if validation is a file."""
-        return share_of(self.validation)
+        return fraction_of(self.validation)

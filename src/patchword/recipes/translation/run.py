@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch import nn
+
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Translator
@@ -14,7 +16,7 @@ TARGET = "target"  # sub-folder of the target tokenizer, if there are two
 
 
 class OpenTranslator(NamedTuple):
-    """source, target: the same tokenizer if the languages share a vocabulary"""
+    """A loaded translator. source, target: tokenizers, the same one if both languages have one vocabulary."""
 
     model: Translator
     source: Tokenizer
@@ -40,7 +42,7 @@ def save_tokenizers(source: Tokenizer, target: Tokenizer, folder: Path) -> None:
         target.save(folder / TARGET)
 
 
-def as_translator(model: Any, name: str) -> Translator:
+def as_translator(model: nn.Module, name: str) -> Translator:
     if not isinstance(model, Translator):
         known = [other for other in REGISTRY.names() if REGISTRY.reads(other) == "pairs"]
         raise UserError(f"{name} is not a translator", expected=f"a run of {', '.join(known[:3])} or the like")

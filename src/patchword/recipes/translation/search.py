@@ -9,7 +9,7 @@ from patchword.data.text.batching.pair_batches import padded_text, pair_batch_si
 from patchword.data.text.batching.ragged import Ragged
 from patchword.layers import Translator
 from patchword.objectives.generation.beam_search import beam_search
-from patchword.objectives.generation.sampling import Likeliest, write
+from patchword.objectives.generation.sampling import Greedy, generate
 from patchword.objectives.generation.translating import TranslatingSteps
 from patchword.recipes.translation.data import Languages
 from patchword.training.step import autocast
@@ -21,7 +21,10 @@ _BATCH = 4096  # source tokens per batch
 
 @dataclass(frozen=True)
 class Search:
-    """beams: 1 is greedy search. penalty: length penalty (Wu et al., 2016); the Transformer paper has 0.6."""
+    """Options of decoding.
+
+    beams: 1 is greedy search. penalty: exponent of the length penalty (Wu et al., 2016); 0.6 in the Transformer paper.
+    """
 
     beams: int = 5
     penalty: float = 0.6
@@ -59,7 +62,7 @@ def translated(
 def _searched(steps: TranslatingSteps, search: Search, end: int) -> list[Tokens]:
     most = int(steps.room.max())
     if search.beams == 1:
-        return [text.tokens for text in write(steps, Likeliest(), most, [end])]
+        return [text.tokens for text in generate(steps, Greedy(), most, [end])]
     return [texts[0].tokens for texts in beam_search(steps, search.beams, most, [end], search.penalty)]
 
 

@@ -102,7 +102,7 @@ def judged(
 
 def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     require_sacrebleu()
-    device, share = pick_device(recipe.device), recipe.share()
+    device, fraction = pick_device(recipe.device), recipe.validation_fraction()
     texts = read_all(recipe)
     folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
     with console.status("training the tokenizer"):
@@ -111,10 +111,10 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     model = _model(recipe, languages, folder)
     longest = int(model.card.config["max_length"])
     pairs = tokenised(texts["train"], languages, longest, recipe.train)
-    if share is None:
+    if fraction is None:
         validation = tokenised(texts["validation"], languages, longest, recipe.validation)
     else:
-        pairs, validation = parted(pairs, share)
+        pairs, validation = parted(pairs, fraction)
     if recipe.test:
         tokenised(texts["test"], languages, longest, recipe.test)  # faults are reported before training
     _tell(console, languages, pairs, validation)

@@ -1,1 +1,1 @@
-"""Word vectors, and recipes over frozen vectors."""
+"""Training of word vectors, and recipes for models over frozen vectors."""

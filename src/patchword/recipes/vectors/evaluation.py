@@ -23,7 +23,10 @@ from patchword.recipes.vectors.task import bank_of, judge
 
 @dataclass(frozen=True)
 class VectorsEvaluation:
-    """names: of the vector sources. part: the data split, "test", or "validation" if there is no test file."""
+    """The result of a model over frozen vectors.
+
+    names: of the vector sources. part: the evaluated data split: "test", or "validation" if there is no test file.
+    """
 
     kind: ClassVar[str] = "over-vectors"
     model: FrozenVectorModel

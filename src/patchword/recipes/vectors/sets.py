@@ -49,7 +49,7 @@ def read_words(recipe: OverVectorsRecipe, rows: Any) -> Read:
 
 
 def text_set(spec: TextTaskSpec[Any], read: Read, labels: Labels, name: str, first: int = 0) -> TextSet:
-    """first: the index of the first word in the vector cache"""
+    """Build the text set of a task from words. first: the index of the first word in the vector cache."""
     if isinstance(spec, TableTask):
         truth = spec.truth(read.rows, labels)
         return spec.made(read.rows, _examples(read.words, name, first, labels=truth), truth, labels)

@@ -35,7 +35,7 @@ class Source(Protocol):
         ...
 
     def describe(self) -> str:
-        """a remark on the words read so far, or an empty text"""
+        """Return a remark on the words so far, e.g. how many are unknown; or an empty string."""
         ...
 
 

@@ -140,7 +140,7 @@ def _owners(begun: Ragged, texts: list[int], before: int, after: int, sentences:
 
 
 def _means(states: Sequence[Tensor], owner: Tensor, sentences: Sequence[Words]) -> list[Tensor]:
-    """(texts, pieces, width) per layer -> (layers, words, width) per sentence: each word is the mean of its pieces"""
+    """Average the vectors of word pieces: (texts, pieces, width) per layer -> (layers, words, width) per sentence."""
     lengths = [len(words) for words in sentences]
     pieces = torch.stack([state.float() for state in states], 2).flatten(0, 1)
     flat = owner.flatten().to(pieces.device)

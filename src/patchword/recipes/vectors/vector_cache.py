@@ -19,7 +19,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, eq=False)
 class VectorCache:
-    """values: (words, numbers) float16, all layers of all sources per word.
+    """The vectors of all words. values: (words, numbers) float16, all layers of all sources per word.
 
     Words are numbered over all texts; a text is the indices of its words.
     """
@@ -28,13 +28,13 @@ class VectorCache:
     device: torch.device
 
     def __call__(self, text: Text) -> Frozen:
-        """(batch, words) -> their vectors, on the device"""
+        """Look up vectors: (batch, words) indices -> vectors on the device."""
         found = self.values[text.ids.to(self.values.device)]
         return Frozen(to_device(found, self.device), text.mask)
 
 
 def size_of(sources: Sequence[Source], words: int) -> int:
-    """bytes"""
+    """Return the size of the cache in bytes."""
     return 2 * words * sum(source.layers * source.width for source in sources)
 
 
@@ -45,7 +45,7 @@ def check_size(sources: Sequence[Source], words: int, gib: float) -> None:
         each = " + ".join(f"{source.layers} x {source.width} numbers of {source.name}" for source in sources)
         raise UserError(
             "the vectors of all words take too much memory",
-            expected=f"{gib:g} GiB at most",
+            expected=f"at most {gib:g} GiB",
             got=f"{needed:.1f} GiB ({words:,} words, each {each})",
             hint="take fewer texts or shorter ones (length=...), or allow more: memory=...",
         )
@@ -76,7 +76,7 @@ def fill(
 
 
 def _joined(parts: Sequence[Tensor], device: torch.device) -> Tensor:
-    """(layers, words, width) per sentence -> (all words, layers * width)"""
+    """Concatenate layers and sentences: (layers, words, width) per sentence -> (all words, layers * width)."""
     return torch.cat(list(parts), dim=1).to(device).transpose(0, 1).flatten(1)
 
 

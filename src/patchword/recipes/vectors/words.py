@@ -21,7 +21,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """words: unique. vectors: (words, width) float32."""
+    """A table of word vectors. words: without duplicates. vectors: (words, width) float32."""
 
     words: tuple[str, ...]
     vectors: np.ndarray
@@ -49,7 +49,7 @@ class WordVectors:
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """the vectors scaled to length 1, whose dot products are cosines"""
+        """Return the vectors scaled to length 1, so that dot products are cosines."""
         length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
         found: np.ndarray = self.vectors / np.maximum(length, 1e-12)
         return found
@@ -68,7 +68,7 @@ class WordVectors:
         return self.numbers[word]
 
     def of(self, words: Iterable[str]) -> np.ndarray:
-        """(words, width): an unknown word has the vector of its lower-case form, or else zeros"""
+        """Return (words, width). An unknown word gets the vector of its lower-case form, or zeros if there is none."""
         found = [self.numbers.get(word, self.numbers.get(word.lower(), -1)) for word in words]
         rows = np.asarray(found, np.int64)
         vectors: np.ndarray = self.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
@@ -96,6 +96,6 @@ class WordVectors:
         """Return known words with the same beginning and a similar length."""
         if word.lower() in self.numbers:
             return f"did you mean {word.lower()!r}?"
-        alike = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)
-        choices = [known for known, _ in zip(alike, range(_COMPARED), strict=False)]
+        similar = (known for known in self.words if known[0] == word[:1].lower() and abs(len(known) - len(word)) < 3)
+        choices = [known for known, _ in zip(similar, range(_COMPARED), strict=False)]
         return nearest(word, choices or self.words[:_COMPARED])

@@ -27,10 +27,11 @@ _ABSURD = 3  # a loss above this multiple of the first loss is divergence, even 
 
 @dataclass(frozen=True)
 class WordVectorOptions:
-    """least: minimum count of a word. most: maximum size of the vocabulary.
+    """Options of the training of word vectors.
 
-    sample: words above this frequency are subsampled. threads: several threads update the same vectors without locks,
-    so two runs are similar but not equal.
+    least: minimum count of a word. most: maximum size of the vocabulary. sample: words above this frequency are
+    subsampled. threads: several threads update the same vectors without locks, so that two runs are similar but not
+    equal.
     """
 
     kind: Kind = "skip-gram"
@@ -77,7 +78,7 @@ class Done:
 
     @property
     def speed(self) -> float:
-        """words of the text per second, with subsampled words, as other programs count them"""
+        """Return the words of the text per second. Words that subsampling drops count too, as in other programs."""
         return self.words / max(self.seconds, 1e-9)
 
 

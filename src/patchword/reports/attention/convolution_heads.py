@@ -1,4 +1,4 @@
-"""What each head of an attention layer that is a convolution attends to: one small map per head, in kernel order."""
+"""Draws what each head attends to in attention that computes a convolution: one map per head, in kernel order."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -11,7 +11,7 @@ from patchword.reports.plots.figures import BLUE, ORANGE
 
 
 def distance_figure(depths: Sequence[tuple[int, Tensor]], title: str, unit: str, whole: str) -> Figure:
-    """depths: the number of a layer and the mean distance of each of its heads. whole: the size of the input."""
+    """Draw mean attention distances. depths: layer number and the distance of each head. whole: size of the input."""
     figure = Figure(figsize=(max(5.4, min(9.0, 0.42 * len(depths) + 2.4)), 3.8), layout="constrained")
     figure.suptitle(title, size=11, wrap=True)
     axes = figure.add_subplot(xlabel="layer (number)", ylabel=f"mean attention distance ({unit})")

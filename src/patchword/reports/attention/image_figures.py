@@ -41,7 +41,7 @@ def size_text(pixels: Tensor) -> str:
 
 
 def _averaged(look: ImageAttention) -> str:
-    return f" (mean over {counted(look.pictures, 'image')})" if look.pictures > 1 else ""
+    return f" (mean over {counted(look.images, 'image')})" if look.images > 1 else ""
 
 
 def _sheet(look: ImageAttention) -> Figure:

@@ -15,7 +15,7 @@ HEAT = "viridis"
 
 
 def grey(pixels: Tensor) -> np.ndarray:
-    """(channels, height, width) uint8 -> (height, width, 3) from 0 to 1, in grey, since the map has the colours."""
+    """Convert to grey, since the map has the colours: (channels, height, width) uint8 -> (height, width, 3)."""
     values = pixels.double() / 255
     flat = values[0] if len(values) == 1 else values[0] * 0.299 + values[1] * 0.587 + values[2] * 0.114
     return np.repeat(flat.numpy()[..., None], 3, axis=2)
@@ -33,7 +33,7 @@ def over(pixels: Tensor, weights: Tensor, cell: Cell) -> np.ndarray:
 
 
 def on_image(pixels: Tensor, weights: Tensor, cell: Cell) -> np.ndarray:
-    """(height, width) from 0 to 1: the weight of the patch of each pixel, relative to the largest."""
+    """Return the weight of the patch of each pixel, relative to the largest: (height, width) from 0 to 1."""
     height, width = pixels.shape[-2:]
     spread = to_pixels(weights.double(), cell, (height, width))
     relative: np.ndarray = (spread / spread.max().clamp(min=1e-12)).numpy()

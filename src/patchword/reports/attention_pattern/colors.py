@@ -8,7 +8,7 @@ _MANY = ("#3b4cc0", "#0f8bc2", "#0aa287", "#7fb03a", "#e0b01e", "#e8762b", "#c63
 
 
 def palette(rows: int, columns: int) -> np.ndarray:
-    """(rows * columns, 3): a different colour per group, with clear contrast between neighbours.
+    """Return a different colour per group, (rows * columns, 3), with clear contrast between neighbours.
 
     Up to eight groups get colours that are distinct for everyone. Beyond, each column (or row, if there is one column)
     has its hue, darker from row to row; every second one is lighter.

@@ -19,7 +19,7 @@ _CELLS = 24  # larger maps have no lines between cells
 
 @dataclass(frozen=True)
 class TokenMap:
-    """What to draw: arrays of (rows, columns), for colours (rows, columns, 3)."""
+    """A map of tokens to draw: arrays of (rows, columns), for colours (rows, columns, 3)."""
 
     colours: np.ndarray
     groups: np.ndarray  # a light line separates cells of different groups

@@ -80,7 +80,7 @@ def made_into_keys(
 
 
 def _grouped(pattern: AttentionPattern, slots: np.ndarray, token: int) -> TokenMap:
-    """slots: (rows, columns), which member of which group is where."""
+    """Draw the groups of a map. slots: (rows, columns), which member of which group is at each position."""
     tokens = pattern.queries.flatten().numpy()[slots]
     groups, regions = slots // pattern.size, pattern.regions.flatten().numpy()[slots]
     padding = tokens < 0
@@ -103,7 +103,7 @@ def _leading(grid: Grid) -> str:
 
 
 def _nearest(made: Tensor) -> np.ndarray:
-    """(keys, tokens) along one side -> (tokens,): the key whose centre is nearest to each token."""
+    """Return the key whose centre is nearest to each token: (keys, tokens) along one side -> (tokens,)."""
     places = torch.arange(made.shape[1])
     middles = (made * places).sum(1) / made.sum(1)
     nearest: np.ndarray = (places[None] - middles[:, None]).abs().argmin(0).numpy()

@@ -52,7 +52,7 @@ def robustness_section(run: Run, model: Model, images: Images) -> str:
         return ""
     if not of_these_weights(run):
         return page.section("Robustness", page.paragraph(page.escape(_OTHER.format(run.folder)), "note"))
-    html = page.paragraph(_ABOUT.format(counted(found.pictures, "test image"))) if found.corrupted else ""
+    html = page.paragraph(_ABOUT.format(counted(found.images, "test image"))) if found.corrupted else ""
     with figure_style():
         if found.corrupted:
             html += _figure(

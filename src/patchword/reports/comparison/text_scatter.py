@@ -27,7 +27,7 @@ _CAPTION = "Accuracy on the matched part of MNLI, as published; filled: test set
 
 
 def figures(rows: Sequence[TextRow], conditions: Sequence[Condition], where: str) -> Figures:
-    """conditions: those that were measured; the first one is drawn."""
+    """Draw the scatter figures. conditions: the measured ones; the first one is drawn."""
     condition, measured, caption = None, "", ""
     if conditions:
         condition = conditions[0]

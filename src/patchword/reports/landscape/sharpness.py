@@ -5,8 +5,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from patchword.core.files import read_json
-from patchword.inspection.saved_sharpness import FILE
+from patchword.inspection.saved_sharpness import read_sharpness
 from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
 from patchword.reports.plots import page
@@ -45,13 +44,13 @@ def _ordinal(number: int) -> str:
 
 def sharpness_section(run: Run) -> str:
     """Return the section of the report; empty if `patchword sharpness` was not run."""
-    if not (run.folder / FILE).is_file():
+    kept = read_sharpness(run)
+    if not kept:
         return ""
-    kept = read_json(run.folder / FILE)
     if kept["digest"] != weights_digest(run):
         again = f"The weights of this run changed after its sharpness was measured: patchword sharpness {run.folder}"
         return page.section("Sharpness", page.paragraph(page.escape(again), "note"))
-    loss = f"The Hessian of the mean {kept['loss_name']} over {kept['sample']['told']}; the loss there is "
+    loss = f"The Hessian of the mean {kept['loss_name']} over {kept['sample']['description']}; the loss there is "
     loss += f"{kept['loss']:.4f}" + (
         f", the accuracy {percent(kept['accuracy'])}. " if kept["accuracy"] is not None else ". "
     )

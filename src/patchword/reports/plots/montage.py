@@ -13,7 +13,7 @@ INK, LINE, GAP = "#1c2024", 18, 10  # pixels: the height of a caption line, the 
 
 
 class Cell(NamedTuple):
-    """pixels: (channels, height, width) uint8; caption: one line or two."""
+    """One image of a montage. pixels: (channels, height, width) uint8. caption: one or two lines."""
 
     pixels: Tensor
     caption: str

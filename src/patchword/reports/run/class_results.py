@@ -15,7 +15,7 @@ _WORST, _PAIRS, _ERRORS = 10, 6, 24
 
 
 class Things(NamedTuple):
-    """What was classified, and the split of the data."""
+    """The name of the classified things, e.g. "image", and the data split."""
 
     name: str
     part: str

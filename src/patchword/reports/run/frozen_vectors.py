@@ -84,7 +84,7 @@ def _task_sections(found: VectorsEvaluation) -> list[str]:
 
 def _origin(recipe: OverVectorsRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
-    if recipe.texts().share() is not None:
+    if recipe.texts().validation_fraction() is not None:
         parts["validation"] = f"a fraction of {recipe.validation} of the training texts"
     files = "; ".join(f"{part} from {where}" for part, where in parts.items() if where)
     return f"Vectors: {recipe.vectors}. Texts: {files}."

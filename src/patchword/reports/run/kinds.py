@@ -27,7 +27,10 @@ def _own_lines(found: Evaluation) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class KindReport:
-    """html: (run, evaluation) -> the page report.html. lines: the result as lines of text for the terminal."""
+    """The report of a recipe kind.
+
+    html: (run, evaluation) -> the page report.html. lines: the result as lines of text for the terminal.
+    """
 
     html: Callable[[Run, Any], str]
     lines: Callable[[Any], Sequence[str]] = _own_lines

@@ -38,6 +38,6 @@ def vectors_lines(found: VectorsEvaluation) -> Sequence[str]:
 
 
 def _line(part: str, measure: str, value: float, of: str = "") -> str:
-    """of: the class that the measure is about, such as the F1 of one of two classes"""
+    """Return one line of the result. of: the class that the measure is about, such as the F1 of one of two classes."""
     name = named(measure).replace("_", " ")
     return f"{part} {name[0].upper()}{name[1:]}{f' of class {of}' if of else ''}: {measured(measure, value)}"

@@ -5,7 +5,7 @@ from typing import cast
 import torch
 
 from patchword.analysis.cost import count
-from patchword.objectives.generation.translating import looks_back
+from patchword.objectives.generation.translating import attends_to_source
 from patchword.recipes.run import Run
 from patchword.recipes.text.recipe import listed
 from patchword.recipes.translation.alignment import aligned
@@ -74,7 +74,7 @@ def _alignment(found: TranslationEvaluation) -> str:
     """Draw the alignment of the first text of suitable length."""
     lengths = found.pairs.source.lengths
     fitting = ((lengths >= _DRAWN[0]) & (lengths <= _DRAWN[1])).nonzero()[:, 0]
-    if not len(fitting) or not looks_back(found.model):
+    if not len(fitting) or not attends_to_source(found.model):
         return ""
     source = found.pairs.source.take(fitting[:1])
     tokens = translated(found.model, found.languages, source, Search(found.search.beams, found.search.penalty))[0]
@@ -106,7 +106,7 @@ def _translations(found: TranslationEvaluation) -> str:
 
 def _origin(recipe: TranslationRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
-    if recipe.share() is not None:
+    if recipe.validation_fraction() is not None:
         parts["validation"] = f"a fraction of {recipe.validation} of the training pairs"
     files = (f"{part} from {' and '.join(listed(where))}" for part, where in parts.items() if where)
     return f"Pairs: {'; '.join(files)}."

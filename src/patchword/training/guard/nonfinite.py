@@ -21,7 +21,7 @@ from patchword.training.guard.loss_spike import LossSpike, LossSpikeRewind
 from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.guard.report import SampleNames, StepIndex, nonfinite_samples, write_report
 from patchword.training.state import State
-from patchword.training.step import ComputesGradient, PlainStep, Step
+from patchword.training.step import Batch, ComputesGradient, PlainStep, Step
 
 OnNonFinite = Literal["stop", "skip"]
 MAX_IN_A_ROW = 10  # non-finite steps; after more of them the weights are the cause, not the samples
@@ -56,7 +56,7 @@ class PendingStep:
 
     result: AsyncScalars
     index: StepIndex
-    batch: Any
+    batch: Batch
 
 
 class NonFiniteGuard(Step):
@@ -88,7 +88,7 @@ class NonFiniteGuard(Step):
         self.requested_micro_batches = plain.micro_batches
         self.latest: AsyncScalars | None = None
 
-    def __call__(self, batch: Any, learning_rate: float) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor]:
         buffers = self.buffers.saved()
         loss, correct = self.step.gradient(batch)
         nonfinite = self.plain.update(learning_rate)
@@ -96,7 +96,7 @@ class NonFiniteGuard(Step):
         self.latest = AsyncScalars(torch.stack((nonfinite.to(loss.dtype), loss)))
         return loss.masked_fill(nonfinite, 0), correct.masked_fill(nonfinite, 0)
 
-    def on_step(self, state: State, batch: Any) -> None:
+    def on_step(self, state: State, batch: Batch) -> None:
         if self.latest is not None:
             index = StepIndex(state.epoch, state.batch - 1, state.step - 1)
             self.pending.append(PendingStep(self.latest, index, batch))

@@ -1,7 +1,5 @@
 """Out of memory: computes the same gradient again in smaller micro-batches."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -9,7 +7,7 @@ from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Log
 from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.sam import save_rng
-from patchword.training.step import ComputesGradient, PlainStep
+from patchword.training.step import Batch, ComputesGradient, PlainStep
 
 
 class OomRetry:
@@ -31,7 +29,7 @@ class OomRetry:
         self.step, self.plain, self.log, self.resume_command = step, plain, log, resume_command
         self.buffers = ModelBuffers(model)
 
-    def gradient(self, batch: Any) -> tuple[Tensor, Tensor]:
+    def gradient(self, batch: Batch) -> tuple[Tensor, Tensor]:
         buffers, restore_rng = self.buffers.saved(), save_rng(batch.device)
         while (found := self._try(batch)) is None:  # outside `except`: its traceback would keep the memory in use
             self.plain.optimizer.zero_grad(set_to_none=True)
@@ -42,7 +40,7 @@ class OomRetry:
             self._use_smaller_micro_batches(batch)
         return found
 
-    def _try(self, batch: Any) -> tuple[Tensor, Tensor] | None:
+    def _try(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         try:
             return self.step.gradient(batch)
         except (RuntimeError, MemoryError) as error:
@@ -50,7 +48,7 @@ class OomRetry:
                 raise
         return None
 
-    def _use_smaller_micro_batches(self, batch: Any) -> None:
+    def _use_smaller_micro_batches(self, batch: Batch) -> None:
         before = len(batch.split(self.plain.micro_batches))
         now = len(batch.split(2 * before))
         if now == before:
@@ -72,7 +70,10 @@ class OomRetry:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message."""
+    """Return True for an out-of-memory error.
+
+    torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message.
+    """
     messages = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(part in str(error) for part in messages)
 

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from patchword.core.files import whole_file, write_json
 from patchword.training.guard.model_buffers import ModelBuffers
-from patchword.training.step import PlainStep
+from patchword.training.step import Batch, PlainStep
 
 SampleNames = Callable[[Any], list[str]]  # returns the name of each sample of a batch or micro-batch
 MAX_TRIES = 512  # maximum number of gradients that the search computes
@@ -28,7 +28,7 @@ class StepIndex(NamedTuple):
     step: int
 
 
-def nonfinite_samples(batch: Any, plain: PlainStep, model: nn.Module) -> list[Any]:
+def nonfinite_samples(batch: Batch, plain: PlainStep, model: nn.Module) -> list[Batch]:
     """Return the smallest parts of the batch that give a non-finite gradient by themselves; the batch if none does.
 
     The search is binary: one sample of 1,024 is found with twenty gradients. Batch norms use their running statistics
@@ -50,7 +50,7 @@ def nonfinite_samples(batch: Any, plain: PlainStep, model: nn.Module) -> list[An
             norm.train()
 
 
-def _search(batch: Any, plain: PlainStep) -> list[Any]:
+def _search(batch: Batch, plain: PlainStep) -> list[Batch]:
     """Test the largest parts first, so that MAX_TRIES gradients cover the whole batch, if not each sample."""
     waiting, found, tries = [("", batch)], list[tuple[str, Any]](), 0
     while waiting and tries < MAX_TRIES:
@@ -70,7 +70,7 @@ def _is_nonfinite(part: Any, plain: PlainStep) -> bool:
 
 
 def write_report(
-    folder: Path, index: StepIndex, what: str, batch: Any, found: list[Any], name: SampleNames | None
+    folder: Path, index: StepIndex, what: str, batch: Batch, found: list[Batch], name: SampleNames | None
 ) -> tuple[Path, str]:
     """Write step-N.json (names of the samples) and step-N.safetensors (their tensors, as the model received them).
 

@@ -70,7 +70,10 @@ def _acquire(folder: Path) -> TextIO:
 
 
 def _is_held(path: Path, owner: LockOwner | None, free: bool | None) -> bool:
-    """free: the result of flock, which counts for an owner on this machine only"""
+    """Return True if the owner holds the lock.
+
+    free: the result of flock, which counts only for an owner on this machine.
+    """
     if owner is None:
         return free is False
     if owner.is_elsewhere():
@@ -91,7 +94,7 @@ def _try_flock(file: TextIO) -> bool | None:
 
 @contextmanager
 def _guarded(folder: Path) -> Iterator[None]:
-    """Inside, no other process that starts at the same time can inspect the lock."""
+    """Keep other processes that start at the same time from inspecting the lock, inside the `with` block."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class _Normalised(torch.autograd.Function):
-    """(x - mean) / std, with mean and variance over the samples of all processes.
+    """Computes (x - mean) / std, with mean and variance over the samples of all processes.
 
     Each process sends its mean, its sum of squared deviations and its count; they are combined as in Chan et al.
     (1979), since a difference of mean squares would lose precision. The backward pass needs two sums over all samples.

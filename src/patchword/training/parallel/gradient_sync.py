@@ -15,7 +15,10 @@ class GradientSync(Protocol):
     """Runs the backward passes of a step. Each process calls `backward` per micro-batch, then `finish` once."""
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
-        """start: the gradient of the loss itself; last: whether this is the last micro-batch of the batch"""
+        """Run the backward pass of a micro-batch.
+
+        start: the gradient of the loss itself. last: True for the last micro-batch of a batch.
+        """
         ...
 
     def finish(self, *sums: Tensor) -> tuple[Tensor, ...]:

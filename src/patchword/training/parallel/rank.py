@@ -14,7 +14,7 @@ _VARIABLES = (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTAS
 
 @dataclass(frozen=True)
 class Rank:
-    """rank: among all processes; local: among those of this machine, which is also the index of its GPU."""
+    """The rank of a process. rank: among all processes. local: on this machine, which is also the index of its GPU."""
 
     rank: int
     size: int

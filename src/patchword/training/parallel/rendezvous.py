@@ -26,7 +26,7 @@ STARTED, CONNECTED, SAVED = b"b", b"m", b"s"  # the reports; SAVED: a checkpoint
 
 @contextmanager
 def join_group(sharding: Literal["none", "full"] = "none", device: str = "auto") -> Iterator[SingleProcess]:
-    """Inside, this process is connected to the others that the environment names; yields the group."""
+    """Connect this process to the others that the environment names, inside the `with` block; yield the group."""
     rank = rank_of()
     if rank is None:
         yield SingleProcess()

@@ -1,4 +1,4 @@
-"""export: write a model to a file that other programs run, and compare its outputs with the model's."""
+"""Export a model to a file that other programs run, and compare its outputs with the model's."""
 
 import copy
 import time

@@ -46,7 +46,7 @@ class Format(Protocol):
 
 
 class Onnx:
-    """For ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
+    """The ONNX format, for ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
 
     suffix = ".onnx"
     packages = ("onnx", "onnxscript", "onnxruntime")
@@ -104,9 +104,10 @@ class Onnx:
 
 
 class TorchProgram:
-    """For torch.export.load, torch.compile and AOTInductor. Notes are stored as an extra file, notes.json.
+    """The format of torch.export, for torch.export.load, torch.compile and AOTInductor.
 
-    PyTorch reads parts of it with pickle, so only trusted files should be loaded.
+    Notes are stored as an extra file, notes.json. PyTorch reads parts of the file with pickle, so only trusted files
+    should be loaded.
     """
 
     suffix = ".pt2"

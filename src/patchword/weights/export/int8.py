@@ -104,7 +104,7 @@ def _learned(part: nn.Module) -> Tensor | None:
 
 
 def _integers(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows, columns) float32 -> int8, and (rows,) the step size of each row."""
+    """Quantize a matrix per row: (rows, columns) float32 -> int8, and the step size of each row, (rows,)."""
     limits = row_thresholds(weight).clamp(min=torch.finfo(torch.float32).tiny)
     scale = torch.full_like(limits, LARGEST) / limits
     return (weight * scale).round().clamp(-LARGEST, LARGEST).to(torch.int8), limits[:, 0] / LARGEST

@@ -1,4 +1,4 @@
-"""load: create a model from a run, a saved folder, another library's folder or one file."""
+"""Load a model from a run, a saved folder, another library's folder or one file."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""save: write a model to a folder that patchword, Hugging Face transformers, timm or the authors' code can read."""
+"""Save a model to a folder that patchword, Hugging Face transformers, timm or the authors' code can read."""
 
 import json
 from dataclasses import asdict

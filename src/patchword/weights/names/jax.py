@@ -18,9 +18,10 @@ _JOINED = "out"  # the layer whose inputs are (heads, width of a head)
 
 @dataclass(frozen=True)
 class JaxLayout(Layout):
-    """The rows use PyTorch's suffixes: LayerNorm_0.{p} means LayerNorm_0/scale, Dense_0.{p} means Dense_0/kernel.
+    """The layout of JAX files. Rows are written with PyTorch's suffixes.
 
-    implied: "heads" is added for the model at hand, since kernels of attention have an axis for them.
+    LayerNorm_0.{p} means LayerNorm_0/scale, Dense_0.{p} means Dense_0/kernel. implied: gets the entry "heads" of the
+    model, since attention kernels have an axis for the heads.
     """
 
     file: str = "model.npz"
@@ -74,7 +75,10 @@ def _jax_name(name: str, tensor: Tensor) -> str:
 
 
 def _to_torch(name: str, array: Tensor) -> Tensor:
-    """(inputs, outputs) -> (outputs, inputs), with heads and their widths as one axis; HWIO -> OIHW"""
+    """Transpose JAX weights to torch's layout.
+
+    (inputs, outputs) -> (outputs, inputs), with heads and their widths as one axis; HWIO -> OIHW.
+    """
     path, _, leaf = name.rpartition("/")
     layer = path.rpartition("/")[2]
     if leaf == "kernel" and array.ndim == 4:

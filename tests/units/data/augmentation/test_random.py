@@ -13,7 +13,7 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import ColorJitter, ThreeAugment
 from patchword.data.augmentation.epoch_samples import epoch_samples, with_partners
-from patchword.data.augmentation.mixing import Mixing, beta, shares
+from patchword.data.augmentation.mixing import Mixing, beta, mixed_labels
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.random_draws import Draws
 from patchword.data.augmentation.stage import StageContext
@@ -130,7 +130,7 @@ def test_mixup_and_cutmix_by_hand():
     box[0, 0] = 0  # a box of 2 x 2 around the corner, of which one pixel is inside
     assert torch.equal(mixed[1, 0], box)
     assert kept.tolist() == [0.75, 15 / 16]
-    labels = shares(torch.tensor([2, 0]), torch.tensor([1, 0]), kept, 3)
+    labels = mixed_labels(torch.tensor([2, 0]), torch.tensor([1, 0]), kept, 3)
     assert labels.tolist() == [[0, 0.25, 0.75], [1, 0, 0]]
 
 

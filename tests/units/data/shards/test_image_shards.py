@@ -21,7 +21,7 @@ from patchword.data.image.named_datasets import open_source
 from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
 from patchword.data.shards.folders import Folders, parse_size
 from patchword.data.shards.image_contents import TarWriter, image_contents
-from patchword.data.shards.manifest import MANIFEST
+from patchword.data.shards.manifest import MANIFEST, read_manifest
 from patchword.data.shards.writing import write_shards
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
@@ -59,6 +59,15 @@ def shards(pictures, tmp_path):
 
 def train_part(where):
     return open_source(str(where)).read("train", 8, 1)
+
+
+def test_a_manifest_of_an_earlier_version_is_read(shards):
+    path = shards / MANIFEST
+    expected = train_part(shards)
+    assert '"kind": "images"' in path.read_text()
+    path.write_text(path.read_text().replace('"kind": "images"', '"kind": "pictures"'))
+    assert read_manifest(shards).kind == "images"
+    assert train_part(shards).classes == expected.classes
 
 
 # What is written

@@ -128,7 +128,7 @@ def test_no_row_has_more_than_the_limit(batch):
 
 
 def test_another_share_is_kept_too(batch):
-    masked = Masking.of(Facts(), share=0.4).apply(batch, torch.arange(len(batch)), 0, 0)
+    masked = Masking.of(Facts(), fraction=0.4).apply(batch, torch.arange(len(batch)), 0, 0)
     assert abs(len(masked.places) / int(ordinary(batch).sum()) - 0.4) < 0.001
 
 
@@ -196,7 +196,7 @@ def test_a_word_over_the_budget_is_passed_over_and_smaller_ones_taken():
 
 def test_a_continuing_piece_after_a_special_begins_a_word():
     rows = Ragged.of([[2, 9, 9, 3, 9, 9, 3], [9, 9, 2]])
-    masking = Masking.of(Facts(), share=0.5, grouping=WHOLE)
+    masking = Masking.of(Facts(), fraction=0.5, grouping=WHOLE)
     found = {tuple(masking.apply(rows, torch.tensor([0, 1]), 0, epoch).places.tolist()) for epoch in range(20)}
     assert found == {(1, 2), (4, 5)}  # the row of one word of two has room for one piece only
 
@@ -224,7 +224,7 @@ def test_a_vocabulary_without_a_mask_and_a_senseless_share_are_refused():
     with pytest.raises(UserError, match=r"no \[MASK\]"):
         Masking.of(facts)
     with pytest.raises(UserError, match="fraction of masked tokens"):
-        Masking.of(Facts(), share=15)
+        Masking.of(Facts(), fraction=15)
 
 
 # Groups
@@ -269,7 +269,7 @@ def test_the_length_of_an_ngram_falls_as_one_over_n():
 
 def test_an_ngram_neither_leaves_its_text_nor_cuts_a_word():
     batch = batch_of(torch.full((200,), 30), seed=3)
-    masked = Masking.of(Facts(), share=0.3, grouping=NGrams(WHOLE)).apply(batch, torch.arange(200), 1, 2)
+    masked = Masking.of(Facts(), fraction=0.3, grouping=NGrams(WHOLE)).apply(batch, torch.arange(200), 1, 2)
     chosen = torch.zeros(len(batch.values), dtype=torch.bool)
     chosen[masked.places] = True
     assert not chosen[~ordinary(batch)].any()
@@ -281,7 +281,7 @@ def test_given_phrases_are_masked_as_wholes():
     units = phrases([(10, 11, 12), (10, 11), (20, 21)])
     assert units([10, 11, 12, 10, 11, 5, 20, 21, 20]) == [False, True, True, False, True, False, False, True, False]
     batch = Ragged.of([[2, 10, 11, 12, 30, 31, 32, 20, 21, 3]] * 64)
-    masked = Masking.of(Facts(), share=0.4, grouping=PhraseUnits(units)).apply(batch, torch.arange(64), 0, 0)
+    masked = Masking.of(Facts(), fraction=0.4, grouping=PhraseUnits(units)).apply(batch, torch.arange(64), 0, 0)
     chosen = torch.zeros(len(batch.values), dtype=torch.bool)
     chosen[masked.places] = True
     table = chosen.view(64, 10)

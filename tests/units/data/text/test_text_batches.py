@@ -205,19 +205,24 @@ def test_pieces_cover_the_batch(form, parts):
 @pytest.mark.parametrize("sizes", [[5], [1, 4], [2, 1, 2], [0, 3, 0, 2]])
 def test_texts_behind_each_other_part_as_they_are(form, sizes):
     batch = batch_of([4, 8, 2, 6, 3], form, targets_only=True)
-    batch = replace(batch, shares=torch.rand(5))
+    batch = replace(batch, loss_weights=torch.rand(5))
     for part, index in zip(batch.apart(sizes), torch.arange(5).split(sizes), strict=True):
         expected = batch.take(index)
         assert all(map(torch.equal, tensors_of(part), tensors_of(expected)))
         assert part.targets_only
     bare = examples_of([4, 8, 2]).batch(torch.arange(3), form).apart([1, 2])
-    assert [part.targets for part in bare] == [part.shares for part in bare] == [None, None]
+    assert [part.targets for part in bare] == [part.loss_weights for part in bare] == [None, None]
     assert not batch.apart([2, 3])[1].ids.values.equal(batch.apart([3, 2])[1].ids.values)
 
 
 def tensors_of(batch: TextBatch) -> list[torch.Tensor]:
     rows = (batch.ids, batch.segments, batch.targets)
-    return [*(part for row in rows for part in (row.values, row.offsets)), batch.samples, batch.labels, batch.shares]
+    return [
+        *(part for row in rows for part in (row.values, row.offsets)),
+        batch.samples,
+        batch.labels,
+        batch.loss_weights,
+    ]
 
 
 @pytest.mark.parametrize("form", [PADDED, IN_ROW])

@@ -98,7 +98,7 @@ def test_sentences_and_documents_without_tokens_are_dropped(tmp_path, shard):
 
 def test_unknown_tokens_are_counted(tmp_path):
     (tmp_path / "a.txt").write_text("abc äöü\n", encoding="utf-8")
-    assert build(tmp_path / "a.txt", tmp_path / "cache").unknown_share == 0.5
+    assert build(tmp_path / "a.txt", tmp_path / "cache").unknown_fraction == 0.5
 
 
 def test_a_large_vocabulary_takes_wider_numbers(texts, tmp_path):

@@ -11,7 +11,7 @@ from patchword.data.image.batches import Batch
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification, Outcome
 from patchword.objectives.distillation.answers import SoftTargets
-from patchword.objectives.distillation.distillation import Distillation, Seen, Weighted, frozen
+from patchword.objectives.distillation.distillation import Distillation, Recorded, Weighted, frozen
 from patchword.recipes.image import task as image_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
@@ -50,9 +50,11 @@ def random_model() -> Model:
 
 def taught(model: Model) -> Distillation:
     teacher = frozen(tiny(seed=1))
-    look = lambda images: Seen(teacher(images))  # noqa: E731
+    look = lambda images: Recorded(teacher(images))  # noqa: E731
     lessons = [Weighted(0.5, SoftTargets(2.0))]
-    return Distillation(lambda answer: Classification(answer), lambda images: Seen(model(images)), look, lessons, 0.5)
+    return Distillation(
+        lambda answer: Classification(answer), lambda images: Recorded(model(images)), look, lessons, 0.5
+    )
 
 
 def guard_of(model: nn.Module, objective: object, folder: Path, sam: float = 0.0, **options: object) -> NonFiniteGuard:

@@ -18,8 +18,11 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Limit:
-    """length: maximum number of tokens, special tokens included. stride: 0 truncates longer texts; otherwise they are
-    split into windows that begin `stride` tokens apart."""
+    """The maximum length of an example.
+
+    length: maximum number of tokens, with special tokens. stride: 0 truncates longer texts; otherwise they are split
+    into windows that begin `stride` tokens apart.
+    """
 
     length: int
     stride: int = 0

@@ -24,7 +24,7 @@ _TOGETHER, _TEXTS = 8, 1024  # maximum batches that are made together, and their
 
 @dataclass(frozen=True)
 class BatchFormat:
-    """How token ids become the input of a model. pad: the id of [PAD]. in_row: packed into one row, without padding.
+    """How token ids become the input of a model. pad: the id of [PAD]. packed: one sequence, without padding.
 
     languages: the language id of each segment; every segment then begins at position 0 (XLM). None: no language ids.
     """
@@ -40,7 +40,7 @@ class TextBatch:
     """Texts and their training targets.
 
     labels: (texts,) or (texts, numbers), of whole texts. targets: per token, IGNORE for tokens without a prediction.
-    asks_places: predict only at the tokens with a target. shares: (texts,) loss weights; None: equal weights.
+    targets_only: predict only at the tokens with a target. loss_weights: (texts,); None: equal weights.
     """
 
     ids: Ragged
@@ -50,7 +50,7 @@ class TextBatch:
     labels: Tensor | None = None
     targets: Ragged | None = None
     targets_only: bool = False
-    shares: Tensor | None = None
+    loss_weights: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -61,12 +61,12 @@ class TextBatch:
 
     @cached_property
     def weight(self) -> int:
-        """number of terms in the mean of the loss"""
+        """Return the number of terms in the mean of the loss."""
         return len(self) if self.targets is None else max(1, len(self._places))
 
     @property
     def tokens(self) -> int:
-        """number of tokens of all texts, without padding"""
+        """Return the number of tokens of all texts, without padding."""
         return len(self.ids.values)
 
     def split(self, parts: int) -> list["TextBatch"]:
@@ -83,22 +83,22 @@ class TextBatch:
             None if self.labels is None else self.labels[index],
             None if self.targets is None else self.targets.take(index),
             self.targets_only,
-            None if self.shares is None else self.shares[index],
+            None if self.loss_weights is None else self.loss_weights[index],
         )
 
     def apart(self, sizes: list[int]) -> "list[TextBatch]":
         """Split into consecutive batches of these sizes."""
         rows = (None if part is None else part.parts(sizes) for part in (self.ids, self.segments, self.targets))
-        each = (None if part is None else part.split(sizes) for part in (self.samples, self.labels, self.shares))
+        each = (None if part is None else part.split(sizes) for part in (self.samples, self.labels, self.loss_weights))
         columns = [part or repeat(None, len(sizes)) for part in (*rows, *each)]
         return [
-            TextBatch(ids, segments, samples, self.form, labels, targets, self.targets_only, shares)
-            for ids, segments, targets, samples, labels, shares in zip(*columns, strict=True)
+            TextBatch(ids, segments, samples, self.form, labels, targets, self.targets_only, loss_weights)
+            for ids, segments, targets, samples, labels, loss_weights in zip(*columns, strict=True)
         ]
 
     @cached_property
     def text(self) -> Text:
-        """the input of the model, on the device"""
+        """Return the input of the model, on the device."""
         places = self._places if self.targets_only else None
         if self.form.packed:
             ids, segments = self.ids.values.long()[None], self.segments.values.long()[None]
@@ -122,29 +122,29 @@ class TextBatch:
 
     @cached_property
     def answers(self) -> Tensor:
-        """the labels, on the device; float32 if they are not integers"""
+        """Return the labels, on the device; float32 if they are not integers."""
         assert self.labels is not None, "these texts have no labels"
         labels = self.labels.float() if self.labels.is_floating_point() else self.labels
         return to_device(labels, self.device)
 
     @cached_property
     def text_weights(self) -> Tensor | None:
-        """the loss weights of the texts, on the device"""
-        return None if self.shares is None else to_device(self.shares, self.device)
+        """Return the loss weights of the texts, on the device."""
+        return None if self.loss_weights is None else to_device(self.loss_weights, self.device)
 
     @cached_property
     def flat_targets(self) -> Tensor:
-        """(tokens,) the target of each token in the order of `text`, on the device"""
+        """Return the target of each token in the order of `text`, (tokens,) on the device."""
         return to_device(self._flat, self.device)
 
     @cached_property
     def asked_targets(self) -> Tensor:
-        """(count,) the targets of the tokens with a prediction, on the device"""
+        """Return the targets of the predicted tokens, (count,) on the device."""
         return to_device(self._flat.index_select(0, self._places), self.device)
 
     @cached_property
     def _places(self) -> Tensor:
-        """(count,) flat indices of the tokens with a target"""
+        """Return the flat indices of the tokens with a target, (count,)."""
         return torch.from_numpy(
             np.flatnonzero((self._flat != IGNORE).numpy())
         )  # torch's nonzero takes ten times as long
@@ -172,7 +172,7 @@ class Examples:
     owner: (texts,) row of the file of each text; a long row can have several windows.
     shortened: number of truncated rows. windowed: number of rows with several windows.
     unknown: fraction of tokens that are unknown.
-    shares: (texts,) loss weights, 1 on average; None: equal weights.
+    loss_weights: (texts,), 1 on average; None: equal weights.
     """
 
     name: str
@@ -184,7 +184,7 @@ class Examples:
     shortened: int = 0
     windowed: int = 0
     unknown: float = 0.0
-    shares: Tensor | None = None
+    loss_weights: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -192,8 +192,10 @@ class Examples:
     def batch(self, index: Tensor, form: BatchFormat) -> TextBatch:
         labels = None if self.labels is None else self.labels[index]
         targets = None if self.targets is None else self.targets.take(index)
-        shares = None if self.shares is None else self.shares[index]
-        return TextBatch(self.ids.take(index), self.segments.take(index), index, form, labels, targets, shares=shares)
+        loss_weights = None if self.loss_weights is None else self.loss_weights[index]
+        return TextBatch(
+            self.ids.take(index), self.segments.take(index), index, form, labels, targets, loss_weights=loss_weights
+        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _PLACES = 2**20  # more than the tokens of a sequence; indexes each position of 
 
 
 class Masked(NamedTuple):
-    """ids: the masked input. places: the indices of the chosen tokens, in order. labels: their original ids."""
+    """The result of masking. ids: the masked input. places: indices of the chosen tokens. labels: their true ids."""
 
     ids: Tensor
     places: Tensor
@@ -45,13 +45,16 @@ class Vocabulary(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Masking:
-    """share: fraction of the non-special tokens to mask. most: maximum per sequence. grouping: tokens masked together.
-    replacements: the ids from which a random token is drawn."""
+    """Masks tokens as in BERT.
+
+    fraction: of the non-special tokens to mask. most: maximum per sequence. grouping: tokens masked together.
+    replacements: the ids from which a random token is drawn.
+    """
 
     mask: int
     special: Tensor
     replacements: Tensor
-    share: float = 0.15
+    fraction: float = 0.15
     most: int = 2**30
     grouping: Grouping = SINGLE_TOKENS
 
@@ -59,7 +62,7 @@ class Masking:
     def of(
         cls,
         tokenizer: Vocabulary,
-        share: float = 0.15,
+        fraction: float = 0.15,
         most: int = 2**30,
         grouping: Grouping | None = None,
         random_specials: bool = True,
@@ -70,12 +73,12 @@ class Masking:
                 "the vocabulary has no [MASK]",
                 hint="masked language models need it; models that read left to right (gpt-pretrain) do not",
             )
-        if not 0 < share < 1:
-            raise UserError("the fraction of masked tokens", expected="more than 0, less than 1", got=share)
+        if not 0 < fraction < 1:
+            raise UserError("the fraction of masked tokens", expected="more than 0, less than 1", got=fraction)
         special = torch.zeros(tokenizer.vocabulary, dtype=torch.bool)
         special[list(tokenizer.specials)] = True
         drawn = torch.arange(tokenizer.vocabulary)[~special | random_specials]
-        return cls(tokenizer.mask, special, drawn, share, most, grouping or SINGLE_TOKENS)
+        return cls(tokenizer.mask, special, drawn, fraction, most, grouping or SINGLE_TOKENS)
 
     def apply(self, ids: Ragged, samples: Tensor, seed: int, epoch: int) -> Masked:
         """Mask a batch. samples: (rows,) index of each example in the data set."""
@@ -103,7 +106,7 @@ class Masking:
 
     def _budget(self, counts: Numbers) -> Numbers:
         """Return the number of tokens to mask, for `counts` candidates per row."""
-        found: Numbers = np.rint(counts * self.share).astype(np.int64).clip(1, self.most)
+        found: Numbers = np.rint(counts * self.fraction).astype(np.int64).clip(1, self.most)
         return found
 
 
@@ -113,7 +116,7 @@ def _lowest(draw: NDArray[np.float32], counts: Numbers, budget: Numbers) -> Numb
     Row, draw and index are sorted as one integer, which takes a tenth of the time of sorting by two keys.
     """
     digits = max(1, len(draw).bit_length())
-    assert len(counts).bit_length() + 24 + digits < 64, "a batch of so many tokens fits into 64 bits"
+    assert len(counts).bit_length() + 24 + digits < 64, "row, draw and index fit into 64 bits"
     keys = (draw * 2**24).astype(np.int64) << digits  # draws are multiples of 2**-24
     keys |= np.arange(len(draw))
     keys |= np.repeat(np.arange(len(counts)) << (24 + digits), counts)

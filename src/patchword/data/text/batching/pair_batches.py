@@ -51,7 +51,7 @@ class PairBatch:
 
     @property
     def weight(self) -> int:
-        """number of predicted tokens"""
+        """Return the number of predicted tokens."""
         return len(self.target.values)
 
     def split(self, parts: int) -> list["PairBatch"]:
@@ -64,7 +64,7 @@ class PairBatch:
 
     @cached_property
     def pair(self) -> Pair:
-        """the input of the model, on the device; targets are shifted right, after the begin token"""
+        """Return the input of the model, on the device; targets are shifted right, after the begin token."""
         ids, there = self.target.padded(self.form.pads[1]).long(), self.target.mask()
         begun = torch.cat([ids.new_full((len(ids), 1), self.form.begin), ids[:, :-1]], 1)
         target = Text(begun, predict_at=there.flatten().nonzero()[:, 0])
@@ -72,12 +72,12 @@ class PairBatch:
 
     @cached_property
     def read(self) -> Text:
-        """the sources alone, on the device"""
+        """Return the sources alone, on the device."""
         return padded_text(self.source, self.form.pads[0], self.device)
 
     @cached_property
     def asked_targets(self) -> Tensor:
-        """(tokens,) the target tokens, on the device"""
+        """Return the target tokens, (tokens,) on the device."""
         return to_device(self.target.values.long(), self.device)
 
     def ready(self) -> "PairBatch":
@@ -104,12 +104,12 @@ class PairBatches:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """(pairs,) the length of the longer side of each pair"""
+        """Return the length of the longer side of each pair, (pairs,)."""
         return self.source.lengths.maximum(self.target.lengths)
 
     @cached_property
     def sizes(self) -> list[int]:
-        """number of pairs of each batch, shortest pairs first"""
+        """Return the number of pairs of each batch, the shortest pairs first."""
         return pair_batch_sizes(self.lengths.sort().values, self.tokens)
 
     def steps_per_epoch(self) -> int:

@@ -15,7 +15,10 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ragged:
-    """values: the concatenated rows. offsets: (rows + 1,) int64, the start of each row and the end of the last."""
+    """Rows of different lengths in one tensor.
+
+    values: the concatenated rows. offsets: (rows + 1,) int64, the start of each row and the end of the last.
+    """
 
     values: Tensor
     offsets: Tensor
@@ -67,7 +70,7 @@ class Ragged:
 
 
 def ends(lengths: Tensor) -> Tensor:
-    """(rows,) lengths -> (rows + 1,) offsets"""
+    """Convert lengths to offsets: (rows,) -> (rows + 1,)."""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 

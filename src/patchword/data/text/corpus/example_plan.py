@@ -30,7 +30,7 @@ class ExamplePlan:
 
     @property
     def lengths(self) -> Numbers:
-        """(examples,) number of tokens of each example, special tokens included"""
+        """Return the number of tokens of each example, with special tokens, (examples,)."""
         first, second = self.a_end - self.a_start, self.b_end - self.b_start
         return first + second + self._specials(second)
 

@@ -86,7 +86,7 @@ class UnitList:
 
     @cached_property
     def _sizes(self) -> dict[str, list[int]]:
-        """first letter -> lengths of the units that begin with it, longest first"""
+        """Map a first letter to the lengths of the units that begin with it, the longest first."""
         found: dict[str, set[int]] = {}
         for unit in self.units:
             found.setdefault(unit[0], set()).add(len(unit))

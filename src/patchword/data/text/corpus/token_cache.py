@@ -117,8 +117,8 @@ def _make_shards(
     return labels
 
 
-def _report_part(progress: Progress, start: int, end: int, total: int, share: float) -> None:
-    progress(start + int(share * (end - start)), total)
+def _report_part(progress: Progress, start: int, end: int, total: int, fraction: float) -> None:
+    progress(start + int(fraction * (end - start)), total)
 
 
 def _join_shards(

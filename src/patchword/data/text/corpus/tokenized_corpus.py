@@ -20,9 +20,9 @@ PARTS = ("tokens", "sentences", "documents")
 
 @dataclass(frozen=True)
 class Manifest:
-    """key: hash of texts, tokenizer and cache version.
+    """The manifest of a cached corpus.
 
-    seconds: time spent on tokenising. digests: of the three files.
+    key: hash of texts, tokenizer and cache version. seconds: time spent on tokenizing. digests: of the three files.
     """
 
     key: str
@@ -46,7 +46,9 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """tokens: the concatenated tokens. sentences: offsets into the tokens. documents: offsets into the sentences.
+    """A tokenized corpus.
+
+    tokens: the concatenated tokens. sentences: offsets into the tokens. documents: offsets into the sentences.
 
     Offsets are int64, one more than there are sentences or documents; len() is the number of documents.
     """
@@ -65,21 +67,21 @@ class Corpus:
         return len(self.documents) - 1
 
     @property
-    def unknown_share(self) -> float:
+    def unknown_fraction(self) -> float:
         return self.manifest.unknown / self.manifest.tokens
 
     @property
     def size(self) -> int:
-        """size of the three files in bytes"""
+        """Return the size of the three files in bytes."""
         return self.tokens.nbytes + self.sentences.nbytes + self.documents.nbytes
 
     def fingerprint(self) -> str:
         return self.manifest.key
 
-    def split(self, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def split(self, fraction: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training documents and the held-out ones; the split does not depend on the seed of a run."""
         draw = uniform(0, 0, torch.arange(len(self)), HELD_OUT_DOCUMENTS).numpy()
-        count = min(len(self) - 1, max(1, round(len(self) * share))) if share > 0 else 0
+        count = min(len(self) - 1, max(1, round(len(self) * fraction))) if fraction > 0 else 0
         aside = np.zeros(len(self), bool)
         aside[np.argsort(draw, kind="stable")[:count]] = True
         return np.flatnonzero(~aside), np.flatnonzero(aside)

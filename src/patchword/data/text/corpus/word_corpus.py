@@ -22,9 +22,10 @@ ENDS = (END, BEGIN, UNKNOWN)  # word ids 0, 1 and 2
 
 @dataclass(frozen=True, eq=False)
 class WordCorpus:
-    """words: the given vocabulary, then all other words of the text, most frequent first.
+    """Sentences as word ids.
 
-    sentences: int32 word ids, with the begin and end markers of each sentence.
+    words: the given vocabulary, then all other words of the text, most frequent first. sentences: int32 word ids, with
+    the begin and end markers of each sentence.
     """
 
     words: tuple[str, ...]
@@ -113,7 +114,7 @@ class SpelledTexts:
         return len(self.texts)
 
     def batch(self, index: Tensor) -> SpelledBatch:
-        """Return the batch on the device, with one spelling per distinct word."""
+        """Return the batch on the device. The characters of each distinct word are stored once."""
         chosen = self.texts.take(index)
         numbers, mask = chosen.padded(-1), chosen.mask()
         words, which = chosen.values.unique(return_inverse=True)

@@ -40,7 +40,7 @@ def _plain(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """counts: (words,) int64. Words are sorted by falling count, then alphabetically, so the order is deterministic."""
+    """Words and their counts, (words,) int64, sorted by falling count, then alphabetically."""
 
     words: tuple[str, ...]
     counts: np.ndarray
@@ -54,7 +54,7 @@ class Vocabulary:
 
     @property
     def total(self) -> int:
-        """number of words of the text, without the rare ones"""
+        """Return the number of words of the text, without the rare ones."""
         return int(self.counts.sum())
 
     @classmethod

@@ -40,24 +40,26 @@ class PairBlocks(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """centres, negatives: number per block. blocks: number per step."""
+    """Sizes of the training blocks. centres, negatives: number per block. blocks: number per step."""
 
     centres: int = 32
     negatives: int = 32
     blocks: int = 32
 
     @classmethod
-    def fitting(cls, shares: np.ndarray) -> "BlockSizes":
+    def fitting(cls, frequencies: np.ndarray) -> "BlockSizes":
         """Choose sizes for which no word occurs too often in a step, since all pairs of a step use the same vectors.
 
         Small vocabularies get small steps. Negative samples are not counted, although a frequent one occurs some
         hundred times per step.
 
-        shares: relative word frequencies after subsampling. The sum of their squares, times the words of a step, is the
-        mean number of occurrences of a word in the step.
+        frequencies: relative word frequencies after subsampling. The sum of their squares, times the words of a step,
+        is the mean number of occurrences of a word in the step.
         """
         words = min(
-            _MEAN_REPEATS / float((shares**2).sum()), _MOST_OF_ONE_WORD / float(shares.max()), cls.blocks * cls.centres
+            _MEAN_REPEATS / float((frequencies**2).sum()),
+            _MOST_OF_ONE_WORD / float(frequencies.max()),
+            cls.blocks * cls.centres,
         )
         centres = min(max(round(words), _FEWEST_CENTRES), cls.centres)
         return cls(centres, blocks=max(int(words / centres), 1))
@@ -77,8 +79,8 @@ class PairSampler:
         keep = keep_probability(vocabulary.counts, sample)
         thinned = vocabulary.counts * keep
         self.window, self.seed = window, seed
-        self.shares = thinned / thinned.sum()
-        self.sizes = sizes or BlockSizes.fitting(self.shares)
+        self.frequencies = thinned / thinned.sum()
+        self.sizes = sizes or BlockSizes.fitting(self.frequencies)
         self.keep = torch.from_numpy(keep).float()
         self.false = torch.from_numpy(np.cumsum(negative_probability(vocabulary.counts)))
 
@@ -88,9 +90,9 @@ class PairSampler:
         Given that one thread's step has the word, each other thread has it with its expected count per step, at most 1.
         """
         blocks, centres, false = self.sizes.blocks, self.sizes.centres, self.false.diff(prepend=torch.zeros(1))
-        shares = torch.from_numpy(self.shares)
-        inputs = blocks * (centres + 2 * self.window) * shares
-        outputs = blocks * (centres * shares + self.sizes.negatives * false)
+        frequencies = torch.from_numpy(self.frequencies)
+        inputs = blocks * (centres + 2 * self.window) * frequencies
+        outputs = blocks * (centres * frequencies + self.sizes.negatives * false)
         return _together(inputs, threads), _together(outputs, threads)
 
     def steps(self, numbers: np.ndarray, begin: int, epoch: int) -> Iterator[tuple[int, PairBlocks]]:
@@ -122,7 +124,7 @@ class PairSampler:
         return torch.minimum(drawn, before).short(), torch.minimum(drawn, behind).short()
 
     def _blocks(self, row: Tensor) -> Tensor:
-        """(words,) -> (blocks, around): blocks that overlap by the window; 0 where there is no word"""
+        """Cut the text into blocks that overlap by the window: (words,) -> (blocks, around); 0 is padding."""
         size = self.sizes.centres
         filled = F.pad(row, (self.window, -len(row) % size + self.window))
         return filled.unfold(0, size + 2 * self.window, size)
@@ -153,8 +155,8 @@ def keep_probability(counts: np.ndarray, sample: float) -> np.ndarray:
     """Return the subsampling probability (sqrt(f / s) + 1) s / f for frequency f, as in word2vec; 1 if s = 0."""
     if not sample:
         return np.ones(len(counts))
-    share = counts / counts.sum()
-    found: np.ndarray = np.minimum((np.sqrt(share / sample) + 1) * sample / share, 1.0)
+    fraction = counts / counts.sum()
+    found: np.ndarray = np.minimum((np.sqrt(fraction / sample) + 1) * sample / fraction, 1.0)
     return found
 
 

@@ -29,7 +29,10 @@ _ENTAILED = ("entailment", "not_entailment")
 
 @dataclass(frozen=True)
 class GlueTask:
-    """labels: in the order of the GLUE data sets; empty for a regression from 0 to 5."""
+    """The files and labels of one GLUE task.
+
+    labels: in the order of the GLUE data sets; empty for a regression from 0 to 5.
+    """
 
     folder: str
     text: str

@@ -78,7 +78,7 @@ class CharacterReader:
         return table[:, : min(self.limit, longest + self.spare)]
 
     def _spelled(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """(words, characters)"""
+        """Return the character ids of the words, (words, characters)."""
         encoded = [word.encode("utf-8", "ignore")[: self.limit - 2] for word in words]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         width = min(self.limit, max(int(lengths.max(initial=0)), 1) + 2 + self.spare)
@@ -168,7 +168,7 @@ class SpelledBatch:
 
     @property
     def weight(self) -> int:
-        """number of predictions: the next word of each token, and the previous word of each token"""
+        """Return the number of predictions in both directions: of next words and of previous words."""
         return 2 * len(self.followed)
 
     @property

@@ -11,7 +11,9 @@ from patchword.data.text.tokenizers.vocabulary_training import Casing
 from patchword.data.text.tokenizers.word_boundaries import Marks
 
 
-def save_wordpiece(folder: Path, names: Mapping[str, str], entries: Sequence[str], rules: Any, casing: Casing) -> None:
+def save_wordpiece(
+    folder: Path, names: Mapping[str, str], entries: Sequence[str], rules: Mapping[str, Any], casing: Casing
+) -> None:
     """Write vocab.txt and tokenizer_config.json of a BERT tokenizer. rules: the normalizer's settings."""
     settings = {
         "do_lower_case": casing == "uncased",

@@ -30,12 +30,12 @@ class Frame:
 
     @property
     def single(self) -> int:
-        """number of special tokens of a single text"""
+        """Return the number of special tokens of a single text."""
         return len(self.before) + len(self.after)
 
     @property
     def paired(self) -> int:
-        """number of special tokens of a pair"""
+        """Return the number of special tokens of a pair."""
         return self.single + len(self.between)
 
     def specials(self, pair: bool) -> int:

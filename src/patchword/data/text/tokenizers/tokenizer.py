@@ -104,7 +104,7 @@ class Tokenizer(TokenVocabulary):
 
     @cached_property
     def _allowed(self) -> NDArray[np.int32] | None:
-        """(vocabulary,) maps ids to allowed ids: special tokens that a unigram model produces become unknown."""
+        """Return a table of allowed ids, (vocabulary,): special tokens that a unigram model produces become unknown."""
         if self._settings["model"]["type"] != "Unigram" or self.unknown is None:
             return None
         found = np.arange(self.vocabulary, dtype=np.int32)
@@ -119,9 +119,10 @@ class Tokenizer(TokenVocabulary):
 
     @cached_property
     def _break(self) -> re.Pattern[str]:
-        """Where a long text may be split. In BERT, punctuation marks and Chinese characters are words of their own,
-        unless
-        an added token can contain one."""
+        """Return the pattern of positions where a long text may be split.
+
+        In BERT, punctuation marks and Chinese characters are separate words, unless an added token can contain one.
+        """
         if not self._is_bert:
             return WORD_BREAK
         marks = all(token["special"] for token in self._settings["added_tokens"])

@@ -76,8 +76,10 @@ class TokenVocabulary:
 
     @cached_property
     def continues(self) -> NDArray[np.bool_]:
-        """(vocabulary,) True for entries that continue a word: `##ing`, or `ing` after `Ġwalk`. If the vocabulary marks
-        word ends instead, all are False; use `words_of` for sequences."""
+        """Return True for entries that continue a word, (vocabulary,): `##ing`, or `ing` after `Ġwalk`.
+
+        If the vocabulary marks word ends instead, all are False; use `words_of` for sequences.
+        """
         found = self._marks.continues(self._library.get_vocab(), self._apart)
         if self.spaced and self.unknown is not None:
             found[self.unknown] = True  # the space before it is a token of its own
@@ -130,7 +132,7 @@ class TokenVocabulary:
 
     @cached_property
     def _apart(self) -> list[int]:
-        """ids of added and special tokens"""
+        """Return the ids of added and special tokens."""
         return [*self._library.get_added_tokens_decoder(), *self.specials]
 
     @cached_property

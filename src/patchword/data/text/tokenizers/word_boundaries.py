@@ -32,7 +32,7 @@ class Marks:
     bytes: bool = False
 
     def continues(self, vocabulary: Mapping[str, int], special: Iterable[int]) -> Flags:
-        """(entries,) True for entries that continue a word; all False if only ends are marked."""
+        """Return True for entries that continue a word, (entries,); all False if only ends are marked."""
         found = np.zeros(max(vocabulary.values()) + 1, np.bool_)
         if self.begins:
             found[[number for piece, number in vocabulary.items() if not piece.startswith(self.begins)]] = True
@@ -51,7 +51,7 @@ class Marks:
         return piece.removesuffix(self.ends) if self.ends else piece
 
     def ending(self, vocabulary: Mapping[str, int], special: Iterable[int]) -> Flags | None:
-        """(entries,) True for entries that end a word; None if ends are not marked."""
+        """Return True for entries that end a word, (entries,); None if ends are not marked."""
         if not self.ends:
             return None
         found = np.zeros(max(vocabulary.values()) + 1, np.bool_)

@@ -1,1 +1,1 @@
-"""Inference with a trained text model."""
+"""Inference with a trained text model: predictions, embeddings, filled masks, generated text, tags, answers."""

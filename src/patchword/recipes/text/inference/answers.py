@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from patchword.objectives.metrics.answer_search import Found
+from patchword.objectives.metrics.answer_search import Answers
 from patchword.objectives.metrics.tag_spans import spans_of
 
 _NONE = {"text": "", "start": None, "end": None, "score": None, "probability": None}  # no answer
 Row = dict[str, Any]  # column -> cell
-Share = tuple[str, float]  # a name and its probability
+NameAndProbability = tuple[str, float]  # a name and its probability
 
 
 class TextAnswer(Protocol):
     def record(self) -> dict[str, Any]: ...
 
     def rows(self) -> list[Row]:
-        """for a CSV file"""
+        """Return the rows for a CSV file."""
         ...
 
     def cells(self) -> list[dict[str, str]]:
-        """for the terminal: rows of column -> cell"""
+        """Return the rows for the terminal, each column -> cell."""
         ...
 
 
@@ -28,40 +28,45 @@ class TextAnswer(Protocol):
 class ClassAnswer:
     """The most probable classes, the best first."""
 
-    shares: tuple[Share, ...]
+    probabilities: tuple[NameAndProbability, ...]
 
     def record(self) -> dict[str, Any]:
-        first, *others = ({"label": name, "probability": share} for name, share in self.shares)
+        first, *others = ({"label": name, "probability": probability} for name, probability in self.probabilities)
         return {**first, "next": others}
 
     def rows(self) -> list[Row]:
         row: Row = {}
-        for rank, (name, share) in enumerate(self.shares, 1):
+        for rank, (name, probability) in enumerate(self.probabilities, 1):
             ending = "" if rank == 1 else f"_{rank}"
-            row |= {f"label{ending}": name, f"probability{ending}": f"{share:.6f}"}
+            row |= {f"label{ending}": name, f"probability{ending}": f"{probability:.6f}"}
         return [row]
 
     def cells(self) -> list[dict[str, str]]:
-        (name, share), *others = self.shares
-        return [{"label": name, "probability": f"{share:.1%}", "next": _listed(others)}]
+        (name, probability), *others = self.probabilities
+        return [{"label": name, "probability": f"{probability:.1%}", "next": _listed(others)}]
 
 
 @dataclass(frozen=True)
 class LabelsAnswer:
     """Every label with its probability; labels above 0.5 are predicted."""
 
-    shares: tuple[Share, ...]
+    probabilities: tuple[NameAndProbability, ...]
 
     @property
-    def chosen(self) -> list[Share]:
-        return sorted((share for share in self.shares if share[1] > 0.5), key=lambda share: -share[1])
+    def chosen(self) -> list[NameAndProbability]:
+        return sorted((pair for pair in self.probabilities if pair[1] > 0.5), key=lambda pair: -pair[1])
 
     def record(self) -> dict[str, Any]:
-        return {"labels": [name for name, _ in self.chosen], "probabilities": dict(self.shares)}
+        return {"labels": [name for name, _ in self.chosen], "probabilities": dict(self.probabilities)}
 
     def rows(self) -> list[Row]:
         labels = "|".join(name for name, _ in self.chosen)
-        return [{"labels": labels, **{f"probability of {name}": f"{share:.6f}" for name, share in self.shares}}]
+        return [
+            {
+                "labels": labels,
+                **{f"probability of {name}": f"{probability:.6f}" for name, probability in self.probabilities},
+            }
+        ]
 
     def cells(self) -> list[dict[str, str]]:
         return [{"labels": _listed(self.chosen) or "none"}]
@@ -127,7 +132,7 @@ class TagAnswer:
 class SpanAnswer:
     """The best answers to a question; an empty text means that there is no answer."""
 
-    found: Found
+    found: Answers
     top: int
 
     def ranked(self) -> list[dict[str, Any]]:
@@ -156,8 +161,8 @@ class SpanAnswer:
         ] or [{"answer": "(no answer)"}]
 
 
-def _listed(shares: Sequence[Share]) -> str:
-    return ", ".join(f"{name} {share:.1%}" for name, share in shares)
+def _listed(probabilities: Sequence[NameAndProbability]) -> str:
+    return ", ".join(f"{name} {probability:.1%}" for name, probability in probabilities)
 
 
 def _without(record: dict[str, Any], field: str) -> dict[str, Any]:

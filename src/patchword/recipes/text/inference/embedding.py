@@ -43,11 +43,11 @@ class Embedded:
     offsets: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        """the number of texts"""
+        """Return the number of texts."""
         return len(self.offsets) - 1 if self.offsets else len(self.vectors)
 
     def rows(self, text: int) -> slice:
-        """the rows of one text"""
+        """Return the slice of the rows that belong to one text."""
         return slice(*self.offsets[text : text + 2]) if self.offsets else slice(text, text + 1)
 
 
@@ -91,7 +91,7 @@ def embed(
 
 
 def _vectors(reader: Reader, batch: TextBatch, manner: EmbeddingOptions) -> Tensor:
-    """(texts, width), or the hidden states of all tokens in the layout of the batch"""
+    """Return one vector per text, (texts, width), or the hidden states of all tokens in the layout of the batch."""
     states = state_of(reader.model, batch, manner.layer)
     match manner.pool:
         case "mean":

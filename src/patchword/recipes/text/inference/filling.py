@@ -56,7 +56,7 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         )
     ids, _ = add_special_tokens(reader.tokenizer, found.ids)
     if len(ids) > reader.max_length:
-        expected = f"{reader.max_length} tokens at most, with special tokens"
+        expected = f"at most {reader.max_length} tokens, with special tokens"
         raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)
@@ -95,16 +95,16 @@ def require_words(reader: Reader) -> None:
 
 
 def _gap(reader: Reader, text: str, place: tuple[int, int], scores: Tensor, top: int, pieces: bool) -> Gap:
-    shares = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded embedding has rows without a word
-    allowed = torch.ones_like(shares, dtype=torch.bool)
+    probabilities = scores.softmax(-1)[: reader.tokenizer.vocabulary]  # a padded embedding has rows without a word
+    allowed = torch.ones_like(probabilities, dtype=torch.bool)
     allowed[list(reader.tokenizer.specials)] = False
     continues = torch.as_tensor(reader.tokenizer.continues)
     if reader.tokenizer.spaced and not text[: place[0]].strip():
         continues = torch.zeros_like(continues)  # the first word of a text has no leading space
     if not pieces and not text[: place[0]][-1:].isalnum():
         allowed &= ~continues
-    best = shares.masked_fill(~allowed, -1).topk(min(top, int(allowed.sum())))
+    best = probabilities.masked_fill(~allowed, -1).topk(min(top, int(allowed.sum())))
     written = zip(reader.tokenizer.written(best.indices), continues[best.indices].tolist(), strict=True)
     words = [f"##{word}" if goes_on else word for word, goes_on in written]
     pairs = zip(words, best.values.tolist(), strict=True)
-    return Gap(*place, tuple(Filling(word, share, put_in(text, place, word)) for word, share in pairs))
+    return Gap(*place, tuple(Filling(word, probability, put_in(text, place, word)) for word, probability in pairs))

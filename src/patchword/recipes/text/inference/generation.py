@@ -9,7 +9,7 @@ from patchword.data.text.formats.news import FieldTokens, prompt_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
-from patchword.objectives.generation.sampling import Choice, Drawn, Likeliest, Written, stream, write
+from patchword.objectives.generation.sampling import Choice, Generated, Greedy, Sampling, generate, stream
 from patchword.recipes.text.inference.reader import Reader
 
 _HALF = "\ufffd"  # replacement character of an incomplete UTF-8 sequence
@@ -38,7 +38,7 @@ class GenerationOptions:
             raise UserError("samples", expected=limit, got=self.samples, hint="all samples would be the same")
 
     def choice(self) -> Choice:
-        return Drawn(self.temperature, self.top_k, self.top_p, self.seed) if self.temperature > 0 else Likeliest()
+        return Sampling(self.temperature, self.top_k, self.top_p, self.seed) if self.temperature > 0 else Greedy()
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Continuation:
-    """text: after the prompt. score: the sum of log-probabilities. ended: by an end token, not by the limit."""
+    """A generated continuation of a prompt.
+
+    text: without the prompt. score: the sum of log-probabilities. ended: True if an end token ended it, False if it
+    reached the maximum length.
+    """
 
     text: str
     tokens: int
@@ -82,7 +86,7 @@ def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> li
         steps = _steps(reader, prompt, 1)
         found = beam_search(steps, wish.beams, wish.tokens, prompt.ends, wish.penalty)[0][: wish.samples]
     else:
-        found = write(_steps(reader, prompt, wish.samples), wish.choice(), wish.tokens, prompt.ends)
+        found = generate(_steps(reader, prompt, wish.samples), wish.choice(), wish.tokens, prompt.ends)
     return [_read(reader.tokenizer, prompt, written) for written in found]
 
 
@@ -114,6 +118,6 @@ def _steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
     return CausalSteps(reader.model, [prompt.ids] * samples, never=never)
 
 
-def _read(tokenizer: Tokenizer, prompt: Prompt, written: Written) -> Continuation:
+def _read(tokenizer: Tokenizer, prompt: Prompt, written: Generated) -> Continuation:
     text = behind(tokenizer, prompt.ids, written.tokens)
     return Continuation(text, len(written.tokens), written.score, written.ended)

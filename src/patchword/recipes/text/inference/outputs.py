@@ -29,7 +29,7 @@ def outputs_of(
 ) -> Outputs:
     """Return the outputs in the order of the examples.
 
-    ask: a model in evaluation mode. size: texts per batch. group: processes that share the work
+    ask: a model in evaluation mode. size: texts per batch. group: the processes that divide the work.
     """
     return _answered(ask, TextBatches(examples, size, form).whole(), advance, group)
 
@@ -56,7 +56,10 @@ def _answered(ask: Ask, batches: Sequence[TextBatch], advance: Advance, group: W
 
 
 def _per_text(batch: TextBatch, answer: Tensor) -> Outputs:
-    """(texts, scores), or (texts, tokens, scores) without padding, or packed"""
+    """Split the output of a batch into one tensor per text, without padding.
+
+    The output is (texts, scores), or (texts, tokens, scores) with padding, or packed.
+    """
     answer = answer.float().cpu()
     if answer.ndim == 2:
         return list(answer)

@@ -15,7 +15,7 @@ from patchword.models import REGISTRY
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
-from patchword.recipes.text.model import form_of, open_text_model
+from patchword.recipes.text.model import batch_format, open_text_model
 from patchword.training.step import Precision, autocast
 
 _ROWS = 4096  # texts per group
@@ -59,7 +59,7 @@ class Reader:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """names of the classes or tags; numbers if they have no names"""
+        """Return the names of the classes or tags; numbers if they have no names."""
         card = self.model.card
         return card.labels or tuple(str(number) for number in range(card.config["classes"]))
 
@@ -81,7 +81,7 @@ def open_reader(
         RunFolder(folder).model()  # raises an error with a hint
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
     target = pick_device(device)
-    form, chosen = form_of("auto", tokenizer, target), pick_precision(precision, target)
+    form, chosen = batch_format("auto", tokenizer, target), pick_precision(precision, target)
     return Reader(folder, model.to(target).eval(), tokenizer, form, chosen)
 
 

@@ -13,7 +13,7 @@ from patchword.recipes.text.inference.input import PIPE, TABLES, Columns, TextIn
 
 @dataclass(frozen=True)
 class TypedOptions:
-    """Options typed besides the inputs. pair: the second text of a typed text, or a column of a table."""
+    """Options given on the command line besides the inputs. pair: the second text, or a column of a table."""
 
     text: str = ""
     pair: str = ""

@@ -38,9 +38,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Similarity:
-    """layers: layer -> (uses, uses) cosines.
+    """The similarity of a word's vectors in several sentences.
 
-    left_out: sentences without the word, or with the word beyond the model's maximum length. unread: beyond the limit.
+    layers: layer -> (uses, uses) cosines. left_out: sentences without the word, or with the word after the model's
+    maximum length. unread: number of sentences that were not read, because there are enough uses.
     """
 
     word: str
@@ -60,7 +61,7 @@ def similar(
 ) -> Similarity:
     """Compare the vectors of a word, each the mean over its pieces. Layer 0, without context, comes first."""
     if not word.strip() or any(letter.isspace() for letter in word.strip()):
-        raise UserError("cannot look for this word", expected="one word", got=repr(word))
+        raise UserError("cannot search for this word", expected="one word", got=repr(word))
     chosen = list(dict.fromkeys([0, *(layer_number(reader, layer) for layer in layers)]))
     uses: list[Use] = []
     vectors: list[Tensor] = []
@@ -93,7 +94,7 @@ def _require_typed(one: TextInput, word: str, was_there: bool) -> None:
 
 
 def _vectors(reader: Reader, text: str, places: Sequence[Span], layers: Sequence[int]) -> dict[Span, Tensor]:
-    """(layers, width) for each occurrence within the model's maximum length"""
+    """Return the vectors of each occurrence within the model's maximum length, each (layers, width)."""
     found = reader.tokenizer.encode([text])[0]
     frame = reader.tokenizer.frame
     room = reader.max_length - frame.single

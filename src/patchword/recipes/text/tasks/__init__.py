@@ -1,1 +1,1 @@
-"""The tasks of fine-tuning on texts."""
+"""The tasks of fine-tuning on texts: classes, labels, numbers, tags and answer spans, one specification each."""

@@ -69,7 +69,7 @@ class ClassTask(TableTask):
 
 
 def _balancing(truth: Tensor, classes: int) -> Tensor:
-    """class weights with which every class counts as much as an average class"""
+    """Return the class weights, inversely proportional to the class counts, with mean 1 over the examples."""
     counts = torch.bincount(truth, minlength=classes).clamp(min=1)
     return len(truth) / (classes * counts.float())
 

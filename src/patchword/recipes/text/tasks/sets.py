@@ -12,7 +12,7 @@ from patchword.data.text.batching.batches import IGNORE, Examples
 from patchword.data.text.batching.question_windows import Windows
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.conll import Sentence
-from patchword.objectives.metrics.answer_search import Found, Spans, Window, best_spans, merge_windows
+from patchword.objectives.metrics.answer_search import Answers, Spans, Window, best_spans, merge_windows
 from patchword.objectives.metrics.answers import Language, score_answers
 from patchword.objectives.metrics.tag_spans import are_span_tags, span_scores
 from patchword.objectives.text import AnswerSpan, TokenTags
@@ -65,7 +65,10 @@ class TagSet:
         return Judged(float(loss), measures, tags)
 
     def tags(self, scores: Tensor) -> list[list[str]]:
-        """(tokens, tags) -> the tag of each word of each sentence, read at the word's first token"""
+        """Return the predicted tag of each word of each sentence, taken at the word's first token.
+
+        outputs: (tokens, tags) per text.
+        """
         best = scores.argmax(-1).tolist()
         found = [[self.labels[0]] * len(sentence.words) for sentence in self.sentences]
         owners = self.examples.owner.repeat_interleave(self.examples.ids.lengths).tolist()
@@ -104,7 +107,7 @@ class SpanSet:
         scored = score_answers(texts, truth, self.language)
         return Judged(float(torch.stack(losses).mean()), scored.summary(), found)
 
-    def answers(self, outputs: Outputs) -> list[Found]:
+    def answers(self, outputs: Outputs) -> list[Answers]:
         """Return the best answers to each question, over all its windows."""
         can_be_none = any(question.impossible for question in self.windows.questions)
         grouped: list[list[Window]] = [[] for _ in self.windows.questions]
@@ -117,6 +120,6 @@ class SpanSet:
         return [merge_windows(question.context, group) for question, group in zip(questions, grouped, strict=True)]
 
 
-def _answer_text(found: Found) -> str:
+def _answer_text(found: Answers) -> str:
     answer = found.answer()
     return "" if answer is None else answer.text

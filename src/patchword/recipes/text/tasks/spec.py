@@ -33,7 +33,7 @@ IN_WINDOWS = (
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """top: how many classes or spans to return. empty: whether "" is a valid answer to a question."""
+    """Options of predictions. top: how many classes or spans to return. empty: True if "" is a valid answer."""
 
     top: int = 3
     empty: bool = False
@@ -55,24 +55,24 @@ class TextTaskSpec(ABC, Generic[TextRows]):
     @property
     @abstractmethod
     def hint(self) -> str:
-        """how the user gives the training texts"""
+        """Return how the user names the training texts, e.g. train=reviews.csv."""
 
     @property
     def paired(self) -> bool:
-        """whether two texts are read together"""
+        """Return True if each example has two texts."""
         return False
 
     def idle(self) -> dict[str, str]:
-        """settings without effect, and the reason"""
+        """Return the recipe fields that have no effect on this task, each with the reason."""
         return {"weights": "they require task=classes", "label_smoothing": "it requires task=classes"}
 
     def classes(self, labels: Labels) -> int:
-        """the number of outputs of the model's head"""
+        """Return the number of outputs of the model's head."""
         return len(labels)
 
     @abstractmethod
     def metrics(self, labels: Labels) -> tuple[str, ...]:
-        """names of the metrics; the first selects the best epoch"""
+        """Return the names of the metrics; the first one selects the best epoch."""
 
     def metric(self, labels: Labels) -> str:
         """Return the metric that selects the best epoch."""
@@ -92,7 +92,7 @@ class TextTaskSpec(ABC, Generic[TextRows]):
 
     @abstractmethod
     def labels(self, rows: TextRows) -> Labels:
-        """the names of the labels, in order"""
+        """Return the names of the labels, in order of their ids."""
 
     @abstractmethod
     def check(self, path: Path, rows: TextRows, labels: Labels) -> None:
@@ -103,14 +103,14 @@ class TextTaskSpec(ABC, Generic[TextRows]):
 
     @abstractmethod
     def known_by(self, rows: TextRows) -> Iterator[tuple[Hashable, str]]:
-        """for each row, a key that is equal for equal rows, and its location in words"""
+        """Yield per row a key that is equal for equal rows, and the location of the row as text."""
 
     @abstractmethod
     def groups(self, rows: TextRows) -> Tensor:
-        """(rows,) rows with the same number stay in the same split"""
+        """Return a group id per row, (rows,): rows of the same group stay in the same data split."""
 
     def strata(self, rows: TextRows, groups: Tensor) -> Tensor:
-        """(rows,) from 0: the same fraction of each stratum is held out"""
+        """Return a stratum id per row, (rows,) from 0: the same fraction of each stratum is held out."""
         return torch.zeros_like(groups)
 
     @abstractmethod
@@ -122,7 +122,7 @@ class TextTaskSpec(ABC, Generic[TextRows]):
     @property
     @abstractmethod
     def own_columns(self) -> Columns:
-        """the default columns of an input table"""
+        """Return the default columns of an input table."""
 
     def columns(self, words: TypedOptions) -> Columns:
         own = self.own_columns

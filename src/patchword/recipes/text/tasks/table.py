@@ -75,7 +75,7 @@ class TableTask(TextTaskSpec[Table]):
 
     @abstractmethod
     def truth(self, rows: Table, labels: Labels) -> Tensor:
-        """(rows,), or (rows, labels)"""
+        """Return the targets: (rows,), or (rows, labels)."""
 
     def check(self, path: Path, rows: Table, labels: Labels) -> None:
         self.truth(rows, labels)
@@ -98,8 +98,10 @@ class TableTask(TextTaskSpec[Table]):
         limit = Limit(self.recipe.length, self.recipe.stride)
         examples = sentences(tokenizer, name, rows.columns["text"], rows.columns.get("pair"), limit)
         truth = self.truth(rows, labels)
-        shares = counting_once(examples.owner) if examples.windowed else None
-        return self.made(rows, replace(examples, labels=truth[examples.owner], shares=shares), truth, labels)
+        loss_weights = counting_once(examples.owner) if examples.windowed else None
+        return self.made(
+            rows, replace(examples, labels=truth[examples.owner], loss_weights=loss_weights), truth, labels
+        )
 
     @abstractmethod
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet: ...
@@ -126,10 +128,10 @@ class TableTask(TextTaskSpec[Table]):
 
     @abstractmethod
     def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
-        """scores: (classes,) of one text"""
+        """Return the prediction for one text. scores: (classes,)."""
 
 
 def counting_once(owner: Tensor) -> Tensor:
-    """(windows,) weights with mean 1, so that a row in many windows counts as much as any other"""
+    """Return a weight per window, (windows,) with mean 1: the windows of a row together count as one row."""
     windows = torch.bincount(owner)
     return len(owner) / (len(windows) * windows[owner].float())

@@ -21,7 +21,7 @@ from patchword.training.step import Objective
 
 @dataclass(frozen=True)
 class TableSet(ABC):
-    """truth: (rows,), or (rows, labels). metrics: the names of the metrics."""
+    """The texts of a table with their targets. truth: (rows,), or (rows, labels). metrics: the names of the metrics."""
 
     table: Table
     examples: Examples
@@ -34,7 +34,7 @@ class TableSet(ABC):
 
     @abstractmethod
     def judge_scores(self, scores: Tensor) -> Judged:
-        """scores: (rows, classes)"""
+        """Score the rows. scores: (rows, classes)."""
 
     def judge(self, outputs: Outputs) -> Judged:
         """Average the scores over the windows of a text, and score the rows."""
@@ -43,7 +43,7 @@ class TableSet(ABC):
 
 @dataclass(frozen=True)
 class ClassSet(TableSet):
-    """weights: (classes,) class weights in training. smoothing: label smoothing in training."""
+    """One class per text. weights: (classes,) class weights in training. smoothing: label smoothing in training."""
 
     weights: Tensor | None = None
     smoothing: float = 0.0
@@ -83,6 +83,6 @@ class NumberSet(TableSet):
 
 
 def merged(scores: Tensor, owner: Tensor, rows: int) -> Tensor:
-    """(texts, classes) -> (rows, classes), the mean over the windows of each row"""
+    """Average the scores over the windows of each row: (texts, classes) -> (rows, classes)."""
     total = scores.new_zeros(rows, scores.shape[-1]).index_add(0, owner, scores)
     return total / torch.bincount(owner, minlength=rows)[:, None].clamp(min=1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.data.text.formats.squad import Question
-from patchword.objectives.metrics.answer_search import Candidate, Found
+from patchword.objectives.metrics.answer_search import Answers, Candidate
 from patchword.objectives.metrics.answers import CHINESE, AnswerScores, Language, score_answers
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.tasks.sets import SpanSet
@@ -24,7 +24,7 @@ _HEAD = ("questions", "F1", "exact match", "count")
 
 def answer_sections(found: TextEvaluation, texts: SpanSet) -> list[str]:
     """Return the sections on answers and errors."""
-    answers: list[Found] = found.judged.answers
+    answers: list[Answers] = found.judged.answers
     questions = texts.windows.questions
     predicted = {question.id: _text(answer) for question, answer in zip(questions, answers, strict=True)}
     truth = {question.id: [answer.text for answer in question.answers] for question in questions}
@@ -32,7 +32,7 @@ def answer_sections(found: TextEvaluation, texts: SpanSet) -> list[str]:
     return [_groups(scores, questions, texts.language), _errors(scores, questions, answers)]
 
 
-def _text(found: Found) -> str:
+def _text(found: Answers) -> str:
     answer = found.answer()
     return "" if answer is None else answer.text
 
@@ -85,7 +85,7 @@ def _row(name: str, scores: AnswerScores, chosen: Tensor) -> str:
     return page.row(page.escape(name), bar, percent(exact, 1), f"{int(chosen.sum()):,}")
 
 
-def _errors(scores: AnswerScores, questions: tuple[Question, ...], answers: list[Found]) -> str:
+def _errors(scores: AnswerScores, questions: tuple[Question, ...], answers: list[Answers]) -> str:
     confidence = torch.tensor([_confidence(found) for found in answers])
     worst = ((1 - scores.f1) * confidence).masked_fill(scores.exact > 0, -1.0)
     chosen = [row for row in worst.argsort(descending=True, stable=True)[:_ERRORS].tolist() if worst[row] > 0]
@@ -102,7 +102,7 @@ def _errors(scores: AnswerScores, questions: tuple[Question, ...], answers: list
     return page.section("Most confident errors", html)
 
 
-def _confidence(found: Found) -> float:
+def _confidence(found: Answers) -> float:
     answer = found.answer()
     return found.null_probability if answer is None else answer.probability
 

@@ -50,7 +50,7 @@ def attended(model: Model, tokenizer: Tokenizer, texts: TableSet, row: int) -> s
 
 @torch.inference_mode()
 def last_attention(model: Model, examples: Examples, window: int) -> Tensor:
-    """(tokens,) attention of the last layer to each token; one text at a time, without padding."""
+    """Return the attention of the last layer to each token, (tokens,), for one text without padding."""
     device = next(model.parameters()).device
     ids, segments = (part.row(window).long()[None].to(device) for part in (examples.ids, examples.segments))
     with record_attention(model) as maps:

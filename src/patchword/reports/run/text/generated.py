@@ -5,8 +5,8 @@ import numpy as np
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.text.model import TextModel
 from patchword.objectives.generation.causal import CausalSteps
-from patchword.objectives.generation.sampling import Drawn, write
-from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit
+from patchword.objectives.generation.sampling import Sampling, generate
+from patchword.recipes.pretraining.splits import CorpusSplit, DataSplit
 from patchword.reports.plots import page
 from patchword.reports.run.text.markup import passage
 
@@ -21,7 +21,7 @@ def written_section(model: TextModel, tokenizer: Tokenizer, held: DataSplit) -> 
     if not prompts:
         return ""
     steps = CausalSteps(model, prompts, never=[number for number in tokenizer.specials if number not in _ends(held)])
-    found = write(steps, Drawn(top_p=_TOP_P, seed=0), _NEW, _ends(held))
+    found = generate(steps, Sampling(top_p=_TOP_P, seed=0), _NEW, _ends(held))
     about = f"The first {_GIVEN} tokens of held-out documents, and in bold the model's continuation, sampled from the "
     about += f"most likely tokens with a total probability of {_TOP_P:.0%} (top-p)."
     shown = []

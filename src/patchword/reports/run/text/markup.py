@@ -33,7 +33,7 @@ def passage(html: str) -> str:
 
 
 def shaded(text: str, shades: Sequence[Shade], most: int) -> str:
-    """Shade words; what follows the last shaded word, or `most` characters, was not read or is left out."""
+    """Return the text as HTML with shaded words; an ellipsis replaces the text after the last shaded word."""
     html, place = "", 0
     for shade in shades:
         if shade.end > most:

@@ -10,7 +10,7 @@ from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.parts import MaskedTokens
-from patchword.recipes.pretraining.shares import CorpusSplit, DataSplit
+from patchword.recipes.pretraining.splits import CorpusSplit, DataSplit
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.text.markup import Part, marked, passage
@@ -66,7 +66,7 @@ def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusSplit, masking: Ma
 
 @torch.inference_mode()
 def fill(model: Model, ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """(tokens,), (masks,) -> the most likely words of each mask and their probabilities, (masks, predictions) each."""
+    """Return the most probable words per mask and their probabilities: (tokens,), (masks,) -> (masks, predictions)."""
     device = next(model.parameters()).device
     answer = model(Text(ids[None], predict_at=places).to(device))
     scores = answer[0] if isinstance(answer, tuple) else answer

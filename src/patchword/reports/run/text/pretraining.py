@@ -5,7 +5,7 @@ from typing import cast
 from patchword.analysis.cost import count
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
-from patchword.recipes.pretraining.shares import CorpusSplit
+from patchword.recipes.pretraining.splits import CorpusSplit
 from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.run import Run
 from patchword.reports.plots import page
@@ -75,7 +75,7 @@ def _corpus(task: PretrainingTask) -> str:
         page.row("sentences", f"{manifest.sentences:,}"),
         page.row("tokens", f"{manifest.tokens:,}"),
         page.row("tokens per sentence", f"{manifest.tokens / max(1, manifest.sentences):.1f}"),
-        page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_share, 3)})"),
+        page.row("unknown tokens", f"{manifest.unknown:,} ({percent(corpus.unknown_fraction, 3)})"),
         page.row("vocabulary", f"{task.tokenizer.vocabulary:,} entries, {task.tokenizer.casing}"),
     ]
     note = "Pairs are made from documents with two or more sentences." if task.held.second else ""

@@ -19,14 +19,14 @@ _CONFUSIONS, _EXAMPLES, _LONG = 10, 2, 6
 
 
 def tag_sections(predicted: Sequence[Sequence[str]], part: str, texts: TagSet) -> list[str]:
-    """predicted: the tags of the words of each sentence. part: the split of the data."""
+    """Return the sections on tags. predicted: the tags of the words of each sentence. part: the data split."""
     counts = _counts(predicted, texts)
     sections = [_spans(predicted, texts)] if are_span_tags(texts.labels) else []
     return [*sections, _tags(counts, texts.labels, part), _confusions(counts, predicted, texts)]
 
 
 def _counts(predicted: Sequence[Sequence[str]], texts: TagSet) -> Tensor:
-    """(tags, tags) words: rows are the true tags, columns the predicted ones."""
+    """Count words by true and predicted tag: (tags, tags), rows are true tags, columns predicted tags."""
     number = {label: index for index, label in enumerate(texts.labels)}
     truth = [number[tag] for sentence in texts.sentences for tag in sentence.tags]
     counts = torch.zeros(len(number), len(number), dtype=torch.int64)

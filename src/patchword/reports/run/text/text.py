@@ -154,7 +154,7 @@ def _note(recipe: TextRecipe) -> str:
 
 def _origin(recipe: TextRecipe) -> str:
     parts = {"training": recipe.train, "validation": recipe.validation, "test": recipe.test}
-    if recipe.share() is not None and not recipe.glue:
+    if recipe.validation_fraction() is not None and not recipe.glue:
         parts["validation"] = f"a fraction of {recipe.validation} of the training texts"
     if recipe.glue:
         parts = {data_name(recipe): recipe.train}

@@ -1,4 +1,4 @@
-"""The names of BERT's parts, which many families share."""
+"""The names of BERT's parts, which many families use."""
 
 from patchword.weights.names.text.huggingface_text import Head, Pairs
 

@@ -58,7 +58,7 @@ _NAMES = TextNames(
 
 
 class UnreadPooler(TiedLayout):
-    """transformers has an unused pooler under these heads; it is written as zeros and not loaded."""
+    """The unused pooler that transformers has under these heads; it is written as zeros and not loaded."""
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> Tensors:
         width = tensors["embedding.norm.weight"]

@@ -122,7 +122,7 @@ def _layer(read: Read, prefix: str, inputs: int) -> Tensors:
 
 
 def _ordered(gates: Tensor) -> Tensor:
-    """i, g, f, o -> i, f, o, g along the last axis"""
+    """Reorder the LSTM gates along the last axis: i, g, f, o -> i, f, o, g."""
     inward, new, forget, outward = gates.chunk(4, -1)
     return torch.cat([inward, forget, outward, new], -1)
 

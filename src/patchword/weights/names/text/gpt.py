@@ -88,7 +88,7 @@ class GptNames:
         return (*found, self._layout("", "words", "", "tokens"))
 
     def _layout(self, prefix: str, head: str, linear: str, needed: str) -> Layout:
-        """needed: the head of the models that are saved with this layout"""
+        """Return the layout of a head. needed: the head of the models that are saved with this layout."""
         pairs = [(ours, f"{prefix}{theirs}") for ours, theirs in self.rows]
         table = pairs[0][1]
         return GptLayout(

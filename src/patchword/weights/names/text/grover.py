@@ -31,7 +31,7 @@ _ROWS = rows(
 
 @dataclass(frozen=True)
 class GroverLayout(Layout):
-    """newslm/layer03/output/kernel is layer3.output.weight in the rows."""
+    """Grover's TensorFlow checkpoints; newslm/layer03/output/kernel is layer3.output.weight in the rows."""
 
     file: str = "model.npz"
 

@@ -48,7 +48,7 @@ _ENCODER: Pairs = (
 
 
 class MobileNames(TextNames):
-    """Without a pooler, classifier and tagger have the same names; the config distinguishes them."""
+    """MobileBERT's names. Without a pooler, classifier and tagger have equal names; the config distinguishes them."""
 
     def layouts(self) -> tuple[Layout, ...]:
         if self.pooler:

@@ -15,7 +15,7 @@ _CHANNELS = _BLOCK + "feed_forward.sublayer."
 
 
 def _rows(stem: str, block: str, names: tuple[str, ...], norm: str) -> tuple[Row, ...]:
-    """names: of the two norms of a block, and of the two linear layers of token mixing and of channel mixing"""
+    """Return the name table. names: of the two norms of a block, and of the linear layers of both MLPs."""
     first, up_tokens, down_tokens, second, up, down = (f"{block}{name}.{{p}}" for name in names)
     return rows(
         ("stages.0.stem.{p}", f"{stem}.{{p}}"),

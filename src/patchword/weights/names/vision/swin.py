@@ -68,7 +68,7 @@ _IN_MEMORY: _Names = (
 
 
 def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
-    """merge: the index of their stage that contains the patch merging before our stage 1."""
+    """Return the rows of the stages. merge: the index of their stage that has the patch merging before our stage 1."""
     found: tuple[Row, ...] = ()
     for stage in range(1, STAGES):
         ours, theirs = f"stages.{stage}.stem.", f"{root}.{stage - 1 + merge}.downsample."

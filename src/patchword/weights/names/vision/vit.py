@@ -65,7 +65,7 @@ _Names = tuple[str | tuple[str, ...], ...]
 
 
 def _huggingface_rows(root: str, layer: _Names, prefix: tuple[str, ...], heads: tuple[str, ...]) -> tuple[Row, ...]:
-    """root: prefix of all names except those of the heads; "" in a file of the encoder alone"""
+    """Return the name table. root: prefix of all names except those of the heads; "" in a file of the encoder alone."""
 
     def below(names: str | tuple[str, ...]) -> str | tuple[str, ...]:
         return root + names if isinstance(names, str) else tuple(root + name for name in names)

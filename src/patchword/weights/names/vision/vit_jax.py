@@ -9,7 +9,7 @@ _BLOCK = "stages.0.encoder.blocks.{i}."
 
 
 def _rows(first: str, attention: str, second: str, feed_forward: str) -> tuple[Row, ...]:
-    """first, attention, second, feed_forward: names of a block's parts, which changed with the authors' library."""
+    """Return the name table. The other arguments name the parts of a block, which changed with the authors' library."""
     block = "Transformer/encoderblock_{i}/"
     joint = tuple(f"{block}{attention}/{part}.{{p}}" for part in ("query", "key", "value"))
     return rows(

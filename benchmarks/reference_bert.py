@@ -1,6 +1,6 @@
-"""BERT's masked words as a plain script would have them: a peer for `bert_training.py`, written without this library.
+"""Masked language modelling with BERT as a short script in PyTorch alone: a baseline for `bert_training.py`.
 
-No dropout, scores of words only where they are asked for, torch's own parts throughout.
+It has no dropout, computes logits only at the masked positions, and uses torch's own modules throughout.
 """
 
 import torch
@@ -23,7 +23,7 @@ class Layer(nn.Module):
         return self.second(x + self.down(F.gelu(self.up(x))))
 
 
-class PlainBert(nn.Module):
+class ReferenceBert(nn.Module):
     def __init__(self, vocabulary: int, width: int, depth: int, heads: int, hidden: int, max_length: int) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(max_length, width)
@@ -35,10 +35,10 @@ class PlainBert(nn.Module):
             if isinstance(part, nn.Linear | nn.Embedding):
                 nn.init.normal_(part.weight, std=0.02)
 
-    def forward(self, ids: Tensor, asked: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, predict_at: Tensor, labels: Tensor) -> Tensor:
         x = self.words(ids) + self.places.weight[: ids.shape[1]] + self.segments.weight[0]
         x = self.norm(x)
         for layer in self.layers:
             x = layer(x)
-        x = self.last(F.gelu(self.transform(x.flatten(0, 1)[asked])))
+        x = self.last(F.gelu(self.transform(x.flatten(0, 1)[predict_at])))
         return F.cross_entropy(F.linear(x, self.words.weight, self.bias), labels)

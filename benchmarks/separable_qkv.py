@@ -1,10 +1,10 @@
-"""Separable projections on a GPU: is their kernel exact, and how fast is it beside filters and matrices one by one?
+"""Check and time the kernel `separable_qkv` on a GPU: the depthwise-separable projections to queries, keys and values.
 
-The maps are those of the stages of Pale-T, in bfloat16 and without gradients. The other way is the one taken without
-this kernel: three filters with their norms in them (neighbours.py) and three products, compiled.
+The sizes are those of the stages of Pale-T, in bfloat16 and without gradients. It is compared with three depthwise
+convolutions with folded batch norm (depthwise_conv.py) and three matmuls, compiled.
 
-python benchmarks/separable.py
-python benchmarks/separable.py --tune        # tries other launches
+python benchmarks/separable_qkv.py
+python benchmarks/separable_qkv.py --tune        # also times other launch settings
 """
 
 import argparse
@@ -25,11 +25,11 @@ from patchword.kernels.depthwise_conv.separable_qkv import has_separable_qkv_ker
 from patchword.layers import SeparableProjection
 
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))  # side of the map, channels
-KIND = torch.bfloat16
+DTYPE = torch.bfloat16
 
 
-def made(width: int) -> SeparableProjection:
-    """Norms as they are after some training"""
+def trained_projection(width: int) -> SeparableProjection:
+    """A projection with random batch-norm statistics, as after some training."""
     torch.manual_seed(0)
     part = SeparableProjection(width)
     for norm in part.modules():
@@ -38,7 +38,7 @@ def made(width: int) -> SeparableProjection:
             nn.init.uniform_(norm.running_var, 0.2, 2)
             nn.init.normal_(norm.weight, 1, 0.2)
             nn.init.normal_(norm.bias)
-    return part.to("cuda", KIND).eval()
+    return part.to("cuda", DTYPE).eval()
 
 
 def parts_of(part: SeparableProjection) -> list[SeparableWeights]:
@@ -51,31 +51,31 @@ def parts_of(part: SeparableProjection) -> list[SeparableWeights]:
 
 
 def errors(tokens: Tensor, parts: list[SeparableWeights], side: int) -> str:
-    """of queries, keys and values, relative to float64; then those of the plain way"""
+    """The errors of queries, keys and values relative to float64: of the kernel, then of the reference."""
     exact = [SeparableWeights(*(tensor.double() for tensor in part)) for part in parts]
     expected = separable_qkv_reference(tokens.double(), exact, 1e-5, side, side).chunk(3, -1)
-    told = []
-    for way in (separable_qkv, separable_qkv_reference):
-        answer = way(tokens, parts, 1e-5, side, side)
-        found = answer if isinstance(answer, list) else answer.chunk(3, -1)
+    listed = []
+    for function in (separable_qkv, separable_qkv_reference):
+        output = function(tokens, parts, 1e-5, side, side)
+        found = output if isinstance(output, list) else output.chunk(3, -1)
         pairs = zip(found, expected, strict=True)
-        told.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
-    return f"errors {told[0]} (the plain way: {told[1]})"
+        listed.append(", ".join(f"{(one.double() - other).norm() / other.norm():.1e}" for one, other in pairs))
+    return f"errors {listed[0]} (reference: {listed[1]})"
 
 
 def milliseconds(run: Callable[[], object]) -> float:
     return float(do_bench(run, warmup=20, rep=100, return_mode="median"))
 
 
-def one_by_one(part: SeparableProjection, tokens: Tensor, side: int) -> float:
-    """without this kernel: the other rules alone"""
+def without_kernel(part: SeparableProjection, tokens: Tensor, side: int) -> float:
+    """Milliseconds with every fusion rule except this kernel's."""
     scope, rules = Scope(grid=Grid(side, side)), {name: rule for name, rule in RULES.items() if name != "separable_qkv"}
     fused = rewritten(part, rules)
     run = torch.compile(lambda tokens: fused(tokens, scope)[:3])
     return milliseconds(lambda: run(tokens))
 
 
-def told(spent: float, tokens: Tensor) -> str:
+def rates(spent: float, tokens: Tensor) -> str:
     width = tokens.shape[-1]
     return (
         f"{spent:.4f} ms, {4e-9 * tokens.nbytes / spent:.2f} TB/s, {6e-9 * tokens.numel() * width / spent:.0f} TFLOP/s"
@@ -92,26 +92,26 @@ def tune(tokens: Tensor, parts: list[SeparableWeights], side: int) -> None:
         programs = -(-lanes // plan.lanes) * -(-side // span) * (width // plan.block)
         kernel.launch = lambda *sizes, chosen=(plan, programs, warps): chosen
         spent = milliseconds(lambda: torch.ops.patchword.separable_filters(tokens, *given, 1e-5, side, side))
-        print(f"  filters alone: {told(spent, tokens)}: {plan}", flush=True)
+        print(f"  convolutions alone: {rates(spent, tokens)}: {plan}", flush=True)
     kernel.launch = kept
 
 
 @torch.no_grad()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tune", action="store_true", help="try other launches")
+    parser.add_argument("--tune", action="store_true", help="also time other launch settings")
     parser.add_argument("--batch", type=int, default=256)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/kernels/test_separable_qkv.py")
+        parser.error("this needs a GPU; on the CPU the kernel is checked by tests/units/kernels/depthwise_conv")
     for side, width in STAGES:
-        part = made(width)
-        parts, tokens = parts_of(part), torch.randn(asked.batch, side * side, width, device="cuda").to(KIND)
+        part = trained_projection(width)
+        parts, tokens = parts_of(part), torch.randn(options.batch, side * side, width, device="cuda").to(DTYPE)
         used = has_separable_qkv_kernel(tokens, parts)
         print(f"{side} x {side}, {width}: {errors(tokens[:9], parts, side)}{'' if used else ', NOT USED'}", flush=True)
         spent = milliseconds(lambda: separable_qkv(tokens, parts, 1e-5, side, side))  # noqa: B023  # it runs at once
-        print(f"  {told(spent, tokens)}; one by one {one_by_one(part, tokens, side):.4f} ms", flush=True)
-        if asked.tune:
+        print(f"  {rates(spent, tokens)}; without the kernel {without_kernel(part, tokens, side):.4f} ms", flush=True)
+        if options.tune:
             tune(tokens, parts, side)
 
 

@@ -26,7 +26,7 @@ class DataSplit(Protocol):
     @property
     def second(self) -> str: ...
     def __len__(self) -> int:
-        """the number of documents, or of pairs of sentences"""
+        """Return the number of documents, or of sentence pairs."""
         ...
 
     def fingerprint(self) -> str: ...
@@ -40,7 +40,7 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
     @property
     def lengths(self) -> Tensor:
-        """tokens per example"""
+        """Return the number of tokens of each example."""
         ...
 
     def batch(self, index: Tensor) -> TextBatch: ...
@@ -77,7 +77,7 @@ class CorpusSplit:
 @dataclass(frozen=True, eq=False)
 class PlannedExamples:
     plan: ExamplePlan
-    share: CorpusSplit
+    split: CorpusSplit
     epoch: int
 
     def __len__(self) -> int:
@@ -89,19 +89,19 @@ class PlannedExamples:
 
     def batch(self, index: Tensor) -> TextBatch:
         ids, segments, labels = self.plan.batch(index)
-        return batch_of(self.share, ids, segments, index, self.epoch, self.share.seed, labels)
+        return batch_of(self.split, ids, segments, index, self.epoch, self.split.seed, labels)
 
 
 def batch_of(
-    share: DataSplit, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
+    split: DataSplit, ids: Ragged, segments: Ragged, index: Tensor, epoch: int, seed: int, labels: Tensor | None
 ) -> TextBatch:
-    question = share.target_rule(ids, index, seed, epoch)
-    labels = labels if share.second else None
-    return TextBatch(question.ids, segments, index, share.form, labels, question.targets, targets_only=True)
+    question = split.target_rule(ids, index, seed, epoch)
+    labels = labels if split.second else None
+    return TextBatch(question.ids, segments, index, split.form, labels, question.targets, targets_only=True)
 
 
-def set_aside(count: int, share: float) -> tuple[Tensor, Tensor]:
+def split_held_out(count: int, fraction: float) -> tuple[Tensor, Tensor]:
     """Return the indices of the training and of the held-out documents; the choice does not depend on the seed."""
     order = uniform(0, 0, torch.arange(count), DOCUMENTS_HELD_OUT).argsort(stable=True)
-    aside = min(count - 1, max(1, round(count * share)))
+    aside = min(count - 1, max(1, round(count * fraction)))
     return order[aside:].sort().values, order[:aside].sort().values

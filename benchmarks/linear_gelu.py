@@ -1,6 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""A product that ends in bias and GELU, for feed-forwards that are too wide for one kernel, beside cuBLAS and a GELU of
-its own: launches that `python benchmarks/feed_forward.py` tries."""
+"""The launch settings of `linear_gelu` that `python benchmarks/fused_mlp.py` times against cuBLAS with a separate GELU.
+
+The kernel is a matmul with bias and GELU in its epilogue, for feed-forwards that are too wide for `fused_mlp`.
+"""
 
 from typing import NamedTuple
 
