@@ -22,7 +22,7 @@ from patchword.kernels.depthwise_conv.torch_op import (
     filter_map,
 )
 
-_KINDS = (torch.float32, torch.bfloat16, torch.float16)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 LIBRARY.define(f"depthwise_conv({GIVEN}) -> Tensor", tags=TAGS)
 LIBRARY.impl("depthwise_conv", filter_map, "CompositeExplicitAutograd")
 torch.library.register_fake("patchword::depthwise_conv", filter_fake, lib=LIBRARY)
@@ -30,7 +30,7 @@ _filter = torch.ops.patchword.depthwise_conv.default
 
 
 def has_depthwise_conv_kernel(tokens: Tensor) -> bool:
-    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, SELF_TEST)
+    return tokens.is_cuda and tokens.dtype in _DTYPES and is_usable(tokens, SELF_TEST)
 
 
 def has_depthwise_conv2d_kernel(feature_map: Tensor) -> bool:
@@ -87,7 +87,7 @@ class _Filter(torch.autograd.Function):
 
 
 @torch.library.impl(LIBRARY, "depthwise_conv", "Autograd")
-def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+def _with_autograd(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
     given = tokens, weight, bias
     if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in given):
         return cast(Tensor, _Filter.apply(*given, *rest))  # type: ignore[no-untyped-call]  # torch has no types
@@ -97,7 +97,7 @@ def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: 
 def _reference_gradients(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> list[Tensor | None]:
-    """With respect to views of the inputs: one input may be computed from another."""
+    """Differentiates the reference with respect to views of the inputs, because one input may depend on another."""
     tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
     dtype, given = tokens.dtype, [tokens, weight, bias]
     answer = depthwise_conv_reference(tokens, weight.to(dtype), None if bias is None else bias.to(dtype), height, width)

@@ -15,7 +15,7 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["count"])
 def entered(
-    image, weight, bias, scale, shift, answer, count, eps, height, breadth, down, across,
+    image, weight, bias, scale, shift, answer, count, eps, height, map_width, down, across,
     image_step, channel_step, row_step, column_step,
     channels: tl.constexpr, kernel: tl.constexpr, stride: tl.constexpr, padding: tl.constexpr,
     width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, before: tl.constexpr,
@@ -47,7 +47,7 @@ def entered(
             which, beside = number // line, number % line
             channel, below = which // kernel, which % kernel
             y, x = top[:, None] + below[None, :], left[:, None] + beside[None, :]
-            inside = there & (which < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < breadth)
+            inside = there & (which < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < map_width)
             place = channel * channel_step + below * row_step + beside * column_step
             pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(dtype)
             known = (beside >= before) & (beside < before + kernel)

@@ -12,7 +12,7 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["count"])
 def patch_merge_norm(
-    tokens, scale, shift, answer, count, eps, height, breadth, image_step, row_step, column_step,
+    tokens, scale, shift, answer, count, eps, height, map_width, image_step, row_step, column_step,
     first: tl.constexpr, second: tl.constexpr, rows: tl.constexpr,
 ):  # fmt: skip
     """height, breadth: of the answer. first + second: channels of the map"""
@@ -20,8 +20,8 @@ def patch_merge_norm(
     row = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     there = (row < count)[:, None]
     column, other = tl.arange(0, first)[None, :], first + tl.arange(0, second)[None, :]
-    line = row // breadth
-    corner = line // height * image_step + line % height * 2 * row_step + row % breadth * 2 * column_step
+    line = row // map_width
+    corner = line // height * image_step + line % height * 2 * row_step + row % map_width * 2 * column_step
     parts, total = (), tl.zeros((rows,), tl.float32)
     for corner_of in tl.static_range(4):  # of these the row changes fastest
         place = tokens + (corner + corner_of % 2 * row_step + corner_of // 2 * column_step)[:, None]

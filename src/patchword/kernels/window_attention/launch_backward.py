@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from patchword.kernels.common.launch import PreparedLaunch, sm_count
-from patchword.kernels.depthwise_conv.lepe_conv_launch import ForTaps
+from patchword.kernels.depthwise_conv.lepe_conv_launch import TapsBackward
 from patchword.kernels.window_attention import bias_grad_triton, triton_backward
 from patchword.kernels.window_attention.launch import Call, HeadGroupLaunch, head_group_launches
 from patchword.kernels.window_attention.tuning import WARPS, walkers
@@ -21,7 +21,7 @@ class BiasGradLaunches(NamedTuple):
 
 class FilterGradLaunches(NamedTuple):
     values: PreparedLaunch  # adds to the gradient of the values
-    taps: ForTaps
+    taps: TapsBackward
 
 
 class BackwardLaunches(NamedTuple):
@@ -56,8 +56,8 @@ def _backward_launches(group: HeadGroupLaunch, joint: bool) -> BackwardLaunches:
 
 
 def _filter_grad_launches(group: HeadGroupLaunch, joint: bool) -> FilterGradLaunches:
-    gradient = group.lie(joint=False)
-    values = group.filter.backward(gradient, group.lie(joint), onto=True)
+    gradient = group.channel_layout(joint=False)
+    values = group.filter.backward(gradient, group.channel_layout(joint), accumulate=True)
     return FilterGradLaunches(values, group.filter.taps(group.values, gradient))
 
 

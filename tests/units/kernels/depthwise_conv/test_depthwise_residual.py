@@ -125,7 +125,7 @@ def test_programs_cover_all_lanes(sides):
     lanes = -(-3 * sides[1] // (plan.columns * plan.lanes))
     assert programs == lanes * -(-sides[0] // plan.span) * (96 // plan.block)
     assert 32 * warps > plan.block
-    assert plan.whole == (3 * sides[1] // plan.columns % plan.lanes == 0)
+    assert plan.full_programs == (3 * sides[1] // plan.columns % plan.lanes == 0)
 
 
 @pytest.mark.parametrize(
