@@ -1,4 +1,4 @@
-"""Queries, keys and values of separable projections, for inference: each has a depthwise 3 x 3 convolution, a batch norm
+"""Queries, keys and values of separable projections, for inference: each has a depthwise 3 x 3 convolution, a norm
 and a matrix.
 
 One kernel (triton.py) runs the three convolutions, each with its norm folded in; then cuBLAS runs the three products on

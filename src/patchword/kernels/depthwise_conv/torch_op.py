@@ -28,18 +28,18 @@ def filter_map(
 ) -> Tensor:
     from patchword.kernels.depthwise_conv.launch import forward
 
-    tokens, weight, answer = (
+    tokens, weight, output = (
         _with_contiguous_channels(tokens),
         weight.contiguous(),
         allocate(tokens, tokens.shape, dtype),
     )
-    if not answer.numel():
-        return answer
+    if not output.numel():
+        return output
     bias = None if bias is None else bias.contiguous()
-    with on_device(answer):
-        run = forward(_map(height, width, tokens, weight, bias, answer))
-        run(tokens, weight, weight if bias is None else bias, answer, answer)
-    return answer
+    with on_device(output):
+        run = forward(_map(height, width, tokens, weight, bias, output))
+        run(tokens, weight, weight if bias is None else bias, output, output)
+    return output
 
 
 def filter_fake(

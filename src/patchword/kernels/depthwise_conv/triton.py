@@ -58,8 +58,9 @@ def _load_row(
 
 @triton.jit
 def _convolve_strip(
-    source, target, filter_stride, taps, sides, strip, height: tl.constexpr, row_stride: tl.constexpr, width: tl.constexpr,
-    span: tl.constexpr, columns: tl.constexpr, ahead: tl.constexpr, residual: tl.constexpr, full_programs: tl.constexpr,
+    source, target, filter_stride, taps, sides, strip, height: tl.constexpr, row_stride: tl.constexpr,
+    width: tl.constexpr, span: tl.constexpr, columns: tl.constexpr, ahead: tl.constexpr, residual: tl.constexpr,
+    full_programs: tl.constexpr,
 ):  # fmt: skip
     """Convolves a strip of all lanes with one filter or more.
 

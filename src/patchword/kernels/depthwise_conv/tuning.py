@@ -6,7 +6,7 @@ _SPAN, _LANES = 7, 4  # rows per strip and lanes per program: the fastest of tho
 
 
 class Strips(NamedTuple):
-    """span: rows per strip. columns: per lane. ahead: rows that are prefetched. full_programs: lanes fill all programs"""
+    """span: rows per strip. columns: per lane. ahead: prefetched rows. full_programs: the lanes fill all programs"""
 
     span: int
     columns: int

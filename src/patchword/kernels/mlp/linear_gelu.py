@@ -1,4 +1,4 @@
-"""gelu(up(x)) as one kernel, without gradients: the first half of feed-forwards that are too wide for fused_mlp.
+"""gelu(up(x)) as one kernel, for inference: the first half of feed-forwards that are too wide for fused_mlp.
 
 A GELU of its own reads and writes all hidden values once more, which takes as long as a short matrix product. For wider
 matrices the product of cuBLAS is so much faster that a separate GELU costs less; except for 512 channels and many
@@ -32,7 +32,7 @@ _SLOTS = 5  # tiles of the matrix in shared memory
 
 
 def has_linear_gelu_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, up, bias) or short_dtype(tokens, up, bias) is None:
         return False
     hidden, width = up.shape
@@ -58,13 +58,13 @@ def _launch(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     tokens, (hidden, width) = tokens.contiguous(), up.shape
     if width == _SPECIALIZED:
         return warp_specialized(tokens, up.contiguous(), bias.contiguous(), form)
-    answer, count = _shape(tokens, up), tokens.numel() // width
+    output, count = _shape(tokens, up), tokens.numel() // width
     programs = -(-count // ROWS) * (hidden // COLUMNS)
-    given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
+    given = (tokens, up.contiguous(), bias.contiguous(), output, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
     if programs:
         with torch.cuda.device_of(tokens):  # Triton launches on the current device
             linear_gelu_kernel[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)
-    return answer
+    return output
 
 
 def warp_specialized(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
@@ -73,15 +73,15 @@ def warp_specialized(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Ten
     from patchword.kernels.common.warp_specialized import ROWS as EACH
     from patchword.kernels.mlp.linear_gelu_warp_specialized import DEEP, HALF, SIDE, warp_specialized_kernel
 
-    (hidden, width), answer = up.shape, _shape(tokens, up)
+    (hidden, width), output = up.shape, _shape(tokens, up)
     count, rows, deep, side = tokens.numel() // width, EACH.value, DEEP.value, SIDE.value
     programs = min(-(-count // (2 * rows)), sm_count(tokens.get_device()))
-    taken = described(tokens.view(count, width), rows, deep), described(up, side, deep)
-    found = described(answer.view(count, hidden), rows, HALF.value)
+    sources = described(tokens.view(count, width), rows, deep), described(up, side, deep)
+    target = described(output.view(count, hidden), rows, HALF.value)
     choices = hidden // side, width // deep, form, _SLOTS
     with torch.cuda.device_of(tokens):
-        warp_specialized_kernel[(programs,)](*taken, bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
-    return answer
+        warp_specialized_kernel[(programs,)](*sources, bias, target, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
+    return output
 
 
 def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
@@ -96,7 +96,7 @@ def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16)
 
 
 def warp_specialized_matches_reference(device: torch.device) -> bool:
-    """with several tiles per program"""
+    """True if the kernel agrees with the reference, with several tiles per program."""
     return matches_reference_at(_SPECIALIZED, 40000, device, torch.bfloat16, warp_specialized)
 
 
@@ -108,9 +108,9 @@ def matches_reference_at(
     wave = TestInputs(device, dtype)
     tokens, up, bias = wave(rows, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
-        found = run(tokens, up, bias, "gelu").float()
+        target = run(tokens, up, bias, "gelu").float()
         expected = linear_gelu_reference(tokens.float(), up.float(), bias.float(), "gelu")
-    return bool((found - expected).norm() < 1e-2 * expected.norm())
+    return bool((target - expected).norm() < 1e-2 * expected.norm())
 
 
 SELF_TEST = SelfTest("linear_gelu", matches_reference, on=is_hopper)

@@ -1,5 +1,5 @@
-"""The output projection of attention, its residual sum, and the feed-forward after it, without gradients: all that a
-block computes after attention.
+"""The output projection of attention, its residual sum, and the MLP after it, for inference: all that a block computes
+after attention.
 
 By itself the projection reads two maps of tokens and writes one, which the feed-forward reads. The warp-specialised
 kernel (fused_mlp_warp_specialized) holds it on the chip. There is no other kernel: elsewhere both run one by one.
@@ -24,8 +24,8 @@ from patchword.kernels.mlp.tuning import is_warp_specialized
 
 
 def has_out_proj_mlp_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weights: Weights) -> bool:
-    """On a Hopper GPU with a version of Triton that was measured, for tokens of 16 bits and sizes that fit, where no
-    gradient is needed. The branch is not computed yet, so its need of a gradient is not known."""
+    """True on a Hopper GPU with a supported version of Triton, for 16-bit tokens and supported sizes, if no gradient is
+    needed. The caller must check the branch, which is not computed yet."""
     if not is_on_cuda(tokens) or needs_grad(tokens, matrix, bias, *weights):
         return False
     if tokens.dtype != short_dtype(tokens, matrix, bias, *weights):
@@ -81,7 +81,7 @@ _run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, 
 
 @torch.no_grad()
 def matches_reference(device: torch.device) -> bool:
-    """Both numbers of consumer groups, with one tile per program and with more."""
+    """True if both numbers of consumer groups pass, with one tile per program and with more."""
     return all(matches_reference_at(width, rows, device) for width, rows in ((128, 30000), (256, 77)))
 
 

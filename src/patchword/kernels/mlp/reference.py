@@ -1,11 +1,11 @@
-"""The reference implementations of the kernels of feed-forwards, in PyTorch."""
+"""The reference implementations of the MLP kernels, in PyTorch."""
 
 from typing import NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor
 
-FORMS = ("gelu", "gelu-tanh", "quick-gelu")  # the activations that the kernels know
+FORMS = ("gelu", "gelu-tanh", "quick-gelu")  # the activations that the kernels support
 
 
 class Weights(NamedTuple):

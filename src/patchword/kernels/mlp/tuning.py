@@ -36,7 +36,7 @@ class Groups(NamedTuple):
     groups: int
 
 
-_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the best of those tried on an H200
+_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the fastest of those tried on an H200
 GROUPED = {64: _THREE, 96: _THREE, 128: _THREE, 192: _TWO, 256: _TWO}  # by the width
 
 
@@ -53,9 +53,9 @@ def launch(width: int, hidden: int, size: int) -> Plan:
     """size: bytes per element of the tokens"""
     first, second = parts(width)
     chunk = next(chunk for chunk in (128, 64, 32) if hidden % chunk == 0)
-    held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
-    if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
+    held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, the tokens, and the normalised tokens
+    if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # 16 KB for biases and transposed tiles
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
     chunk = min(chunk, 64 if 128 < width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    share = 2 if width <= 128 else 1  # three small programs per multiprocessor, where registers are left
-    return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)
+    divisor = 2 if width <= 128 else 1  # three small programs per multiprocessor, where registers are left
+    return Plan(False, first, second, _ROWS // divisor, chunk, _WARPS // divisor, 3)

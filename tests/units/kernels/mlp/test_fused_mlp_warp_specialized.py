@@ -90,28 +90,28 @@ def test_a_changed_input_changes_the_output(wrong):
 
 
 ORDERS = {
-    "a place is left too early": (
-        """            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+    "a slot is released too early": (
+        """            total, hidden, hidden_sums = warpgroup_mma_wait(1, deps=(total, hidden, hidden_sums))
             mbarrier.arrive(down_free.index(slot), count=1)
-            lowered += 1
+            down_step += 1
 """,
         """            mbarrier.arrive(down_free.index(slot), count=1)
-            lowered += 1
-            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+            down_step += 1
+            total, hidden, hidden_sums = warpgroup_mma_wait(1, deps=(total, hidden, hidden_sums))
 """,
     ),
-    "a place is read before it is filled": (
-        "            mbarrier.wait(up_ready.index(following), raised // slots % 2)\n",
+    "a slot is read before it is filled": (
+        "            mbarrier.wait(up_ready.index(following), up_step // slots % 2)\n",
         "",
     ),
-    "the answer before is written over": ("        tma.store_wait(0)  # the answer before has left\n", ""),
-    "a product is used before it is there": (
-        "            between = warpgroup_mma_wait(0, deps=(between,))\n            mbarrier.arrive(up_free",
+    "the previous output is overwritten": ("        tma.store_wait(0)  # the previous output is stored\n", ""),
+    "a product is used before it is complete": (
+        "            hidden_sums = warpgroup_mma_wait(0, deps=(hidden_sums,))\n            mbarrier.arrive(up_free",
         "            mbarrier.arrive(up_free",
     ),
-    "everybody waits": ("raised // slots % 2 ^ 1", "raised // slots % 2"),
-    "a branch is read before it is there": ("            mbarrier.wait(here, taken)\n", ""),
-    "a piece of the last matrix is left too early": (
+    "all warps wait": ("up_step // slots % 2 ^ 1", "up_step // slots % 2"),
+    "a branch is read before it is loaded": ("            mbarrier.wait(rows_ready, phase)\n", ""),
+    "a tile of the output projection is released too early": (
         """                total = warpgroup_mma_wait(0, deps=(total,))
                 mbarrier.arrive(down_free.index(slot), count=1)
 """,
@@ -119,17 +119,17 @@ ORDERS = {
                 total = warpgroup_mma_wait(0, deps=(total,))
 """,
     ),
-    "nobody leaves": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
+    "no slot is released": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
 }
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_wrong_order_is_seen(monkeypatch, order):
+def test_a_wrong_order_is_detected(monkeypatch, order):
     tokens, weights = given(300, 64, 128)
     run = changed(kernel.warp_specialized, *ORDERS[order])
     assert is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens), run=run))
 
 
-def test_nothing_is_seen_in_the_right_order(monkeypatch):
+def test_the_right_order_is_accepted(monkeypatch):
     tokens, weights = given(300, 64, 128)
     assert not is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens)))

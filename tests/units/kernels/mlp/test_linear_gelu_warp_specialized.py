@@ -53,20 +53,20 @@ def test_a_changed_input_changes_the_output(wrong):
 
 
 ORDERS = {
-    "the next pieces come too early": ("warpgroup_mma_wait(1,", "warpgroup_mma_wait(2,"),
-    "the next rows come too early": ("held.index(piece - 1))", "held.index(piece))"),
-    "what is sent is written over": ("                tma.store_wait(0)  # what was sent before has left\n", ""),
-    "everybody waits": ("step // slots % 2 ^ 1", "step // slots % 2"),
+    "the next tiles are loaded too early": ("warpgroup_mma_wait(1,", "warpgroup_mma_wait(2,"),
+    "the next rows are loaded too early": ("rows_tile.index(width_tile - 1))", "rows_tile.index(width_tile))"),
+    "the stored half is overwritten": ("                tma.store_wait(0)  # the previous half is stored\n", ""),
+    "all warps wait": ("step // slots % 2 ^ 1", "step // slots % 2"),
 }
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_wrong_order_is_seen(monkeypatch, order):
+def test_a_wrong_order_is_detected(monkeypatch, order):
     parts = given(300, 256, 256)
     run = changed(kernel.warp_specialized_kernel, *ORDERS[order])
     assert is_seen(monkeypatch, lambda: warp_specialized(*parts, run=run))
 
 
-def test_nothing_is_seen_in_the_right_order(monkeypatch):
+def test_the_right_order_is_accepted(monkeypatch):
     parts = given(300, 256, 256)
     assert not is_seen(monkeypatch, lambda: warp_specialized(*parts))
