@@ -16,7 +16,7 @@ from patchword.kernels.common.availability import (
     needs_grad,
     short_dtype,
 )
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.depthwise_conv.reference import depthwise_residual_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
@@ -38,7 +38,7 @@ def depthwise_residual(tokens: Tensor, weight: Tensor, bias: Tensor, height: int
 def _launch(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, map_width: int) -> Tensor:
     from patchword.kernels.depthwise_conv.triton import conv_residual as kernel
 
-    tokens, output, width = tokens.contiguous(), _shape(tokens), tokens.shape[-1]
+    tokens, output, width = tokens.contiguous(), empty_like_first(tokens), tokens.shape[-1]
     tiling, programs, warps = launch(len(tokens), height, map_width, width)
     given = tokens, weight.contiguous(), bias.contiguous(), output, len(tokens) * height * map_width
     if programs:
@@ -47,12 +47,8 @@ def _launch(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, map_width
     return output
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _GIVEN = "Tensor tokens, Tensor weight, Tensor bias, SymInt height, SymInt map_width"
-_run = register_op("depthwise_residual", _GIVEN, _launch, _shape)
+_run = register_op("depthwise_residual", _GIVEN, _launch, empty_like_first)
 
 
 @torch.no_grad()

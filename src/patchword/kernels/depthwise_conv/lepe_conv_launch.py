@@ -52,7 +52,7 @@ class Filter(NamedTuple):
 
     def taps(self, source: ChannelLayout, gradient: ChannelLayout) -> TapsBackward:
         plan = walkers(self._lanes, self.channels, sm_count(self.device))
-        numbers = (*source, *gradient, self.batch, *self._sides, self.channels, plan.tile, plan.block)
+        numbers = (*source, *gradient, self.batch, *self.cut.sides, self.channels, plan.tile, plan.block)
         main = PreparedLaunch(lepe_conv_triton.taps_backward, plan.grid, numbers, plan.warps, 1)
         entries, parts = 10 * self.channels, plan.grid[0]
         grid, numbers = (-(-entries // _ENTRIES), 1, 1), (parts, self.channels, _SOME, _ENTRIES)
@@ -63,13 +63,9 @@ class Filter(NamedTuple):
     ) -> PreparedLaunch:
         plan = strips(self._lanes, self.cut.rows.members, self.channels, sm_count(self.device))
         layout = (*source, output.start, output.stride, self.batch, plan.span)
-        constants = (*self._sides, self.channels, direction, has_constant, accumulate, plan.tile, plan.block)
+        constants = (*self.cut.sides, self.channels, direction, has_constant, accumulate, plan.tile, plan.block)
         return PreparedLaunch(lepe_conv_triton.conv3x3, plan.grid, (*layout, *constants), plan.warps, 1, plan.registers)
 
     @property
     def _lanes(self) -> int:
         return self.batch * self.cut.groups * self.cut.columns.members
-
-    @property
-    def _sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.cut.rows), tuple(self.cut.columns)

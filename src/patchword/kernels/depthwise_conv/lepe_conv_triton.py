@@ -42,15 +42,15 @@ def conv3x3(
     if has_constant:
         constant_row = tl.load(constant + channel, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
     west, west_valid = _side_index(columns, column_group, right - 1)
-    place, column_valid = _side_index(columns, column_group, right)
+    position, column_valid = _side_index(columns, column_group, right)
     east, east_valid = _side_index(columns, column_group, right + 1)
     pair_valid = lane_valid[:, None] & channel_valid[None, :]
     west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
     column_mask = column_valid[:, None] & pair_valid
     first_row = source + (image * image_stride + start)[:, None] + channel[None, :]
     from_west, from_east = first_row + (west * stride)[:, None], first_row + (east * stride)[:, None]
-    from_here = first_row + (place * stride)[:, None]
-    output_token = image * (rows[0] * columns[0]) * output_stride + output_start + place * output_stride
+    from_here = first_row + (position * stride)[:, None]
+    output_token = image * (rows[0] * columns[0]) * output_stride + output_start + position * output_stride
     output_column = output_token[:, None] + channel[None, :]
     row, inside = _side_index(rows, group, begin - 1 + tl.zeros_like(group))
     row_offset = (row * columns[0] * stride)[:, None]
@@ -92,17 +92,17 @@ def taps_backward(
     for begin in range(tl.program_id(0) * tile, count, tl.num_programs(0) * tile):
         image, group, column_group, right, lane_valid = _lane_indices(rows, columns, begin + tl.arange(0, tile), batch)
         west, west_valid = _side_index(columns, column_group, right - 1)
-        place, column_valid = _side_index(columns, column_group, right)
+        position, column_valid = _side_index(columns, column_group, right)
         east, east_valid = _side_index(columns, column_group, right + 1)
         pair_valid = lane_valid[:, None] & channel_valid[None, :]
         west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
         column_mask = column_valid[:, None] & pair_valid
         first_row = source + (image * image_stride + start)[:, None] + channel[None, :]
-        from_west, from_here = first_row + (west * stride)[:, None], first_row + (place * stride)[:, None]
+        from_west, from_here = first_row + (west * stride)[:, None], first_row + (position * stride)[:, None]
         from_east = first_row + (east * stride)[:, None]
         grads = (
             grad_output
-            + (image * output_image_stride + output_start + place * output_stride)[:, None]
+            + (image * output_image_stride + output_start + position * output_stride)[:, None]
             + channel[None, :]
         )
         row, inside = _side_index(rows, group, tl.zeros_like(group))
@@ -148,14 +148,16 @@ def reduce_taps(
     partial_sums, grad_taps, grad_constant, parts, channels: tl.constexpr, part_block: tl.constexpr, block: tl.constexpr
 ):  # fmt: skip
     """Sums the parts of taps_backward in a fixed order, so that results are reproducible."""
-    place, total = tl.program_id(0) * block + tl.arange(0, block), tl.zeros((part_block, block), tl.float32)
+    position, total = tl.program_id(0) * block + tl.arange(0, block), tl.zeros((part_block, block), tl.float32)
     for begin in range(0, parts, part_block):
         part = begin + tl.arange(0, part_block)
-        inside = (part < parts)[:, None] & (place < channels * 10)[None, :]
-        total += tl.load(partial_sums + part[:, None] * (channels * 10) + place[None, :], mask=inside, other=0.0)
+        inside = (part < parts)[:, None] & (position < channels * 10)[None, :]
+        total += tl.load(partial_sums + part[:, None] * (channels * 10) + position[None, :], mask=inside, other=0.0)
     total_sum = tl.sum(total, 0)
-    tl.store(grad_taps + place, total_sum, mask=place < channels * 9)
-    tl.store(grad_constant + place - channels * 9, total_sum, mask=(place >= channels * 9) & (place < channels * 10))
+    tl.store(grad_taps + position, total_sum, mask=position < channels * 9)
+    tl.store(
+        grad_constant + position - channels * 9, total_sum, mask=(position >= channels * 9) & (position < channels * 10)
+    )
 
 
 @triton.jit
@@ -168,5 +170,5 @@ def _lane_indices(rows: tl.constexpr, columns: tl.constexpr, lane, batch):
 @triton.jit
 def _side_index(side: tl.constexpr, group, member):
     """Returns the index of a member along one side of the map, and whether it is valid."""
-    place = side_index(side, group, member)
-    return place, (member >= 0) & (member < side[1]) & (place < side[0])
+    position = side_index(side, group, member)
+    return position, (member >= 0) & (member < side[1]) & (position < side[0])

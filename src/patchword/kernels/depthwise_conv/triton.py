@@ -84,12 +84,12 @@ def _convolve_strip(
                         )
                 if residual:
                     total += _to_float32(found[(row + 1) * loaded_columns + column + 1])
-                place = target + filter_index * filter_stride + (row * row_stride + column * width)
+                pointer = target + filter_index * filter_stride + (row * row_stride + column * width)
                 if full_programs and (height <= span or height % span == 0):
-                    tl.store(place, total.to(target.dtype.element_ty))
+                    tl.store(pointer, total.to(target.dtype.element_ty))
                 else:
                     valid = sides[1] & (strip * span + row < height)
-                    tl.store(place, total.to(target.dtype.element_ty), mask=valid[:, None])
+                    tl.store(pointer, total.to(target.dtype.element_ty), mask=valid[:, None])
 
 
 @triton.jit

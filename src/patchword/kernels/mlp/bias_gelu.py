@@ -11,17 +11,14 @@ from torch import Tensor
 
 from patchword.kernels.common.availability import SelfTest, is_usable, short_dtype
 from patchword.kernels.common.launch import sm_count
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
+from patchword.kernels.mlp import tuning
 from patchword.kernels.mlp.reference import bias_gelu_reference
-
-_ROWS, _ROWS_BACK, _WARPS = 32, 8, 4  # per program and step
-_WIDEST = 256  # columns per program
-_PROGRAMS = 7  # per multiprocessor: as many as its registers hold in the backward pass
 
 
 def has_bias_gelu_kernel(tokens: Tensor, up: Tensor) -> bool:
     """tokens: the input of the matrix `up`, (hidden, width). Only in compiled models: eager calls cost more."""
-    if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (_WIDEST // 2):
+    if not tokens.is_cuda or not torch.compiler.is_compiling() or len(up) % (tuning.BIAS_GELU_COLUMNS // 2):
         return False
     return short_dtype(tokens, up) is not None and is_usable(tokens, SELF_TEST)
 
@@ -38,8 +35,10 @@ def _launch_forward(inputs: Tensor, bias: Tensor) -> Tensor:
     output, count, columns = torch.empty_like(inputs), inputs.numel() // hidden, _columns(hidden)
     if count:
         with torch.cuda.device_of(inputs):  # Triton launches on the current device
-            grid = (-(-count // _ROWS), hidden // columns)
-            forward_kernel[grid](inputs, bias, output, count, hidden, _ROWS, columns, num_warps=_WARPS)
+            grid = (-(-count // tuning.BIAS_GELU_ROWS), hidden // columns)
+            forward_kernel[grid](
+                inputs, bias, output, count, hidden, tuning.BIAS_GELU_ROWS, columns, num_warps=tuning.BIAS_GELU_WARPS
+            )
     return output
 
 
@@ -49,27 +48,29 @@ def _launch_backward(grad_output: Tensor, inputs: Tensor, bias: Tensor) -> tuple
 
     grad_output, inputs, bias, hidden = grad_output.contiguous(), inputs.contiguous(), bias.contiguous(), len(bias)
     found, count, columns = torch.empty_like(inputs), inputs.numel() // hidden, _columns(hidden)
-    spans = max(1, min(_PROGRAMS * sm_count(inputs.get_device()) * columns // hidden, -(-count // _ROWS_BACK)))
+    spans = max(
+        1,
+        min(
+            tuning.BIAS_GELU_PROGRAMS * sm_count(inputs.get_device()) * columns // hidden,
+            -(-count // tuning.BIAS_GELU_ROWS_BACKWARD),
+        ),
+    )
     span = -(-count // spans)
     spans = -(-count // span) if count else 0
     parts = torch.empty(spans, hidden, dtype=torch.float32, device=inputs.device)
     if count:
-        given = (grad_output, inputs, bias, found, parts, count, span, hidden, _ROWS_BACK, columns)
+        given = (grad_output, inputs, bias, found, parts, count, span, hidden, tuning.BIAS_GELU_ROWS_BACKWARD, columns)
         with torch.cuda.device_of(inputs):
-            backward_kernel[(spans, hidden // columns)](*given, num_warps=_WARPS)
+            backward_kernel[(spans, hidden // columns)](*given, num_warps=tuning.BIAS_GELU_WARPS)
     return found, parts.sum(0).to(bias.dtype)
 
 
 def _columns(hidden: int) -> int:
-    return _WIDEST if hidden % _WIDEST == 0 else _WIDEST // 2
+    return tuning.BIAS_GELU_COLUMNS if hidden % tuning.BIAS_GELU_COLUMNS == 0 else tuning.BIAS_GELU_COLUMNS // 2
 
 
 def _backward_shapes(grad_output: Tensor, inputs: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    return _shape(inputs), torch.empty_like(bias)
-
-
-def _shape(inputs: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(inputs, memory_format=torch.contiguous_format)
+    return empty_like_first(inputs), torch.empty_like(bias)
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -81,7 +82,7 @@ def _gradients(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _GIVEN = "Tensor inputs, Tensor bias"
-_run = register_op("bias_gelu", _GIVEN, _launch_forward, _shape)
+_run = register_op("bias_gelu", _GIVEN, _launch_forward, empty_like_first)
 _run_backward = register_op(
     "bias_gelu_back", f"Tensor grad_output, {_GIVEN}", _launch_backward, _backward_shapes, "(Tensor, Tensor)"
 )

@@ -21,7 +21,7 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.launch import fills_gpu, sm_count
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.mlp.reference import Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import GROUPED, is_known, is_warp_specialized, launch
 
@@ -56,7 +56,7 @@ def _launch(
     from patchword.kernels.mlp.fused_mlp_triton import resident, streamed
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
-    output, count = _shape(tokens), tokens.numel() // width
+    output, count = empty_like_first(tokens), tokens.numel() // width
     if not count:
         return output
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
@@ -101,7 +101,7 @@ def warp_specialized(
     from patchword.kernels.common.warp_specialized import REGISTERS, ROWS, described
     from patchword.kernels.mlp.fused_mlp_warp_specialized import warp_specialized as kernel
 
-    (hidden, width), output = weights.up.shape, _shape(tokens)
+    (hidden, width), output = weights.up.shape, empty_like_first(tokens)
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
     found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
     rows = described(output.view(count, width), ROWS.value, wide)
@@ -118,12 +118,8 @@ def warp_specialized(
     return output
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *Weights._fields))
-_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
+_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _launch, empty_like_first)
 
 
 def matches_reference(device: torch.device) -> bool:

@@ -17,7 +17,7 @@ from patchword.kernels.common.availability import (
     needs_grad,
     short_dtype,
 )
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.mlp.fused_mlp import are_many, warp_specialized
 from patchword.kernels.mlp.reference import OutProjection, Weights, out_proj_mlp_reference
 from patchword.kernels.mlp.tuning import is_warp_specialized
@@ -65,18 +65,14 @@ def _launch(
     up_bias: Tensor, down: Tensor, down_bias: Tensor, eps: float, form: str,
 ) -> Tensor:  # fmt: skip
     if not tokens.numel():
-        return _shape(tokens)
+        return empty_like_first(tokens)
     tokens, branch, matrix, bias = (part.contiguous() for part in (tokens, branch, matrix, bias))
     weights = Weights(*(part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)))
     return warp_specialized(tokens, weights, eps, form, (branch, matrix, bias))
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *OutProjection._fields, *Weights._fields))
-_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
+_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, empty_like_first)
 
 
 @torch.no_grad()

@@ -28,7 +28,7 @@ class OutProjection(NamedTuple):
 
 
 def activation_reference(hidden: Tensor, form: str) -> Tensor:
-    """form: one of FORMS"""
+    """Applies a form of GELU. form: one of FORMS"""
     if form == "quick-gelu":
         return hidden * (1.702 * hidden).sigmoid()
     return F.gelu(hidden, approximate="tanh" if form == "gelu-tanh" else "none")

@@ -1,7 +1,7 @@
-"""Launch parameters of the feed-forward kernels, by their sizes.
+"""Launch parameters of the MLP kernels, by their sizes.
 
-For Hopper GPUs, as reported by the compiler: a program of 8 warps per multiprocessor holds 128 rows without spilling
-registers, and there are 227 KB of shared memory.
+Those of fused_mlp are for Hopper GPUs, as reported by the compiler: a program of 8 warps per multiprocessor holds 128
+rows without spilling registers, and there are 227 KB of shared memory.
 """
 
 from functools import cache
@@ -14,6 +14,28 @@ _SHARED = 227 * 1024
 _UNROLLED = 512  # hidden channels up to which the loop over chunks is unrolled where the matrices stay
 _ROWS = 128
 _WARPS = 8
+
+# bias_gelu
+BIAS_GELU_ROWS, BIAS_GELU_ROWS_BACKWARD, BIAS_GELU_WARPS = 32, 8, 4  # per program and step
+BIAS_GELU_COLUMNS = 256  # per program, or half as many
+BIAS_GELU_PROGRAMS = 7  # per multiprocessor: as many as its registers hold in the backward pass
+
+
+class LinearGelu(NamedTuple):
+    """The tiles of linear_gelu, the fastest of those tried on an H200, and the widths for which it is used."""
+
+    rows: int = 128
+    columns: int = 128
+    depth: int = 64
+    warps: int = 8
+    stages: int = 3
+    min_width: int = 256  # channels of a token
+    max_width: int = 384
+    specialized_width: int = 512  # for which the warp-specialised kernel is fastest
+    slots: int = 5  # tiles of the matrix in shared memory, in the warp-specialised kernel
+
+
+LINEAR_GELU = LinearGelu()
 
 
 class Plan(NamedTuple):

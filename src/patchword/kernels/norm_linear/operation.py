@@ -19,7 +19,7 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.launch import sm_count
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.norm_linear.reference import layer_norm_linear_reference, linear_residual_reference
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
@@ -82,7 +82,7 @@ def _linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tenso
     from patchword.kernels.norm_linear.triton import linear_residual as kernel
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
-    output, count = _residual_shape(tokens), branch.numel() // width
+    output, count = empty_like_first(tokens), branch.numel() // width
     plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
     given = (tokens, branch, matrix.contiguous(), _contiguous(bias), output, count)
@@ -108,15 +108,11 @@ def _normed_shape(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, 
     return tokens.new_empty(*tokens.shape[:-1], matrix.shape[0], dtype=matrix.dtype)
 
 
-def _residual_shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _LAST = "Tensor matrix, Tensor? bias"
 _GIVEN = f"Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps"
 _run_layer_norm_linear = register_op("layer_norm_linear", _GIVEN, _layer_norm_linear, _normed_shape)
 _run_linear_residual = register_op(
-    "linear_residual", f"Tensor tokens, Tensor branch, {_LAST}", _linear_residual, _residual_shape
+    "linear_residual", f"Tensor tokens, Tensor branch, {_LAST}", _linear_residual, empty_like_first
 )
 
 

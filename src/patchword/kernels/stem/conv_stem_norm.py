@@ -19,12 +19,17 @@ from patchword.kernels.common.availability import (
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
-
-_CHANNELS = 4  # of an image, at most
-_WIDTHS = range(16, 129)  # of a token
-_MATRIX_BYTES = 65536  # bytes of the matrix in shared memory, at most
-_ALIGNMENT = 2  # numbers; loads of a line start at a multiple of it
-_ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: per multiprocessor; the fastest on an H200
+from patchword.kernels.stem.tuning import (
+    LINE_ALIGNMENT,
+    MAX_IMAGE_CHANNELS,
+    MAX_MATRIX_BYTES,
+    STEM_DEPTH,
+    STEM_PROGRAMS,
+    STEM_ROWS,
+    STEM_STAGES,
+    STEM_WARPS,
+    STEM_WIDTHS,
+)
 
 
 def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
@@ -34,10 +39,10 @@ def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int
     width, channels, kernel, other = parts.weight.shape
     same_width = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
     block, line, _ = _sizes(parts.weight, padding)
-    fits = same_width and channels <= _CHANNELS and width in _WIDTHS
-    matrix_bytes = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
+    fits = same_width and channels <= MAX_IMAGE_CHANNELS and width in STEM_WIDTHS
+    matrix_bytes = 2 * block * -(-channels * kernel * line // STEM_DEPTH) * STEM_DEPTH
     image_fits = all(side + 2 * padding >= kernel for side in image.shape[2:])
-    known = fits and matrix_bytes <= _MATRIX_BYTES and image_fits and stride <= kernel
+    known = fits and matrix_bytes <= MAX_MATRIX_BYTES and image_fits and stride <= kernel
     return known and is_hopper(image.device.index) and is_usable(image, SELF_TEST)
 
 
@@ -64,14 +69,16 @@ def _launch(
     constants = channels, kernel, stride, padding, width, *_sizes(weight, padding)
     if count:
         with torch.cuda.device_of(image):  # Triton launches on the current device
-            programs = min(-(-count // _ROWS), _PROGRAMS * sm_count(image.get_device()))
-            conv_norm_kernel[(programs,)](*given, *constants, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
+            programs = min(-(-count // STEM_ROWS), STEM_PROGRAMS * sm_count(image.get_device()))
+            conv_norm_kernel[(programs,)](
+                *given, *constants, STEM_ROWS, STEM_DEPTH, num_warps=STEM_WARPS, num_stages=STEM_STAGES
+            )
     return output
 
 
 def _sizes(weight: Tensor, padding: int) -> tuple[int, int, int]:
     """Returns block, line and lead, the sizes of the Triton kernel."""
-    lead = -padding % _ALIGNMENT
+    lead = -padding % LINE_ALIGNMENT
     return 1 << (len(weight) - 1).bit_length(), 1 << (lead + weight.shape[-1] - 1).bit_length(), lead
 
 

@@ -57,17 +57,17 @@ def conv_norm_kernel(
             inside = (
                 token_valid & (line_index < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < image_width)
             )
-            place = channel * channel_stride + kernel_row * row_stride + line_offset * column_stride
-            pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(dtype)
+            offset = channel * channel_stride + kernel_row * row_stride + line_offset * column_stride
+            pixels = tl.load(image + corner[:, None] + offset[None, :], mask=inside, other=0.0).to(dtype)
             tap_valid = (line_offset >= lead) & (line_offset < lead + kernel)
             pixels = tl.where(tap_valid[None, :], pixels, 0.0)
             total = tl.dot(pixels, matrices[part], total, input_precision="ieee")
         total += bias_row
         centred = tl.where(column_valid[None, :], total - (tl.sum(total, 1) / width)[:, None], 0.0)
         inv_std = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)[:, None]
-        place = token.to(tl.int64)[:, None] * width + column[None, :]
+        offset = token.to(tl.int64)[:, None] * width + column[None, :]
         tl.store(
-            output + place,
+            output + offset,
             (centred * inv_std * scale_row + shift_row).to(output.dtype.element_ty),
             mask=token_valid & column_valid[None, :],
         )

@@ -11,9 +11,7 @@ from patchword.kernels.common.availability import SelfTest, TestInputs, is_on_cu
 from patchword.kernels.common.launch import parts
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.stem.reference import patch_merge_norm_reference
-
-_CHANNELS_HELD = 8192  # numbers that a program keeps in registers
-_WARPS = 4
+from patchword.kernels.stem.tuning import MERGE_NUMBERS, MERGE_WARPS
 
 
 def has_patch_merge_norm_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
@@ -32,7 +30,7 @@ def has_patch_merge_norm_kernel(feature_map: Tensor, scale: Tensor, shift: Tenso
 def _is_known(channels: int) -> bool:
     """True if the channels are a sum of two powers of two, and few enough for one program."""
     second = parts(channels)[1]
-    return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= _CHANNELS_HELD
+    return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= MERGE_NUMBERS
 
 
 def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
@@ -48,12 +46,12 @@ def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype
     output, channels = _shape(feature_map, scale, shift, eps, dtype), feature_map.shape[1]
     height, width = (side // 2 for side in feature_map.shape[2:])
     count, first_second = output.shape[0] * output.shape[1], parts(channels)
-    rows = 1 << (_CHANNELS_HELD // (4 * channels)).bit_length() - 1
+    rows = 1 << (MERGE_NUMBERS // (4 * channels)).bit_length() - 1
     strides = feature_map.stride(0), feature_map.stride(2), feature_map.stride(3)
     given = (feature_map, scale.contiguous(), shift.contiguous(), output, count, eps, height, width, *strides)
     if count:
         with torch.cuda.device_of(feature_map):  # Triton launches on the current device
-            kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=_WARPS)
+            kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=MERGE_WARPS)
     return output
 
 

@@ -60,10 +60,6 @@ class HeadGroupLaunch:
         assert self.plan.single_tile or not self.rate, "dropout is only supported for groups in one tile"
 
     @property
-    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.cut.rows), tuple(self.cut.columns)
-
-    @property
     def has_mask(self) -> bool:
         """True if a kernel has to mask some pairs of members, or padding of a tile."""
         return self.is_uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
@@ -76,14 +72,14 @@ class HeadGroupLaunch:
     @property
     def constants(self) -> tuple[Any, ...]:
         """Compile-time constants of every kernel but `tiled`."""
-        found = *self.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
+        found = *self.cut.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
         return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
     def tiled_constants(self) -> tuple[Any, ...]:
         """Compile-time constants of `tiled`."""
         plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
-        return *self.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
+        return *self.cut.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
 
     @property
     def _dropout(self) -> tuple[int, float]:

@@ -68,14 +68,14 @@ def _bias_grad_launches(group: HeadGroupLaunch) -> BiasGradLaunches:
     else:
         tiles = heads * (-(-group.cut.size // plan.key_block)) ** 2
         count = walkers(group.layout.batch * group.cut.groups, tiles, plan.waves * sm_count(group.device))
-        numbers = (*group.layout, group.scale, *group.sides, group.head, group.has_mask, plan.key_block, plan.width)
+        numbers = (*group.layout, group.scale, *group.cut.sides, group.head, group.has_mask, plan.key_block, plan.width)
         warps = WARPS["backward", plan.key_block]
         biases = PreparedLaunch(bias_grad_triton.bias_backward, (tiles, count, 1), numbers, warps, *group.options[1:])
     side = -(-group.cut.size // plan.key_block) * plan.key_block
     reduce = PreparedLaunch(
         bias_grad_triton.reduce_bias_grad,
         (group.cut.offsets, heads, 1),
-        (count, heads, *group.sides, side, 16, 64),
+        (count, heads, *group.cut.sides, side, 16, 64),
         4,
         2,
     )

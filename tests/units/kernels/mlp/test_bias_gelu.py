@@ -8,6 +8,7 @@ from torch._subclasses import FakeTensorMode
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import activated_linear as chooser
 from patchword.kernels.mlp import bias_gelu as kernel
+from patchword.kernels.mlp import tuning
 from patchword.kernels.mlp.bias_gelu import bias_gelu, has_bias_gelu_kernel
 from patchword.kernels.mlp.reference import bias_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
@@ -79,7 +80,7 @@ def test_inputs_far_from_zero():
 @pytest.mark.parametrize("programs", [1, 6, 1000])
 def test_rows_are_split_between_programs(monkeypatch, programs):
     """The gradient of the bias sums all rows, each once."""
-    monkeypatch.setattr(kernel, "_PROGRAMS", programs)
+    monkeypatch.setattr(tuning, "BIAS_GELU_PROGRAMS", programs)
     check(*given(53))
 
 
