@@ -55,8 +55,8 @@ class Filter(NamedTuple):
         numbers = (*source, *gradient, self.batch, *self.cut.sides, self.channels, plan.tile, plan.block)
         main = PreparedLaunch(lepe_conv_triton.taps_backward, plan.grid, numbers, plan.warps, 1)
         entries, parts = 10 * self.channels, plan.grid[0]
-        grid, numbers = (-(-entries // _ENTRIES), 1, 1), (parts, self.channels, _SOME, _ENTRIES)
-        return TapsBackward(main, (parts, entries), PreparedLaunch(lepe_conv_triton.reduce_taps, grid, numbers, 4, 1))
+        grid, sizes = (-(-entries // _ENTRIES), 1, 1), (parts, self.channels, _SOME, _ENTRIES)
+        return TapsBackward(main, (parts, entries), PreparedLaunch(lepe_conv_triton.reduce_taps, grid, sizes, 4, 1))
 
     def _run(
         self, source: ChannelLayout, output: ChannelLayout, direction: int, has_constant: bool, accumulate: bool
